@@ -1,40 +1,53 @@
-// The compiler: files in, a manifest out.
+// The compiler: reads a model file and a plan, and builds the manifest.
 #pragma once
 
+#include <cstdint>
 #include <string>
 
-#include "judge.h"
+#include "base/write_file.h"
+#include "judge/judge.h"
+#include "judge/phase.h"
 #include "manifest/manifest.h"
 #include "ops/resize_graph.h"
-#include "phase.h"
 #include "plan/read_plan.h"
 
 namespace tpplan {
 
+// The parts of a manifest that a caller uses: totals and costs, the file that write_manifest writes, or all fields.
+enum class ManifestUse : uint8_t { Totals, Write, Read };
+
 struct CompileInputs {
   const SourceFile& model;
   const SourceFile& plan;
-  MeshSizes mesh_sizes;  // replace those in the plan
+  MeshSizes mesh_sizes;  // override the sizes in the plan
   Phase last = Phase::Manifest;
   WalkOptions walk;
-  StepSizes step;  // of the recorded operations, instead of theirs
+  KnownFilter is_known = {};  // of a baseline (Judge::is_known)
+  StepSizes step;             // overrides the batch and sequence sizes of the traced operations
+  ManifestUse use = ManifestUse::Read;
 };
 
-// Every product that was made, in order. Views point into the inputs.
+// The results of all phases that ran, in order. Views point into the inputs.
 struct Compilation {
   ModelGraph graph;
   TpPlan plan;
-  Judgement judgement;
+  CheckResult judgement;
   Manifest manifest;
   Phase reached = Phase::Model;  // the last phase that ran
+  std::vector<ParamId> plain;    // plain tensors next to DTensors in training (resolve/infer/plain_parameters.h)
+  bool is_checked = false;       // no error stopped the check of the shardings and the operations
 };
 
-// Reads both files, judges the plan (judge.h) and builds the manifest, until a phase reports an error, so that each
-// finding is about the inputs and not about what an earlier finding left behind. The manifest is good when no error was
-// reported and Phase::Manifest was reached.
+// Reads both files, checks the plan (judge/judge.h) and builds the manifest. Stops after the first phase that reports
+// an error, so that no diagnostic is a consequence of an earlier one. The manifest is valid if no error was reported
+// and Phase::Manifest was reached.
 [[nodiscard]] Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics);
 
-// `--print PHASE`: the product of a phase as text (what golden tests hold). Phase::Manifest prints the manifest file.
+// Sends the manifest of a compilation to `sink`.
+[[nodiscard]] bool write_manifest(const Compilation& compilation, const Sink& sink);
+
+// Returns the result of a phase as text, for `--print PHASE` and golden tests. Phase::Manifest prints the manifest
+// file.
 [[nodiscard]] std::string dump(const Compilation& compilation, Phase phase);
 
 }  // namespace tpplan

@@ -1,13 +1,31 @@
 #include "import_formats.h"
 
-#include <algorithm>
+#include <spdlog/fmt/fmt.h>
 
-#include "weights/config_graph.h"
-#include "weights/config_model.h"
-#include "weights/weights_model.h"
+#include <algorithm>
+#include <filesystem>
+#include <initializer_list>
+#include <string>
+#include <string_view>
+#include <system_error>
+
+#include "hf_configs/config_graph.h"
+#include "hf_configs/config_model.h"
+#include "hf_configs/weights_model.h"
 
 namespace tpplan {
 namespace {
+
+// Returns the file of a model's folder that an import reads: the first of these names that exists. Returns the path
+// itself if it is no folder, or has none of them.
+std::string file_of_model(const std::string& path, std::initializer_list<std::string_view> names) {
+  std::error_code ignored;
+  for (const std::string_view name : names) {
+    const std::filesystem::path file = std::filesystem::path(path) / name;
+    if (std::filesystem::is_directory(path, ignored) && std::filesystem::exists(file, ignored)) return file.string();
+  }
+  return path;
+}
 
 constexpr ImportFormat kFormats[] = {
     {"jax", ImportProduct::Plan, false, read_jax_specs, nullptr},
@@ -26,7 +44,8 @@ const ImportFormat* find_import_format(std::string_view name) {
   return found == std::end(kFormats) ? nullptr : found;
 }
 
-bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model) {
+bool import_safetensors(const std::string& given, const std::string& config, ImportedModel& model) {
+  const std::string path = file_of_model(given, {"model.safetensors.index.json", "model.safetensors"});
   ModuleAttributes heads;
   model.paths = {path};
   if (!config.empty()) {
@@ -42,13 +61,19 @@ bool import_safetensors(const std::string& path, const std::string& config, Impo
   return good;
 }
 
-bool import_config(const std::string& path, const std::string&, ImportedModel& model) {
+bool import_config(const std::string& given, const std::string&, ImportedModel& model) {
+  const std::string path = file_of_model(given, {"config.json"});
   model.paths = {path};
   Diagnostics& diagnostics = model.weights.diagnostics;
   ConfigSizes sizes;
   if (!read_config(path, model.config, diagnostics) ||
       !build_config_model(model.config, model.graph, sizes, diagnostics))
     return false;
+  if (!sizes.has_dtype)
+    model.summary = fmt::format(
+        "the config names no dtype: parameters become {}, as in transformers; if the checkpoint is stored in "
+        "bfloat16, add \"dtype\": \"bfloat16\" (half the bytes)",
+        dtypes()[sizes.dtype].name);
   model.operations = config_graph(model.config, sizes, model.graph, diagnostics);
   return !has_errors(diagnostics);
 }

@@ -1,4 +1,4 @@
-// What `tpplan import` reads: one row a format, and what each becomes.
+// The formats that `tpplan import` reads, one row per format.
 #pragma once
 
 #include <span>
@@ -7,42 +7,43 @@
 #include <vector>
 
 #include "emit/read_specs.h"
+#include "hf_configs/read_config.h"
 #include "model/model_graph.h"
-#include "weights/read_config.h"
 #include "weights/weight_files.h"
 
 namespace tpplan {
 
 enum class ImportProduct : uint8_t { Plan, Model };
 
-// A model, the files that it was made of, and what was found in each (weights.diagnostics). The graph keeps views into
-// them.
+// An imported model, its source files and their diagnostics (weights.diagnostics). The graph has views into the files.
 struct ImportedModel {
   WeightFiles weights;
   ConfigFile config;
   ModelGraph graph;
-  std::string operations;          // its member `graph`, as JSON; empty: none
-  std::string summary;             // a line about the model; empty: nothing to say
-  std::vector<std::string> paths;  // of every file that was read
+  std::string operations;          // its field `graph`, as JSON; empty if it has none
+  std::string summary;             // one line about the model, possibly empty
+  std::vector<std::string> paths;  // all files that were read
 };
 
 struct ImportFormat {
   std::string_view name;
   ImportProduct product;
-  bool takes_config;       // a config.json beside the file itself
-  SpecsReader read_specs;  // of a Plan
-  bool (*read_model)(const std::string& path, const std::string& config, ImportedModel& model);  // of a Model
+  bool takes_config;       // true if the format also accepts a config.json
+  SpecsReader read_specs;  // set if `product` is Plan
+  bool (*read_model)(const std::string& path, const std::string& config,
+                     ImportedModel& model);  // set if `product` is Model
 };
 
 [[nodiscard]] std::span<const ImportFormat> import_formats();
 
-// nullptr when there is none.
+// Returns nullptr if no format has this name.
 [[nodiscard]] const ImportFormat* find_import_format(std::string_view name);
 
-// Headers of a safetensors file or of the shards of an index, and heads from `config` where it is not empty.
+// Imports the headers of a safetensors file, or of all files of an index. Reads head counts from `config` if it is not
+// empty.
 [[nodiscard]] bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model);
 
-// A Hugging Face config.json.
+// Imports a Hugging Face config.json.
 [[nodiscard]] bool import_config(const std::string& path, const std::string& config, ImportedModel& model);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-"""The table of tools/coverage: coverage_table.py SUMMARY, which gcovr wrote with --json-summary. A row a folder, those with the
+"""The table of tools/scripts/coverage: coverage_table.py SUMMARY, which gcovr wrote with --json-summary. A row a folder, those with the
 lowest share of lines first, and all of them on the last."""
 
 import collections

@@ -35,7 +35,7 @@ struct Answer {
   std::string output, error;
 };
 
-[[noreturn]] void give_up(const char* what) {
+[[noreturn]] void fail_call(const char* what) {
   std::perror(what);
   std::_Exit(EXIT_FAILURE);
 }
@@ -44,7 +44,7 @@ struct Answer {
 bool read_all(char* data, size_t size) {
   while (size > 0) {
     const ssize_t got = read(STDIN_FILENO, data, size);
-    if (got < 0) give_up("fork server: read");
+    if (got < 0) fail_call("fork server: read");
     if (got == 0) return false;
     data += got;
     size -= static_cast<size_t>(got);
@@ -55,7 +55,7 @@ bool read_all(char* data, size_t size) {
 void write_all(const char* data, size_t size) {
   while (size > 0) {
     const ssize_t put = write(STDOUT_FILENO, data, size);
-    if (put < 0) give_up("fork server: write");
+    if (put < 0) fail_call("fork server: write");
     data += put;
     size -= static_cast<size_t>(put);
   }
@@ -102,7 +102,7 @@ struct Pipe {
 
 Pipe make_pipe() {
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) give_up("fork server: pipe");
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_call("fork server: pipe");
   return {ends[0], ends[1]};
 }
 
@@ -136,7 +136,7 @@ void end_here(int status, void*) {
     close(pipe.read_end);
     close(pipe.write_end);
   }
-  if (!request.directory.empty() && chdir(request.directory.c_str()) != 0) give_up("fork server: chdir");
+  if (!request.directory.empty() && chdir(request.directory.c_str()) != 0) fail_call("fork server: chdir");
   std::vector<char*> variables = pointers_of(request.variables);
   std::vector<char*> arguments = pointers_of(request.arguments);
   std::signal(SIGPIPE, SIG_DFL);
@@ -179,7 +179,7 @@ void exchange(int to, int out, int err, const std::string& input, Answer& answer
     ends[0].fd = -1;
   }
   while (ends[0].fd >= 0 || ends[1].fd >= 0 || ends[2].fd >= 0) {
-    if (poll(ends, 3, -1) < 0) give_up("fork server: poll");
+    if (poll(ends, 3, -1) < 0) fail_call("fork server: poll");
     if (ends[0].revents != 0) feed(ends[0], input, sent);
     if (ends[1].revents != 0) drain(ends[1], answer.output);
     if (ends[2].revents != 0) drain(ends[2], answer.error);
@@ -190,15 +190,15 @@ Answer run(Request& request) {
   const Pipe input = make_pipe(), output = make_pipe(), error = make_pipe();
   ++runs;
   const pid_t child = fork();
-  if (child < 0) give_up("fork server: fork");
+  if (child < 0) fail_call("fork server: fork");
   if (child == 0) become_program(request, input, output, error);
   for (const int end : {input.read_end, output.write_end, error.write_end}) close(end);
   // A full pipe must not hold up who reads the other ends.
-  if (fcntl(input.write_end, F_SETFL, O_NONBLOCK) != 0) give_up("fork server: fcntl");
+  if (fcntl(input.write_end, F_SETFL, O_NONBLOCK) != 0) fail_call("fork server: fcntl");
   Answer answer;
   exchange(input.write_end, output.read_end, error.read_end, request.input, answer);
   int status = 0;
-  if (waitpid(child, &status, 0) != child) give_up("fork server: waitpid");
+  if (waitpid(child, &status, 0) != child) fail_call("fork server: waitpid");
   answer.status = WIFSIGNALED(status) ? -WTERMSIG(status) : WEXITSTATUS(status);
   return answer;
 }

@@ -2,7 +2,7 @@
 
 Prints what was skipped and why, one line of what ran, and `N passed, N failed, N skipped` alone on the last. Counts are
 cases; a test that ended badly without a failed case (a crash, a deadline) is one that failed. Exit status 1 where anything
-failed, or a piece ran nothing. With --times also where the time went.
+failed, or a piece ran nothing. Names every test that took more than SLOW seconds; --times adds the times of all tests.
 """
 
 import collections
@@ -12,6 +12,7 @@ import sys
 import xml.etree.ElementTree
 
 NOTHING_RAN = 5
+SLOW = 10  # seconds
 
 
 def read_results(folder):
@@ -66,6 +67,12 @@ def print_times(results):
     )
 
 
+def print_slow(title, results):
+    for r in sorted(results, key=lambda r: -r["seconds"]):
+        if r["seconds"] > SLOW:
+            print(f"slow: {r['name']} ({title}): {r['seconds']:.0f} s, {r['processor']:.0f} s of CPU")
+
+
 def main(arguments):
     times = "--times" in arguments
     ran, left_out = [], []
@@ -80,6 +87,7 @@ def main(arguments):
         if times:
             print(f"{title}:")
             print_times(results)
+        print_slow(title, results)
         for r in results:
             reasons += r["skipped"]
             total.update(passed=r["passed"], failed=r["failed"], skipped=r["skipped"].total())

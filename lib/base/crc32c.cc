@@ -9,7 +9,7 @@
 namespace tpplan {
 namespace {
 
-// Polynomials over GF(2) modulo that of CRC-32C, as a CRC has them: bit 31 is the power 0.
+// Polynomials over GF(2) modulo that of CRC-32C, in the bit order of a CRC: bit 31 is the power 0.
 constexpr uint32_t kModulus = 0x82f63b78, kOne = uint32_t{1} << 31;
 
 constexpr uint32_t times(uint32_t a, uint32_t b) {
@@ -64,7 +64,7 @@ __attribute__((target("sse4.2"))) uint32_t add_word(uint32_t sum, const unsigned
   return static_cast<uint32_t>(_mm_crc32_u64(sum, word));
 }
 
-// The instruction takes three times as long as it keeps its unit busy: three streams beside each other.
+// The instruction's latency is three times its throughput, so three streams are computed in parallel.
 __attribute__((target("sse4.2"))) uint32_t add_by_instruction(const unsigned char* bytes, uint64_t count,
                                                               uint32_t sum) {
   for (; count >= 3 * kStream; bytes += 3 * kStream, count -= 3 * kStream) {

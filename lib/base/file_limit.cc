@@ -23,14 +23,14 @@ FileCount count_files() {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) count.limit = limit.rlim_cur;
   std::error_code failed;
   const std::filesystem::directory_iterator files("/proc/self/fd", failed);
-  if (!failed) count.open = static_cast<uint64_t>(std::distance(begin(files), end(files))) - 1;  // it is open itself
+  if (!failed) count.open = static_cast<uint64_t>(std::distance(begin(files), end(files))) - 1;  // without the folder's
   return count;
 }
 
 std::string error_text(int error) {
   if (error != EMFILE) return std::strerror(error);
-  return std::string(std::strerror(error)) + ": this process may have " + std::to_string(count_files().limit) +
-         ", which ulimit -Hn and the container's or the machine's settings allow it";
+  return std::string(std::strerror(error)) + ": the limit of this process is " + std::to_string(count_files().limit) +
+         ", set by ulimit -Hn and the settings of the container or machine";
 }
 
 }  // namespace tpplan

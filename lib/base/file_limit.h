@@ -1,4 +1,4 @@
-// How many files and connections this process may have open.
+// The limit of open files and connections of this process.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// Raises the limit to what the system allows this process: many start with 1024, and a checkpoint may have more files,
-// a job more ranks.
+// Raises the soft limit to the hard limit: many processes start with 1024, and a checkpoint can have more files, a job
+// more ranks.
 void raise_file_limit();
 
 struct FileCount {
@@ -16,7 +16,7 @@ struct FileCount {
 
 [[nodiscard]] FileCount count_files();
 
-// What errno says, for people; of files that are too many also how many there may be, and how that is changed.
+// Returns the message of an errno value; for EMFILE also the limit and how to change it.
 [[nodiscard]] std::string error_text(int error);
 
 }  // namespace tpplan

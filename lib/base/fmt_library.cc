@@ -1,6 +1,6 @@
-// fmt, compiled once: Debian has no static library of it, and as headers alone it costs every file that formats a text.
-// What stands here is what fmt's own src/format.cc instantiates in the releases that tools/cmake/dependencies.cmake
-// names; with others every file has fmt as headers.
+// Compiles fmt once: Debian has no static library of it, and header-only use slows down every file that formats text.
+// The instantiations are those of fmt's src/format.cc in the releases that tools/cmake/dependencies.cmake names; with
+// other releases fmt is header-only.
 #include <spdlog/fmt/fmt.h>
 
 #ifndef FMT_HEADER_ONLY

@@ -1,4 +1,4 @@
-// FNV-1a, 64 bits (Fowler, Noll, Vo): a check against damage, and a hash of short names; none against malice.
+// FNV-1a, 64 bits (Fowler, Noll, Vo): detects damage and hashes short names. It is no protection against attacks.
 #pragma once
 
 #include <cstdint>

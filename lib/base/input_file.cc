@@ -9,6 +9,7 @@
 
 #include "base/file_limit.h"
 #include "base/long_calls.h"
+#include "base/shared_fd.h"
 
 namespace tpplan {
 
@@ -16,13 +17,10 @@ std::string open_input(const std::string& path, InputFile& file) {
   const int fd =
       noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
   if (fd < 0) return error_text(errno);
-  file.fd = std::shared_ptr<int>(new int(fd), [](int* open_fd) {
-    close(*open_fd);
-    delete open_fd;
-  });
+  file.fd = share_fd(fd);
   if (fstat(fd, &file.identity) != 0) return std::strerror(errno);
   if (S_ISDIR(file.identity.st_mode)) return "is a directory";
-  return S_ISREG(file.identity.st_mode) ? "" : "is no regular file";
+  return S_ISREG(file.identity.st_mode) ? "" : "is not a regular file";
 }
 
 ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
@@ -37,7 +35,7 @@ ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
     });
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) {
-      result.fault = ReadFault::CannotRead;
+      result.fault = ReadError::CannotRead;
       result.reason = std::strerror(errno);
     }
     if (got <= 0) break;

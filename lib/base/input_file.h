@@ -1,5 +1,4 @@
-// A regular file that is opened once: all that is read and said of it later is of one and the same file, whatever its
-// name comes to stand for meanwhile.
+// A regular file that is opened once, so that all later reads are from the same file even if its name changes.
 #pragma once
 
 #include <sys/stat.h>
@@ -13,20 +12,21 @@
 namespace tpplan {
 
 struct InputFile {
-  std::string name;         // as people know it
-  std::shared_ptr<int> fd;  // closes it; null: it is not open, or not any more
-  struct stat identity {};  // as it was opened
+  std::string name;         // for messages
+  std::shared_ptr<int> fd;  // closes the file; null if it is not open
+  struct stat identity {};  // when it was opened
 };
 
-// Why the file at `path` cannot be read; empty: it is open. Only regular files are, and a pipe is not waited for.
+// Opens the file at `path`. Returns why it cannot be read; empty on success. Accepts regular files only and does not
+// wait for a pipe.
 [[nodiscard]] std::string open_input(const std::string& path, InputFile& file);
 
 [[nodiscard]] inline uint64_t size_of(const InputFile& file) { return static_cast<uint64_t>(file.identity.st_size); }
 
-// Bytes [offset, offset + length), fewer where the file ends before. Nothing else of it is read.
+// Reads bytes [offset, offset + length), fewer if the file ends before.
 [[nodiscard]] ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length);
 
-// False when the file was written since it was opened, as far as its size and time say.
+// False if size or mtime of the file changed since it was opened.
 [[nodiscard]] bool is_unchanged(const InputFile& file);
 
 }  // namespace tpplan

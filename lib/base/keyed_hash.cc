@@ -26,7 +26,7 @@ void sip_round(SipState& s) {
   s.v2 = std::rotl(s.v2, 32);
 }
 
-// Where the system gives no randomness, addresses and the time stand for it.
+// Draws the key; from addresses and the time if the system has no randomness.
 HashKey drawn_key() {
   HashKey key;
   if (getrandom(&key, sizeof key, GRND_NONBLOCK) == static_cast<ssize_t>(sizeof key)) return key;

@@ -1,6 +1,5 @@
-// A hash whose values nobody can foresee: names come from files of strangers, who could write millions that all fall
-// into one bucket of a hash that is the same in every process, and make a minute's work of a second's. What is printed
-// must not depend on it: who goes through such a container sorts first.
+// A hash with unpredictable values: untrusted files could contain millions of names that collide in a fixed hash and
+// make lookups quadratic. Output must not depend on it: iteration over such a container sorts first.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +12,7 @@
 
 namespace tpplan {
 
-// SipHash-1-3 (Aumasson and Bernstein, 2012) under a key that is drawn when it is first asked.
+// SipHash-1-3 (Aumasson and Bernstein, 2012) with a random key that is drawn on first use.
 [[nodiscard]] uint64_t keyed_hash(std::string_view text);
 
 struct HashKey {
@@ -26,7 +25,7 @@ struct KeyedHash {
   [[nodiscard]] size_t operator()(std::string_view text) const { return keyed_hash(text); }
 };
 
-// Of texts that are kept (std::string) or that somebody else keeps (std::string_view).
+// A hash map with text keys, owned (std::string) or not (std::string_view).
 template <typename Text, typename Value>
 using TextMap = std::unordered_map<Text, Value, KeyedHash, std::equal_to<>>;
 template <typename Text>

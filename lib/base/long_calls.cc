@@ -25,7 +25,7 @@ namespace {
 
 using Clock = RunningClock;
 
-// What one thread is at. The lock is held for moments: by its thread, and by the one that looks.
+// The registered call of one thread. Its thread and the watcher hold the lock briefly.
 struct ThreadCalls {
   std::mutex mutex;
   CallPlace place;
@@ -40,7 +40,7 @@ struct ThreadCalls {
   Clock::time_point moved;  // and when it had become more
 };
 
-// Lives to the end: threads that nobody joins do.
+// Never destroyed, because detached threads use it until the process ends.
 struct AllCalls {
   std::mutex mutex;
   std::vector<std::unique_ptr<ThreadCalls>> threads;
@@ -56,8 +56,8 @@ void forget_calls(void* record) {
   std::erase_if(all_calls().threads, [&](const auto& thread) { return thread.get() == record; });
 }
 
-// A pthread key, whose value goes with its thread: for a thread_local with a destructor glibc ends the process where
-// there is no memory to note it.
+// A pthread key, whose value is destroyed with its thread. With a thread_local glibc would abort if there is no memory
+// to register its destructor.
 pthread_key_t calls_key() {
   static const pthread_key_t key = [] {
     pthread_key_t made{};
@@ -80,7 +80,7 @@ ThreadCalls& own_calls() {
   return own;
 }
 
-// How long a thread that is at work has had no time of a processor.
+// Returns how long the CPU time of a working thread has not increased.
 double idle_seconds(ThreadCalls& thread) {
   timespec had{};
   if (clock_gettime(thread.clock, &had) != 0) return 0;
@@ -89,8 +89,8 @@ double idle_seconds(ThreadCalls& thread) {
   return std::chrono::duration<double>(Clock::now() - std::max(thread.start, thread.moved)).count();
 }
 
-// Where a thread waits, as the kernel tells: "-1 STACK PLACE" outside of all calls, else the call's number first. None
-// of one that is "running", for which busy neighbours leave no time: it waits for nothing.
+// Describes where a thread waits, from /proc: "-1 STACK PLACE" outside of system calls, else the number of the call
+// first. nullopt for a "running" thread, which only lacks CPU time.
 std::optional<LongCall> describe_wait(const ThreadCalls& thread, double seconds) {
   LongCall call{.place = thread.place, .what = "work", .file = {}, .seconds = seconds};
   std::ifstream told("/proc/self/task/" + std::to_string(thread.id) + "/syscall");
@@ -117,7 +117,7 @@ std::optional<LongCall> describe_wait(const ThreadCalls& thread, double seconds)
   return call;
 }
 
-// The oldest call of this process, when it is older than `seconds`.
+// Returns the oldest call of this process if it is older than `seconds`.
 std::optional<LongCall> find_long_call(double seconds) {
   const std::lock_guard lock(all_calls().mutex);
   std::optional<LongCall> oldest;
@@ -161,7 +161,7 @@ void begin_work() {
 
 void end_work() {
   auto* const own = static_cast<ThreadCalls*>(pthread_getspecific(calls_key()));
-  if (own == nullptr) return;  // it never began: there was no memory
+  if (own == nullptr) return;  // not registered, for lack of memory
   ThreadCalls& calls = *own;
   const std::lock_guard lock(calls.mutex);
   calls.is_at_work = false;

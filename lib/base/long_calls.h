@@ -1,5 +1,5 @@
-// Calls to the system that may never come back: a read from a file server that is gone, a GPU that has stopped. No
-// thread can be taken out of one. So each is noted before it begins, and a thread of its own looks how old they are.
+// System calls that may never return: a read from a dead file server, a call to a GPU that hangs. Such a call cannot be
+// cancelled. So threads register each call before it begins, and a watcher thread checks their ages.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,9 @@
 
 namespace tpplan {
 
-// For whom a thread works: said of the calls that it makes.
+// The rank and step that a thread works for, for reports of its calls.
 struct CallPlace {
-  int rank = -1;     // -1: none in particular
+  int rank = -1;     // -1: no specific rank
   std::string step;  // "step 5 (load x)"; may be empty
 };
 
@@ -20,10 +20,10 @@ void set_call_place(CallPlace place);  // of the calling thread
 
 inline constexpr uint64_t kNoOffset = UINT64_MAX;
 
-// What one call reads or writes at most: it is to come back in time from a slow disk, too. Within 60 seconds at 1 MB/s.
+// The maximum bytes of one read or write, so that a slow disk is not mistaken for a hang: 60 seconds at 1 MB/s.
 inline constexpr uint64_t kBytesACall = uint64_t{64} << 20;
 
-// A call that is under way.
+// A call in progress.
 struct LongCall {
   CallPlace place;
   std::string what;  // "a read", "fsync", "a page fault"
@@ -32,20 +32,20 @@ struct LongCall {
   double seconds = 0;  // since it began
 };
 
-// The calling thread is at work from here to there: it calculates, or is in a call that it has noted. Where it is
-// neither, for as long as a call may take, it waits for a page of memory or in a call that nobody noted, and is told as
-// one that is stuck. Its file and byte are then those of the program or library that it stands in.
+// Between begin_work and end_work the calling thread computes or is in a registered call. If it does neither for longer
+// than the limit, it waits for a page of memory or in an unregistered call, and is reported as stuck, with the file and
+// offset of the program or library code that it executes.
 void begin_work();
 void end_work();
 
-// From now on `tell` is called, once, on a thread of its own, when a call of this process is under way for `seconds`.
+// Starts a watcher thread that calls `tell` once, when a call of this process has taken `seconds`.
 void watch_calls(double seconds, void (*tell)(const LongCall& call));
 
-// The calling thread begins a call, and has come back from it. What the views name lives until then; one call a thread.
+// Register the begin and the end of a call of the calling thread, one at a time. The views must be valid until the end.
 void begin_call(std::string_view what, std::string_view file, uint64_t offset = kNoOffset);
 void end_call();
 
-// The call's result, errno included.
+// Registers and makes a call. Returns its result and preserves errno.
 template <typename Call>
 [[nodiscard]] auto noted_call(std::string_view what, std::string_view file, uint64_t offset, Call call) {
   begin_call(what, file, offset);

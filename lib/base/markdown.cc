@@ -12,12 +12,12 @@ bool is_markdown_word(char c) {
          static_cast<unsigned char>(c) > 127;
 }
 
-// `shown` with the number of every character that Markdown could take for its own.
+// Returns `shown` with a numeric entity for every character that has a meaning in Markdown.
 std::string as_numbers(std::string_view shown) {
   std::string out;
   for (size_t at = 0; at < shown.size(); ++at) {
     const char c = shown[at];
-    // Within a word it emphasises nothing, and names are full of it.
+    // Inside a word `_` is no emphasis, and names are full of it.
     const bool is_inner = c == '_' && at > 0 && at + 1 < shown.size() && is_markdown_word(shown[at - 1]) &&
                           is_markdown_word(shown[at + 1]);
     const bool is_plain =
@@ -49,7 +49,7 @@ std::string markdown_text(std::string_view text) {
 }
 
 std::string markdown_table(std::span<const std::string_view> heads, const std::vector<std::vector<std::string>>& rows,
-                           MarkdownRoom room) {
+                           MarkdownLimits room) {
   std::string out = "|", marks = "|";
   for (const std::string_view head : heads) {
     const bool is_number = head.starts_with('#');

@@ -8,22 +8,22 @@
 
 namespace tpplan {
 
-// A name or another text of somebody else, shown as code: it ends no cell of a table, and is no tag, link, mention or
-// emphasis. Every character that Markdown could take for its own is written as its number; what a person does not see
-// as escape_for_terminal writes it. A dash for an empty text.
+// Returns an untrusted text as inline code that cannot end a table cell or become a tag, link, mention or emphasis.
+// Every character with a meaning in Markdown becomes a numeric entity, invisible ones as in escape_for_terminal. A dash
+// for an empty text.
 [[nodiscard]] std::string markdown_code(std::string_view text);
 
-// A sentence with names between backticks, which are shown as code. Safe as markdown_code is, whatever stands where.
+// Returns a sentence with names in backticks as Markdown with code spans. As safe as markdown_code.
 [[nodiscard]] std::string markdown_text(std::string_view text);
 
-// What is shown of a table: a comment or summary of GitHub has 65,536 characters in all.
-struct MarkdownRoom {
+// The limits of a table: a GitHub comment or summary has at most 65,536 characters.
+struct MarkdownLimits {
   size_t rows = 20, bytes = 7'000;
 };
 
-// A table, each of whose cells is Markdown without a line break; a column whose head begins with `#` holds numbers.
-// Rows that have no room are counted below it.
+// Returns a table of cells of Markdown without line breaks; a column whose head begins with `#` is right-aligned. Rows
+// beyond the limits are omitted and counted below the table.
 [[nodiscard]] std::string markdown_table(std::span<const std::string_view> heads,
-                                         const std::vector<std::vector<std::string>>& rows, MarkdownRoom room = {});
+                                         const std::vector<std::vector<std::string>>& rows, MarkdownLimits room = {});
 
 }  // namespace tpplan

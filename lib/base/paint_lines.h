@@ -1,4 +1,4 @@
-// Colour for text that has its structure in its lines.
+// Colours for text by the beginnings of its lines.
 #pragma once
 
 #include <span>
@@ -9,8 +9,7 @@
 
 namespace tpplan {
 
-// How a line looks that begins so. Of lines with a head that is what stands before two blanks; others are painted
-// whole.
+// The colour of lines with this beginning: of the head before two blanks if the line has one, else of the full line.
 struct LinePaint {
   std::string_view beginning;
   std::string_view code;  // of paint(); empty: as it is
@@ -22,8 +21,8 @@ inline constexpr LinePaint kFactPaints[] = {{" ", kBlue, true}, {"", kBold, true
 // Headings of Markdown.
 inline constexpr LinePaint kPagePaints[] = {{"#", kBold}};
 
-// `text` as escape_lines gives it, so that no code in it is anybody else's, each line as the first row says whose
-// beginning it has. Print it with the same `color`.
+// Returns `text` escaped by escape_lines, with each line in the colour of the first row whose beginning it has. Print
+// it with the same `color`.
 [[nodiscard]] std::string paint_lines(std::string_view text, std::span<const LinePaint> rows, bool color);
 
 }  // namespace tpplan

@@ -14,16 +14,16 @@ namespace {
 // Ranges shown in one pair of braces.
 constexpr size_t kMaxRanges = 8;
 
-// Longer paths, which no model file can have, stand for themselves.
+// Longer paths, which no model file can have, are not split.
 constexpr size_t kMaxSplitPath = 4096;
 
 struct Family {
   NumberedPath first;
   uint64_t count = 0;
-  std::vector<std::set<std::string_view>> numbers;  // at each place
+  std::vector<std::set<std::string_view>> numbers;  // by position
 };
 
-// "0..31, 40"; what is no plain decimal number stands for itself.
+// Returns "0..31, 40". Texts that are no plain decimal number are listed as they are.
 std::string ranges_text(const std::set<std::string_view>& texts) {
   std::vector<int64_t> numbers;
   std::vector<std::string> parts;
@@ -76,7 +76,7 @@ NumberedPath split_numbers(std::string_view path) {
   }
 }
 
-// Families are found by a hash of their texts, so that the list is gone through once.
+// Finds groups by a hash of their texts, in one pass.
 std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) {
   TextMap<std::string, size_t> known;
   std::vector<Family> families;
@@ -85,7 +85,7 @@ std::vector<PathPattern> path_patterns(std::span<const std::string_view> paths) 
     const NumberedPath split = is_long ? NumberedPath{.texts = {path}, .numbers = {}} : split_numbers(path);
     std::string key(is_long ? "1" : "");
     for (const std::string_view text : split.texts) {
-      // Texts hold no digits, so that a digit keeps them apart.
+      // Texts have no digits, so a digit separates them.
       key += text;
       key += '0';
     }

@@ -1,27 +1,35 @@
-// Whether a file is there, told apart from a system that does not say: who takes a failed look for absence goes on
-// without a file that is there, or over it.
+// Whether a file exists, distinguished from a failure to find out: a caller that mistakes such a failure for absence
+// would ignore an existing file, or overwrite it.
 #pragma once
 
 #include <sys/stat.h>
 
+#include <filesystem>
 #include <string>
 
 namespace tpplan {
 
 struct Presence {
   bool is_there = false;
-  int error = 0;          // of the system, which does not say whether it is there
-  struct stat status {};  // of what is there
+  int error = 0;          // errno if it is unknown whether the file exists
+  struct stat status {};  // of the file
 };
 
-// Of the name itself, which may be a link, wherever it leads; of the file that it leads to.
+// presence_of_name checks the name itself, even if it is a dangling link; presence_of_file follows links.
 [[nodiscard]] Presence presence_of_name(const std::string& path);
 [[nodiscard]] Presence presence_of_file(const std::string& path);
 
-// Whether a regular file is there.
+// True if the file exists and is regular.
 [[nodiscard]] bool is_regular_file(const Presence& presence);
 
-// The errors that say that nothing can be reached by a name: behind a folder that may not be searched, too.
-[[nodiscard]] bool says_absent(int error);
+// True if the path is the folder or below it. @pre both are canonical
+[[nodiscard]] bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder);
+
+// True if git would accept a repository of this owner: the effective user, and for root also the user who called sudo.
+[[nodiscard]] bool is_own(uid_t owner);
+
+// True for errno values that mean that the name does not exist for this process, also in a folder that it must not
+// search.
+[[nodiscard]] bool is_absence_error(int error);
 
 }  // namespace tpplan

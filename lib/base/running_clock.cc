@@ -8,17 +8,17 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Longer than a thread that sleeps for a fraction of a second waits for a processor, as a rule. Where it waits longer
-// the clock is slow, and goes on.
+// Usually longer than a thread that sleeps for a fraction of a second waits for a processor. If it waits longer, the
+// clock loses that time.
 constexpr nanoseconds kStopped = std::chrono::seconds(1), kCounted = std::chrono::milliseconds(250);
 
 constexpr nanoseconds kNever = nanoseconds::min();
 
 nanoseconds system_now() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-// `seen` is written last: who finds a late one finds what was added for the time before it.
+// `seen` is written last, so that a reader of a late value also reads what was added for the time before it.
 struct Seen {
-  std::mutex mutex;  // of who writes
+  std::mutex mutex;  // of writers
   std::atomic<nanoseconds> seen = kNever, stopped = nanoseconds::zero();
 };
 

@@ -1,5 +1,5 @@
-// A clock that no administrator sets, and that stands still while the process is stopped as a whole: by ^Z, by a
-// scheduler that suspends its jobs, with a machine that sleeps. Who waits for another has not waited then.
+// A monotonic clock that stops while the whole process is stopped: by ^Z, by a scheduler that suspends jobs, with a
+// machine that sleeps. Such time does not count for deadlines.
 #pragma once
 
 #include <chrono>
@@ -15,8 +15,8 @@ struct RunningClock {
   [[nodiscard]] static time_point now() noexcept;
 };
 
-// A thread calls it again and again, several times a second: that it did not for longer shows that nothing ran. Until
-// the first call the clock is the system's.
+// A thread must call this several times a second: a longer gap means that the process was stopped. Before the first
+// call the clock is the system's.
 void note_running() noexcept;
 
 }  // namespace tpplan

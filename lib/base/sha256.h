@@ -8,7 +8,7 @@ namespace tpplan {
 // SHA-256 (FIPS 180-4) of the bytes, as 64 hexadecimal digits.
 [[nodiscard]] std::string sha256_hex(std::string_view bytes);
 
-// The same of bytes that come piece by piece.
+// SHA-256 of bytes that arrive in chunks.
 struct Sha256 {
   alignas(16) unsigned char state[128];
 };

@@ -1,4 +1,4 @@
-// An input file's text, and the places in it that diagnostics name.
+// The text of an input file, and places in it.
 #pragma once
 
 #include <cstddef>
@@ -8,17 +8,17 @@
 
 namespace tpplan {
 
-// Which of a command's inputs a place is in: 1 for the one that it opened first.
+// The index of a command's input file: 1 for the first that it opened.
 using FileId = uint16_t;
 inline constexpr FileId kNoFile = 0;
 
-// A whole input in memory. `name` is what diagnostics print: the path as the user wrote it, `<stdin>` for `-`.
-// Phases keep views into `text`, so a SourceFile outlives every product that is made from it. What reads it puts `id`
-// into the places of its findings; who shows them knows files by it (render/render.h).
+// An input in memory. `name` is for diagnostics: the path as the user wrote it, `<stdin>` for `-`. Phases keep views
+// into `text`, so a SourceFile must outlive their results. Readers put `id` into the spans of their diagnostics, and
+// renderers find the file by it (render/render.h).
 struct SourceFile {
   std::string name;
   std::string text;
-  FileId id = 1;  // who opens several numbers them
+  FileId id = 1;  // set by a caller that opens several files
 };
 
 // 1-based line and 1-based column in bytes, as editors and problem matchers count.
@@ -27,11 +27,11 @@ struct LineColumn {
   size_t column = 1;
 };
 
-// The place of byte `offset`; an offset past the end is the place right after the last byte. O(offset): asked only
-// while a diagnostic is rendered, so that the good path pays nothing for places.
+// Returns the place of byte `offset`; that after the last byte for an offset past the end. O(offset), because it is
+// needed only to render diagnostics.
 [[nodiscard]] LineColumn line_column(const SourceFile& file, size_t offset);
 
-// The line that holds byte `offset`, without its line break ("\n" or "\r\n").
+// Returns the line that contains byte `offset`, without its line break ("\n" or "\r\n").
 [[nodiscard]] std::string_view line_at(const SourceFile& file, size_t offset);
 
 }  // namespace tpplan

@@ -70,6 +70,10 @@ std::string human_seconds(double seconds) {
   return fmt::format("{:.1f} us", seconds * 1e6);
 }
 
+bool is_digits(std::string_view text) {
+  return !text.empty() && text.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 std::string human_bytes(uint64_t bytes) {
   static constexpr std::string_view units[] = {"B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"};
   double value = static_cast<double>(bytes);
@@ -87,16 +91,16 @@ struct CodePoints {
   char32_t first, last;
 };
 
-// What moves the cursor (C1), shows as nothing, as a blank that is no space, or reorders the text around it (the
-// "Trojan Source" characters): Default_Ignorable_Code_Point, Bidi_Control and the blanks of Unicode 15.0, with the
-// marks of interlinear notes.
+// Characters that move the cursor (C1), are invisible, are blanks other than the space, or reorder the text around them
+// ("Trojan Source"): Default_Ignorable_Code_Point, Bidi_Control and the blanks of Unicode 15.0, and interlinear
+// annotation marks.
 constexpr CodePoints kUnseen[] = {
     {0x80, 0xa0},       {0xad, 0xad},       {0x34f, 0x34f},    {0x61c, 0x61c},   {0x115f, 0x1160}, {0x1680, 0x1680},
     {0x17b4, 0x17b5},   {0x180b, 0x180f},   {0x2000, 0x200f},  {0x2028, 0x202f}, {0x205f, 0x206f}, {0x2800, 0x2800},
     {0x3000, 0x3000},   {0x3164, 0x3164},   {0xfe00, 0xfe0f},  {0xfeff, 0xfeff}, {0xffa0, 0xffa0}, {0xfff0, 0xfffb},
     {0x1bca0, 0x1bca3}, {0x1d173, 0x1d17a}, {0xe0000, 0xe0fff}};
 
-// The code at the beginning of `text`, where it is one of paint()'s.
+// Returns the code of paint() at the beginning of `text`; empty if there is none.
 std::string_view paint_code(std::string_view text) {
   for (const std::string_view code : {kReset, kBold, kRed, kYellow, kBlue, kGreen, kMagenta, kCyan}) {
     if (text.starts_with(code)) return code;
@@ -192,8 +196,8 @@ std::string escape_for_terminal(std::string_view text) {
 }
 
 void shorten(std::string& text, size_t shown) {
-  if (text.size() <= shown / 6) return;  // no byte takes more than six when it is escaped
-  // From either end, what fits in half of the room.
+  if (text.size() <= shown / 6) return;  // an escaped byte takes at most six
+  // From either end, as much as fits into half of the limit.
   const auto taken = [shown](std::string_view part, bool from_end) {
     size_t cost = 0, bytes = 0;
     while (bytes < part.size()) {

@@ -23,18 +23,19 @@ namespace {
 
 constexpr int kSignals[] = {SIGINT, SIGTERM, SIGHUP};
 
-// Both names are made before there is a file: who takes it away may have no memory.
+// Both names are allocated before the file exists, because its removal must not need memory.
 struct Guarded {
   std::string path, removed;
 };
 
 struct Unfinished {
-  std::recursive_mutex mutex;  // a guard that memory runs out for is given back under the lock
+  std::recursive_mutex mutex;  // a guard is released under the lock if memory runs out
   std::list<Guarded> guarded;
   int wake = -1;
 };
 
-// Lives to the end: its thread does. Not from the heap: it is asked for when there is none left.
+// Never destroyed, because its thread uses it until the process ends. Not on the heap, because it is needed when memory
+// is exhausted.
 Unfinished& unfinished() {
   alignas(Unfinished) static std::byte place[sizeof(Unfinished)];
   static auto* const state = new (place) Unfinished;
@@ -51,7 +52,7 @@ void note_signal(int signal) {
   if (write(wake_descriptor, &one, sizeof one) < 0) _exit(128 + signal);
 }
 
-// Waits for the first signal. A handler may do next to nothing; this thread may do all.
+// Waits for the first signal. The signal handler must do almost nothing; this thread can do anything.
 void watch() {
   uint64_t count = 0;
   while (read(unfinished().wake, &count, sizeof count) < 0) {
@@ -62,7 +63,7 @@ void watch() {
   kill(getpid(), signal);
 }
 
-// Where nobody can watch, for want of memory or descriptors, signals do as ever.
+// If the watcher cannot start, for lack of memory or descriptors, signals keep their default behaviour.
 void start_watching() {
   unfinished().wake = eventfd(0, EFD_CLOEXEC);
   if (unfinished().wake < 0) return;
@@ -82,9 +83,9 @@ void start_guarding() {
   std::call_once(once, start_watching);
 }
 
-std::string removed_name(const std::string& path) { return path + "-removed"; }
+std::string removed_name(const std::string& path) { return path + std::string(kRemovedSuffix); }
 
-// A file is taken away without memory; what a folder holds is looked up.
+// Removes a file without allocating memory, or a folder.
 void remove_as(const std::string& path, const std::string& removed) {
   std::rename(path.c_str(), removed.c_str());  // fails where another process, or the final name, was first
   if (unlink(removed.c_str()) == 0 || errno == ENOENT) return;
@@ -92,7 +93,7 @@ void remove_as(const std::string& path, const std::string& removed) {
   std::filesystem::remove_all(removed, ignored);
 }
 
-// Under the lock.
+// @pre the lock is held
 std::shared_ptr<void> add_guard(const std::string& path) {
   std::list<Guarded>& all = unfinished().guarded;
   all.push_back({path, removed_name(path)});
@@ -112,7 +113,7 @@ std::shared_ptr<void> guard_unfinished(const std::string& path) {
   return add_guard(path);
 }
 
-// Who takes away all that is guarded waits for the lock: the file is among it then.
+// Creates the file under the lock, so that remove_all_unfinished never misses it.
 int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
   start_guarding();
   const std::lock_guard lock(unfinished().mutex);
@@ -125,7 +126,7 @@ int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
     errno = error;
     return fd;
   }
-  own.removed.replace(0, path.size(), path);  // as long as before: no memory is asked for
+  own.removed.replace(0, path.size(), path);  // the same length, so no allocation
   own.path.assign(path);
   return fd;
 }

@@ -1,26 +1,27 @@
-// What is being written and must not stay when a signal ends the process: Ctrl-C, a launcher's SIGTERM, a lost
-// terminal.
+// Removal of unfinished output when a signal ends the process: Ctrl-C, a launcher's SIGTERM, a closed terminal.
 #pragma once
 
 #include <memory>
 #include <string>
+#include <string_view>
 
 namespace tpplan {
 
-// Takes away a file or folder that bears a temporary name: first its name, so that nobody who is about to give it the
-// final one does so halfway, then what it holds.
+// The suffix of a file or folder that is being removed.
+inline constexpr std::string_view kRemovedSuffix = "-removed";
+
+// Removes a temporary file or folder. It is renamed first, so that no other rank can give it the final name halfway.
 void remove_unfinished(const std::string& path);
 
-// From now until the last copy of the result is gone, SIGINT, SIGTERM and SIGHUP take `path` away before they end the
-// process as ever. Signals that are ignored, or that somebody else handles, stay so.
+// Guards `path` until the last copy of the result is destroyed: SIGINT, SIGTERM and SIGHUP remove it before they end
+// the process. Signals that are ignored or have another handler are unaffected.
 [[nodiscard]] std::shared_ptr<void> guard_unfinished(const std::string& path);
 
-// A new file whose name ends as mkstemp asks, open and guarded from its first moment on: -1 with errno where there is
-// none.
+// Creates and guards a new file by mkstemp. Returns its descriptor, or -1 with errno.
 [[nodiscard]] int make_unfinished(std::string& path, std::shared_ptr<void>& guard);
 
-// Takes away all that is guarded, files without asking for memory: for those who handle a signal, or the want of
-// memory, themselves.
+// Removes everything that is guarded, for callers that handle a signal or a lack of memory. Files are removed without
+// allocating memory.
 void remove_all_unfinished();
 
 }  // namespace tpplan

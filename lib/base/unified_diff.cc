@@ -10,7 +10,7 @@ namespace {
 
 using Lines = std::vector<std::string_view>;
 
-// With their line breaks; the last one may have none.
+// Splits a text into lines with their line breaks; the last one can have none.
 Lines lines_of(std::string_view text) {
   Lines lines;
   while (!text.empty()) {
@@ -21,17 +21,17 @@ Lines lines_of(std::string_view text) {
   return lines;
 }
 
-// Lines [old_begin, old_end) became [new_begin, new_end).
-struct Change {
+// A change of lines [old_begin, old_end) to [new_begin, new_end).
+struct LineChange {
   size_t old_begin, old_end, new_begin, new_end;
 };
 
-// Bounds the memory of the search: a row for each edit, kMostEdits^2 / 2 numbers in all.
+// Bounds the memory of the search: a row for each edit, kMostEdits^2 / 2 numbers.
 constexpr int32_t kMostEdits = 4000;
 
-// Myers, "An O(ND) difference algorithm" (1986), greedy: for each number of edits the furthest point on each diagonal,
-// then back from the end. `from` counts the common lines that stand before both.
-std::vector<Change> changes_between(const Lines& a, const Lines& b, size_t from) {
+// Myers, "An O(ND) difference algorithm" (1986), greedy: finds for each number of edits the furthest point on each
+// diagonal, then traces back from the end. `from`: the number of common lines before both.
+std::vector<LineChange> changes_between(const Lines& a, const Lines& b, size_t from) {
   const auto n = static_cast<int32_t>(a.size()), m = static_cast<int32_t>(b.size());
   std::vector<std::vector<int32_t>>
       trace;  // trace[d][(k + d) / 2]: x on diagonal k after d edits, k = -d, -d + 2, ..., d
@@ -57,14 +57,14 @@ std::vector<Change> changes_between(const Lines& a, const Lines& b, size_t from)
     trace.push_back(std::move(row));
   }
   if (!found) return {{from, from + a.size(), from, from + b.size()}};
-  std::vector<Change> changes;
+  std::vector<LineChange> changes;
   int32_t x = n, y = m;
   for (auto d = static_cast<int32_t>(trace.size()) - 1; d > 0; --d) {
     const int32_t k = x - y, slid = start(d, k);
     const bool down = is_down(d, k);
     const int32_t old_x = down ? slid : slid - 1, old_y = down ? slid - k - 1 : slid - k;
     const auto at = [from](int32_t i) { return from + static_cast<size_t>(i); };
-    const Change edit{at(old_x), at(slid), at(old_y), at(slid - k)};
+    const LineChange edit{at(old_x), at(slid), at(old_y), at(slid - k)};
     if (!changes.empty() && changes.back().old_begin == edit.old_end && changes.back().new_begin == edit.new_end) {
       changes.back().old_begin = edit.old_begin;
       changes.back().new_begin = edit.new_begin;
@@ -86,7 +86,7 @@ void append_lines(std::string& out, char sign, const Lines& lines, size_t begin,
   }
 }
 
-// "12,3"; a run of no lines is named by the line before it.
+// Returns "12,3"; an empty range has the number of the line before it.
 std::string range(size_t begin, size_t end) {
   const size_t count = end - begin;
   return count == 1 ? fmt::format("{}", begin + 1) : fmt::format("{},{}", count == 0 ? begin : begin + 1, count);
@@ -105,7 +105,7 @@ std::string unified_diff(std::string_view old_name, std::string_view new_name, s
     return Lines(lines.begin() + static_cast<std::ptrdiff_t>(front), lines.end() - static_cast<std::ptrdiff_t>(back));
   };
   if (front == a.size() && front == b.size()) return "";
-  const std::vector<Change> changes = changes_between(middle(a), middle(b), front);
+  const std::vector<LineChange> changes = changes_between(middle(a), middle(b), front);
   std::string out = fmt::format("--- {}\n+++ {}\n", old_name, new_name);
   for (size_t i = 0; i < changes.size();) {
     size_t last = i;

@@ -1,4 +1,4 @@
-// Two texts as a unified diff, as `diff -u` writes it and patch(1) applies it.
+// A unified diff of two texts, as `diff -u` writes and patch(1) applies it.
 #pragma once
 
 #include <string>
@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// Hunks with three lines of context under `--- old_name` and `+++ new_name`; empty for equal texts. Texts that differ
-// in more than some thousand lines come as one hunk between their common ends, which is longer than need be.
+// Returns hunks with three lines of context after `--- old_name` and `+++ new_name`; empty for equal texts. If more
+// than some thousand lines differ, everything between the common begin and end is one hunk.
 [[nodiscard]] std::string unified_diff(std::string_view old_name, std::string_view new_name, std::string_view old_text,
                                        std::string_view new_text);
 

@@ -8,25 +8,27 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <system_error>
 
 #include "base/presence.h"
+#include "base/read_file.h"
 #include "base/unfinished.h"
 
 namespace tpplan {
 namespace {
 
 constexpr size_t kBufferSize = size_t{256} << 10;
+constexpr size_t kLargeChunk = size_t{32} << 10;
 
-// Collects small pieces and writes large ones; keeps the first error.
+// Buffers small chunks and writes large ones directly. Stores the first error.
 struct Writer {
   int fd = -1;
   std::string buffer;
   int error = 0;
 };
 
-bool flush(Writer& writer) {
-  std::string_view rest = writer.buffer;
+bool write_all(Writer& writer, std::string_view rest) {
   while (!rest.empty() && writer.error == 0) {
     const ssize_t put = write(writer.fd, rest.data(), rest.size());
     if (put >= 0) {
@@ -35,14 +37,19 @@ bool flush(Writer& writer) {
       writer.error = errno;
     }
   }
+  return writer.error == 0;
+}
+
+bool flush(Writer& writer) {
+  write_all(writer, writer.buffer);
   writer.buffer.clear();
   return writer.error == 0;
 }
 
 std::string write_to(int fd, const Producer& produce) {
   Writer writer{.fd = fd};
-  writer.buffer.reserve(kBufferSize * 2);
   const Sink sink = [&writer](std::string_view piece) {
+    if (writer.buffer.empty() && piece.size() >= kLargeChunk) return write_all(writer, piece);
     writer.buffer.append(piece);
     return writer.buffer.size() < kBufferSize || flush(writer);
   };
@@ -57,23 +64,32 @@ mode_t umask_permissions() {
   return 0666 & ~mask;
 }
 
-std::string replace_file(const std::string& target, mode_t permissions, const Producer& produce) {
+// True if the file holds this text and no other.
+bool holds(const std::string& path, std::string_view text) {
+  const ReadResult now = read_found_file(path, text.size());
+  return now.fault == ReadError::None && now.file.text == text;
+}
+
+// With `before` only a file that holds this text is replaced.
+std::string replace_file(const std::string& target, mode_t permissions, const Producer& produce,
+                         const std::optional<std::string_view>& before) {
   const size_t slash = target.rfind('/');
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : target.substr(0, slash);
   std::string temporary = directory + "/.tpplan-XXXXXX";
-  std::shared_ptr<void> guard;  // a signal ends the process, and takes this away
+  std::shared_ptr<void> guard;  // removes the file if a signal ends the process
   const int fd = make_unfinished(temporary, guard);
   if (fd < 0) return std::strerror(errno);
   std::string fault;
   try {
     fault = write_to(fd, produce);
-  } catch (...) {  // memory ran out: nothing is left behind
+  } catch (...) {  // out of memory: leave nothing behind
     close(fd);
     unlink(temporary.c_str());
     throw;
   }
   if (fault.empty() && (fchmod(fd, permissions) != 0 || fsync(fd) != 0)) fault = std::strerror(errno);
   if (close(fd) != 0 && fault.empty()) fault = std::strerror(errno);
+  if (fault.empty() && before && !holds(target, *before)) fault = kChangedSinceRead;
   if (fault.empty() && rename(temporary.c_str(), target.c_str()) != 0) fault = std::strerror(errno);
   if (!fault.empty()) {
     unlink(temporary.c_str());
@@ -85,12 +101,12 @@ std::string replace_file(const std::string& target, mode_t permissions, const Pr
 }  // namespace
 
 std::string link_end(const std::string& path) {
-  constexpr int kMaxLinks = 40;  // as Linux counts
+  constexpr int kMaxLinks = 40;  // the limit of Linux
   std::filesystem::path end = path;
   for (int i = 0; i < kMaxLinks; ++i) {
     std::error_code failed;
     const std::filesystem::path next = std::filesystem::read_symlink(end, failed);
-    if (failed.value() == EINVAL || says_absent(failed.value())) return end;  // no link
+    if (failed.value() == EINVAL || is_absence_error(failed.value())) return end;  // no link
     if (failed) {
       errno = failed.value();
       return "";
@@ -134,7 +150,7 @@ std::string write_output(const std::string& path, const Producer& produce) {
   if (exists && S_ISDIR(status.st_mode)) return "is a directory";
   if (!exists || S_ISREG(status.st_mode)) {
     const std::string target = link_end(path);
-    return target.empty() ? std::strerror(errno) : replace_file(target, umask_permissions(), produce);
+    return target.empty() ? std::strerror(errno) : replace_file(target, umask_permissions(), produce, std::nullopt);
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
   if (fd < 0) return std::strerror(errno);
@@ -143,13 +159,13 @@ std::string write_output(const std::string& path, const Producer& produce) {
   return fault;
 }
 
-std::string rewrite_file(const std::string& path, const Producer& produce) {
+std::string rewrite_file(const std::string& path, std::string_view before, const Producer& produce) {
   struct stat status {};
   if (stat(path.c_str(), &status) != 0) return std::strerror(errno);
   if (!S_ISREG(status.st_mode)) return "is not a regular file";
   if (access(path.c_str(), W_OK) != 0) return std::strerror(errno);
   const std::string target = link_end(path);
-  return target.empty() ? std::strerror(errno) : replace_file(target, status.st_mode & 07777, produce);
+  return target.empty() ? std::strerror(errno) : replace_file(target, status.st_mode & 07777, produce, before);
 }
 
 }  // namespace tpplan

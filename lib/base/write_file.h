@@ -1,4 +1,4 @@
-// Output that is there whole or not at all.
+// Output files that are written atomically.
 #pragma once
 
 #include <functional>
@@ -8,28 +8,39 @@
 
 namespace tpplan {
 
-// Takes the next piece of the output; false when it could not be taken, after which nothing more should be sent.
+// Receives the next chunk of the output. Returns false on failure; then no more chunks should follow.
 using Sink = std::function<bool(std::string_view)>;
 
-// Sends a whole output to a sink; false when it could not.
+// Returns a sink that appends to the text.
+[[nodiscard]] inline Sink append_to(std::string& text) {
+  return [&text](std::string_view piece) {
+    text += piece;
+    return true;
+  };
+}
+
+// Sends an output to a sink. Returns false if it could not.
 using Producer = std::function<bool(const Sink&)>;
 
-// True when `path` names the same file as one of `inputs` (same device and inode; links are followed). Where the system
-// does not say so much, `error` says why.
+// True if `path` is the same file as one of `inputs` (same device and inode, links followed). If that is unknown,
+// `error` has the errno.
 [[nodiscard]] bool is_same_file(const std::string& path, const std::vector<std::string>& inputs, int& error);
 
-// Where a chain of symbolic links ends, whether something is there or not; empty, with errno, when it does not end or
-// cannot be followed.
+// Returns the end of a chain of symbolic links, whether it exists or not; empty with errno for a loop or an unreadable
+// link.
 [[nodiscard]] std::string link_end(const std::string& path);
 
-// Lets `produce` write the file at `path`. A regular file is written to a temporary file beside it (with the umask's
-// permissions), synced and renamed, so that `path` holds the old content or the new, never a part. Anything else that
-// exists (a pipe, a device) is written directly, and so is standard output for "-". A symbolic link is followed, and
-// its target replaced. Returns the reason of a failure, empty on success; after a failure no temporary file is left.
+// Lets `produce` write the file at `path`. A regular file is written to a temporary file next to it (with the umask's
+// permissions), synced and renamed, so that `path` has the old or the new content, never a part. A pipe, a device, and
+// standard output for "-" are written directly. A symbolic link is followed and its target replaced. Returns the reason
+// of a failure, empty on success. Leaves no temporary file.
 [[nodiscard]] std::string write_output(const std::string& path, const Producer& produce);
 
-// The same for a regular file that is there already and keeps its permissions. One that may not be written, or is no
-// regular file, is refused.
-[[nodiscard]] std::string rewrite_file(const std::string& path, const Producer& produce);
+// Why rewrite_file leaves a file alone that was saved meanwhile.
+inline constexpr std::string_view kChangedSinceRead = "it has changed since it was read";
+
+// Rewrites an existing regular file in the same way, with its permissions. Fails if it is not writable or not regular,
+// or if it no longer has the text `before` that was read from it.
+[[nodiscard]] std::string rewrite_file(const std::string& path, std::string_view before, const Producer& produce);
 
 }  // namespace tpplan

@@ -5,27 +5,28 @@
 #include <optional>
 #include <utility>
 
-#include "cost/count_kept.h"
+#include "cost/checked_sum.h"
+#include "cost/count_saved.h"
 #include "cost/count_work.h"
 #include "cost/follow_memory.h"
-#include "measure/checked_sum.h"
-#include "measure/layer_path.h"
+#include "cost/layer_path.h"
+#include "ops/op_row.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
 
-// What is kept of a module that runs again.
+// The name of the row for inputs of recomputed modules.
 constexpr std::string_view kGivenToRemat = "remat";
 
-// One layer, or all that stands in none.
+// The costs of one layer, or of everything outside of layers.
 struct OneLayer {
   std::string_view stack;
   int64_t number = -1;
   LayerCosts costs;
 };
 
-// What an operation of a layer added to the costs: memory that is kept, or products.
+// What one operation of a layer added to the costs: saved memory, or FLOPs.
 struct CountedPart {
   uint32_t row = 0;  // into by_op
   ModuleId module = kNone;
@@ -34,14 +35,14 @@ struct CountedPart {
   MatmulWork work;  // where `bytes` is 0
 };
 
-// The last layer that is counted before others like it, which are left out.
+// The record of the last layer that is counted before repeated ones, which are skipped.
 struct LayerRecord {
   bool is_on = false;
-  const LeftOut* left = nullptr;
+  const SkippedLayers* left = nullptr;
   bool in_unit = false;            // the layer begins in a unit of `remat`
-  bool keeps_older = false;        // it keeps what stood there before the layer in front of it, which no later one does
-  std::vector<uint8_t> kept;       // of the layer in front of it, where it begins
-  std::vector<CountedPart> parts;  // that it added
+  bool keeps_older = false;        // it saves a storage older than the layer before it, which no later layer does
+  std::vector<uint8_t> kept;       // storages of the layer before it that were saved when it began
+  std::vector<CountedPart> parts;  // its costs
 };
 
 struct Counting {
@@ -54,9 +55,9 @@ struct Counting {
   std::map<std::pair<std::string_view, int64_t>, uint32_t> layer_index;
   std::vector<uint32_t> row_of;        // by name of an operation, into by_op
   std::vector<uint8_t> kept, in_unit;  // by storage
-  std::vector<StorageId> of_unit;      // that are in the unit of `remat` that runs
-  uint64_t unit = 0;                   // bytes that it would keep
-  uint64_t unit_gradients = 0;         // the most that an operation of it has of gradients
+  std::vector<StorageId> of_unit;      // storages of the current unit of `remat`
+  uint64_t unit = 0;                   // bytes that the unit saves during its recomputation
+  uint64_t unit_gradients = 0;         // maximum bytes of gradients at an operation of the unit
   LayerRecord record;
 };
 
@@ -85,10 +86,10 @@ uint32_t row_at(Counting& c, StringId name) {
   return c.row_of[name];
 }
 
-// `at`: the row of the operation that keeps it.
+// `at`: the row of the operation that saves it.
 void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, StorageKind kind) {
   if (c.record.is_on) c.record.parts.push_back({.row = at, .module = module, .kind = kind, .bytes = bytes, .work = {}});
-  KeptTensors& row = c.costs.by_op[at];
+  SavedTensors& row = c.costs.by_op[at];
   ++row.tensors;
   if (kind == StorageKind::Gathered) add_to(c.costs.gathered, bytes);
   if (kind == StorageKind::Weights) add_to(c.costs.gathered_weights, bytes);
@@ -120,7 +121,7 @@ void set_transient(Counting& c, uint64_t bytes, std::string_view op, ModuleId mo
   c.costs.transient_module = module == kNone ? std::string_view{} : c.model.modules[module].path;
 }
 
-// The gradients of the results and of the operands that have one; parameters' stand apart.
+// Counts the gradients of results and operands, without those of parameters.
 void count_gradients(Counting& c, const TracedOp& op, bool in_unit) {
   if (!wants_gradient(c.trace, op)) return;
   uint64_t bytes = 0;
@@ -142,9 +143,8 @@ void add_work(Counting& c, ModuleId module, const MatmulWork& work) {
   add_to(row->again, work.again);
 }
 
-void count_products(Counting& c, const TracedOp& op, const OpEffects* effects, bool again) {
-  if (effects == nullptr) return;
-  MatmulWork work = count_work(c.trace, c.model.operations, *effects, op);
+void count_products(Counting& c, const TracedOp& op, bool again) {
+  MatmulWork work = count_work(c.trace, c.model.operations, op);
   if (work.forward == 0) return;
   work.again = again && wants_gradient(c.trace, op) ? work.forward : 0;
   add_work(c, op.module, work);
@@ -152,13 +152,13 @@ void count_products(Counting& c, const TracedOp& op, const OpEffects* effects, b
 
 void count_op(Counting& c, size_t index, bool in_unit) {
   const TracedOp& op = c.trace.ops[index];
-  const StringId name = c.model.operations.nodes[op.node].name;
-  const OpEffects* effects = c.memory.effects[index];
-  if (effects == nullptr && wants_gradient(c.trace, op) && c.row_of[name] == kNoId) {
+  const GraphNode& node = c.model.operations.nodes[op.node];
+  const StringId name = node.name;
+  if (op_row(node.op).memory == ResultMemory::Unknown && wants_gradient(c.trace, op) && c.row_of[name] == kNoId) {
     c.costs.unknown_ops.emplace_back(c.model.operations.strings[name]);
     std::ignore = row_at(c, name);
   }
-  const KeptSink sink{
+  const SavedSink sink{
       .storage = [&](StorageId id) { in_unit ? keep_in_unit(c, id) : keep_storage(c, row_at(c, name), op.module, id); },
       .own =
           [&](uint64_t bytes) {
@@ -167,9 +167,9 @@ void count_op(Counting& c, size_t index, bool in_unit) {
             else if (bytes > 0)
               keep_bytes(c, row_at(c, name), op.module, bytes, StorageKind::Made);
           }};
-  count_kept(c.trace, c.model.operations, c.memory, index, sink);
+  count_saved(c.trace, c.model.operations, c.memory, index, sink);
   count_gradients(c, op, in_unit);
-  count_products(c, op, effects, in_unit);
+  count_products(c, op, in_unit);
 }
 
 void end_unit(Counting& c, ModuleId module) {
@@ -180,7 +180,7 @@ void end_unit(Counting& c, ModuleId module) {
   c.unit = c.unit_gradients = 0;
 }
 
-// Layers of one stack that are alike are one; their first says where they stand.
+// Joins identical layers of a stack; the group has the place of its first layer.
 void fold_layers(Counting& c) {
   std::stable_partition(c.layers.begin(), c.layers.end(), [](const OneLayer& layer) { return layer.number < 0; });
   struct Alike {
@@ -208,23 +208,23 @@ void fold_layers(Counting& c) {
   }
 }
 
-// Where the layer begins that is counted last before others are left out.
-void begin_record(Counting& c, const LeftOut& left, bool in_unit) {
+// Starts the record at the begin of the last layer that is counted before others are skipped.
+void begin_record(Counting& c, const SkippedLayers& left, bool in_unit) {
   c.record = {.is_on = true, .left = &left, .in_unit = in_unit, .kept = {}, .parts = {}};
   for (StorageId id = left.begins[0]; id < left.begins[1]; ++id) c.record.kept.push_back(c.kept[id]);
 }
 
-// What it added, once more for each layer that is left out. False where the next one would find another state of
-// things, or be treated otherwise.
+// Adds the recorded costs for each layer that is skipped. Returns false if the next layer would start from another
+// state or is treated differently.
 bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit) {
   const LayerRecord record = std::exchange(c.record, {});
-  const LeftOut& left = *record.left;
+  const SkippedLayers& left = *record.left;
   const TracedLayers& layers = *left.layers;
   if (record.in_unit || in_unit || record.keeps_older) return false;
   for (size_t i = 0; i < record.kept.size(); ++i) {
     if (record.kept[i] != c.kept[left.begins[1] + i]) return false;
   }
-  // The modules of the layer that was counted stand in front of those of the first that is left out.
+  // The modules of the counted layer come directly before those of the first skipped layer.
   const ModuleId next = layers.module + left.followed * layers.modules, first = next - layers.modules;
   const uint32_t count = layers.count - left.followed;
   for (ModuleId module = first; module < next + (count - 1) * layers.modules; ++module) {
@@ -243,7 +243,7 @@ bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit
   return true;
 }
 
-// Nothing where layers that are left out would have to be counted.
+// Returns nullopt if skipped layers would have to be counted.
 std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat,
                                       bool each_layer) {
   Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations, each_layer)};
@@ -283,15 +283,22 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
   }
   for (const uint32_t output : trace.outputs)
     add_to(c.costs.logits, byte_size(dtype_of("float32"), elements_of(shape_of(trace, output))));
-  std::erase_if(c.costs.by_op, [](const KeptTensors& row) { return row.tensors == 0; });
+  std::erase_if(c.costs.by_op, [](const SavedTensors& row) { return row.tensors == 0; });
   std::stable_sort(c.costs.by_op.begin(), c.costs.by_op.end(),
-                   [](const KeptTensors& a, const KeptTensors& b) { return a.bytes > b.bytes; });
-  if (c.costs.kept == kMostInTotal) return StepCosts{};  // sums that nobody can write down
+                   [](const SavedTensors& a, const SavedTensors& b) { return a.bytes > b.bytes; });
+  if (c.costs.kept == kMostInTotal) return StepCosts{};  // overflow
   fold_layers(c);
   return std::move(c.costs);
 }
 
 }  // namespace
+
+std::optional<uint64_t> count_results(const StepTrace& trace) {
+  if (!trace.is_there) return std::nullopt;
+  uint64_t bytes = 0;
+  for (const uint32_t output : trace.outputs) add_to(bytes, bytes_in(trace, output));
+  return bytes;
+}
 
 StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat) {
   if (!trace.is_there) return {};

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "cost/node_literals.h"
+#include "ops/op_row.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -15,7 +16,7 @@ uint64_t times(uint64_t a, uint64_t b) {
 
 uint64_t last(std::span<const int64_t> shape) { return shape.empty() ? 1 : static_cast<uint64_t>(shape.back()); }
 
-// Of "bsh,eoh->bseo" the sizes of the labels that the result lacks.
+// Returns the product of the sizes of labels that the result of an einsum lacks: h in "bsh,eoh->bseo".
 uint64_t summed_labels(const StepTrace& trace, const OpGraph& graph, const GraphNode& node,
                        std::span<const uint32_t> ins) {
   const GraphArg* arg = find_literal(graph, node, 0, "equation");
@@ -42,7 +43,7 @@ uint64_t summed_labels(const StepTrace& trace, const OpGraph& graph, const Graph
   return product;
 }
 
-// Multiplications that are added up.
+// Returns the number of multiply-adds.
 uint64_t multiplications(const StepTrace& trace, const OpGraph& graph, Contraction product, const GraphNode& node,
                          std::span<const uint32_t> ins, uint32_t out) {
   const auto result = shape_of(trace, out);
@@ -77,20 +78,21 @@ uint64_t multiplications(const StepTrace& trace, const OpGraph& graph, Contracti
 
 }  // namespace
 
-MatmulWork count_work(const StepTrace& trace, const OpGraph& graph, const OpEffects& effects, const TracedOp& op) {
+MatmulWork count_work(const StepTrace& trace, const OpGraph& graph, const TracedOp& op) {
   MatmulWork work;
-  if (effects.product == Contraction::None || op.in_begin == op.in_end || op.out_begin == op.out_end) return work;
+  const Contraction product = op_row(graph.nodes[op.node].op).product;
+  if (product == Contraction::None || op.in_begin == op.in_end || op.out_begin == op.out_end) return work;
   const auto ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);
   const uint32_t out = trace.slots[op.out_begin];
   work.dtype = dtype_in(trace, out);
-  work.forward = times(2, multiplications(trace, graph, effects.product, graph.nodes[op.node], ins, out));
-  if (effects.product == Contraction::Attention) {
+  work.forward = times(2, multiplications(trace, graph, product, graph.nodes[op.node], ins, out));
+  if (product == Contraction::Attention) {
     const bool any = std::any_of(ins.begin(), ins.end(), [&](uint32_t in) { return trace.values[in].requires_grad; });
     work.backward = any ? times(work.forward, 5) / 2 : 0;
     return work;
   }
-  // Of addmm and its kind the first operand is added.
-  const size_t first = effects.product == Contraction::LastOfSecond ? 1 : 0;
+  // The first operand of addmm and similar operations is an addend.
+  const size_t first = product == Contraction::LastOfSecond ? 1 : 0;
   for (size_t i = first; i < std::min(ins.size(), first + 2); ++i) {
     if (trace.values[ins[i]].requires_grad) work.backward = std::min(kMostInTotal, work.backward + work.forward);
   }

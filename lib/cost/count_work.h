@@ -1,15 +1,14 @@
-// How many floating point operations the products of an operation take on rank 0, by its local shapes.
+// The FLOPs of the matmuls of an operation on rank 0, from its local shapes.
 #pragma once
 
-#include "cost/follow_memory.h"
+#include "cost/step_memory.h"
 #include "manifest/step_costs.h"
 
 namespace tpplan {
 
-// Two for each multiplication and its addition. Forward of every product; backward once more for each operand that has
-// a gradient, and of attention two and a half times (as kernels that do not keep the scores do it). Nothing for
-// operations without products; `again` is 0. Numbers stop at kMostInTotal.
-[[nodiscard]] MatmulWork count_work(const StepTrace& trace, const OpGraph& graph, const OpEffects& effects,
-                                    const TracedOp& op);
+// Counts two for each multiply-add. Backward counts the forward FLOPs for each operand that requires a gradient,
+// and 2.5 times for attention (as kernels that recompute the scores). Zero for operations without matmuls. `again` is
+// 0. Counts saturate at kMostInTotal.
+[[nodiscard]] MatmulWork count_work(const StepTrace& trace, const OpGraph& graph, const TracedOp& op);
 
 }  // namespace tpplan

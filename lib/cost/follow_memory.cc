@@ -4,6 +4,7 @@
 
 #include "cost/leave_out.h"
 #include "cost/node_literals.h"
+#include "ops/op_row.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -26,7 +27,7 @@ void share(Following& f, uint32_t value, uint32_t with, Strides strides) {
   f.memory.strides[value] = std::move(strides);
 }
 
-// What stands there before the step, and what steps at boundaries made of a value.
+// Finds the storage of a value that exists before the step or was made at a module boundary.
 void resolve(Following& f, uint32_t value) {
   if (f.memory.storage_of[value] != kNoId) return;
   const TracedValue& traced = f.trace.values[value];
@@ -48,32 +49,31 @@ size_t dim_of(int64_t dim, size_t ndim) {
   return static_cast<size_t>(std::clamp<int64_t>(found, 0, ndim == 0 ? 0 : static_cast<int64_t>(ndim) - 1));
 }
 
-// The operand's dim that each dim of the result is.
+// Returns for each dim of the result its dim in the operand.
 std::vector<size_t> dim_order(const OpGraph& graph, const GraphNode& node, size_t ndim) {
-  const std::string_view name = graph.strings[node.name];
   std::vector<size_t> order(ndim);
   for (size_t i = 0; i < ndim; ++i) order[i] = i;
   if (ndim < 2) return order;
-  if (name == "permute") {
+  if (node.op == OpId::Permute) {
     const std::vector<int64_t> dims = ints_at(graph, node, 1, "dims");
     for (size_t i = 0; i < std::min(ndim, dims.size()); ++i) order[i] = dim_of(dims[i], ndim);
-  } else if (name == "movedim" || name == "moveaxis") {
+  } else if (node.op == OpId::Movedim) {
     const size_t from = dim_of(int_at(graph, node, 1, "source").value_or(0), ndim),
                  to = dim_of(int_at(graph, node, 2, "destination").value_or(0), ndim);
     order.erase(order.begin() + static_cast<std::ptrdiff_t>(from));
     order.insert(order.begin() + static_cast<std::ptrdiff_t>(to), from);
-  } else if (name == "T" || name == "t") {
+  } else if (node.op == OpId::NumpyT || node.op == OpId::T) {
     std::reverse(order.begin(), order.end());
-  } else if (name == "mT" || name == "mH" || name == "H" || name == "adjoint") {
-    std::swap(order[ndim - 1], order[ndim - 2]);
-  } else {
+  } else if (node.op == OpId::Transpose) {
     std::swap(order[dim_of(int_at(graph, node, 1, "dim0").value_or(0), ndim)],
               order[dim_of(int_at(graph, node, 2, "dim1").value_or(1), ndim)]);
+  } else {  // mT, mH, H, adjoint
+    std::swap(order[ndim - 1], order[ndim - 2]);
   }
   return order;
 }
 
-// Of a view by slices, numbers and new axes; nothing where a tensor takes part.
+// Returns the strides of a view by slices, numbers and new axes; nullopt if the index has a tensor.
 std::optional<Strides> indexed_strides(const OpGraph& graph, const GraphNode& node, Laid in, size_t out_ndim) {
   const GraphArg* index = find_literal(graph, node, 1, "index");
   if (index == nullptr || index->kind != ArgKind::Tuple) return std::nullopt;
@@ -110,14 +110,14 @@ bool same_type(const Following& f, uint32_t a, uint32_t b) {
   return f.trace.values[a].dtype == f.trace.values[b].dtype;
 }
 
-// dropout(input, p=0.5, training=True): nothing is dropped in evaluation.
+// True if the call of dropout(input, p=0.5, training=True) drops elements: not in evaluation.
 bool drops(const OpGraph& graph, const GraphNode& node) {
   const GraphArg *p = find_literal(graph, node, 1, "p"), *training = find_literal(graph, node, 2, "training");
   const bool none = p != nullptr && (p->kind == ArgKind::Int || p->kind == ArgKind::Number) && p->number == 0;
   return !none && (training == nullptr || training->kind != ArgKind::Bool || training->integer != 0);
 }
 
-// The strides of a result that shares its first operand's memory; nothing where it has its own.
+// Returns the strides of a result that shares its first operand's memory; nullopt if it has its own.
 std::optional<Strides> shared_strides(const Following& f, const GraphNode& node, ResultMemory how, uint32_t in,
                                       uint32_t out) {
   const Laid from = laid_of(f.trace, f.memory, in);
@@ -152,6 +152,7 @@ std::optional<Strides> shared_strides(const Following& f, const GraphNode& node,
       return same_type(f, in, out) ? std::optional(same) : std::nullopt;
     case ResultMemory::DropsOut:
       return drops(f.graph, node) ? std::nullopt : std::optional(same);
+    case ResultMemory::Unknown:
     case ResultMemory::New:
     case ResultMemory::NewLike:
       break;
@@ -159,22 +160,27 @@ std::optional<Strides> shared_strides(const Following& f, const GraphNode& node,
   return std::nullopt;
 }
 
-bool is_elementwise(ResultMemory how) {
+// True if the result has the dim order of the operands.
+bool has_operand_order(ResultMemory how) {
   return how == ResultMemory::NewLike || how == ResultMemory::Converts || how == ResultMemory::DropsOut;
 }
 
-// Attention lays its result out as [batch, sequence, heads, width], unless it is made of products.
-Strides own_strides(const Following& f, const OpEffects* effects, std::span<const uint32_t> ins, uint32_t out) {
+// True if attention is computed by separate matmuls, because its mask requires a gradient.
+bool is_attention_of_matmuls(const StepTrace& trace, std::span<const uint32_t> ins) {
+  constexpr size_t kMask = 3;
+  return ins.size() > kMask && trace.values[ins[kMask]].requires_grad;
+}
+
+// Returns the strides of a result with its own memory. Attention kernels write [batch, sequence, heads, width].
+Strides own_strides(const Following& f, const OpRow& row, std::span<const uint32_t> ins, uint32_t out) {
   const auto shape = shape_of(f.trace, out);
-  if (effects == nullptr) return dense_strides(shape);
-  if (effects->product == Contraction::Attention && shape.size() == 4 &&
-      !is_attention_of_products(*effects, f.trace, ins)) {
+  if (row.product == Contraction::Attention && shape.size() == 4 && !is_attention_of_matmuls(f.trace, ins)) {
     const int64_t turned[] = {shape[0], shape[2], shape[1], shape[3]};
     Strides strides = dense_strides(turned);
     std::swap(strides[1], strides[2]);
     return strides;
   }
-  if (!is_elementwise(effects->memory)) return dense_strides(shape);
+  if (!has_operand_order(row.memory)) return dense_strides(shape);
   std::vector<Laid> operands;
   for (const uint32_t in : ins) {
     const Laid operand = laid_of(f.trace, f.memory, in);
@@ -183,46 +189,34 @@ Strides own_strides(const Following& f, const OpEffects* effects, std::span<cons
   return elementwise_strides(operands, shape);
 }
 
-void follow_op(Following& f, const TracedOp& op, const OpEffects* effects) {
+void follow_op(Following& f, const TracedOp& op) {
   const GraphNode& node = f.graph.nodes[op.node];
+  const OpRow& row = op_row(node.op);
   const auto ins = std::span(f.trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);
   const auto outs = std::span(f.trace.slots).subspan(op.out_begin, op.out_end - op.out_begin);
   for (const uint32_t in : ins) resolve(f, in);
-  const bool in_place = writes_in_place(f.graph.strings[node.name]);
+  const bool in_place = node.in_place || node.op == OpId::SetItem;
   for (const uint32_t out : outs) {
     std::optional<Strides> shared;
     if (in_place && !ins.empty())
       shared = f.memory.strides[ins[0]];
-    else if (effects != nullptr && !ins.empty())
-      shared = shared_strides(f, node, effects->memory, ins[0], out);
+    else if (!ins.empty())
+      shared = shared_strides(f, node, row.memory, ins[0], out);
     if (shared && shared->size() == shape_of(f.trace, out).size())
       share(f, out, ins[0], std::move(*shared));
     else
-      give_own(f, out, StorageKind::Made, own_strides(f, effects, ins, out));
+      give_own(f, out, StorageKind::Made, own_strides(f, row, ins, out));
   }
 }
 
 }  // namespace
 
-DType dtype_in(const StepTrace& trace, uint32_t value) { return dtype_of(trace.values[value].dtype); }
-
-uint64_t bytes_in(const StepTrace& trace, uint32_t value) {
-  return byte_size(dtype_in(trace, value), elements_of(shape_of(trace, value)));
-}
-
-Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value) {
-  return {shape_of(trace, value), memory.strides[value]};
-}
-
 StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer) {
   StepMemory memory;
   memory.storage_of.assign(trace.values.size(), kNoId);
   memory.strides.resize(trace.values.size());
-  memory.effects.assign(trace.ops.size(), nullptr);
   Following f{trace, graph, memory};
-  std::vector<const OpEffects*> by_name(graph.strings.size(), nullptr);
-  std::vector<uint8_t> looked_up(graph.strings.size(), 0);
-  AlikeLayers alike;
+  RepeatedLayers alike;
   for (size_t i = 0; i < trace.ops.size(); ++i) {
     if (!each_layer) i = leave_out(trace, memory, alike, i);
     if (i == trace.ops.size()) break;
@@ -232,13 +226,7 @@ StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each
       for (const uint32_t in : ins) resolve(f, in);
       continue;
     }
-    const StringId name = graph.nodes[op.node].name;
-    if (looked_up[name] == 0) {
-      by_name[name] = find_effects(graph.strings[name]);
-      looked_up[name] = 1;
-    }
-    memory.effects[i] = by_name[name];
-    follow_op(f, op, by_name[name]);
+    follow_op(f, op);
   }
   for (const uint32_t output : trace.outputs) resolve(f, output);
   return memory;

@@ -5,16 +5,16 @@
 namespace tpplan {
 namespace {
 
-// The layer that was followed last, and the one before it.
+// The last layer that was not skipped, and the one before it.
 struct TwoLayers {
   const StepTrace& trace;
   const StepMemory& memory;
   uint32_t values = 0;             // of each
-  uint32_t first = 0, second = 0;  // where their values begin
-  const StorageId* begins;         // of storages: of the first, the second, and behind it
+  uint32_t first = 0, second = 0;  // their first values
+  const StorageId* begins;         // first storages of both, and the end of the second
 };
 
-// What the first one has at a value, or has of it, the second one has at its own.
+// True if a value of the first layer and its counterpart in the second have the same storage and strides, up to ids.
 bool lies_alike(const TwoLayers& two, uint32_t value) {
   if (value < two.first || value >= two.second) return true;  // the same for both
   const uint32_t other = value + two.values;
@@ -27,14 +27,14 @@ bool lies_alike(const TwoLayers& two, uint32_t value) {
     return memory.strides[value] == memory.strides[other] && memory.storages[a].bytes == memory.storages[b].bytes &&
            memory.storages[a].kind == memory.storages[b].kind;
   }
-  // Nobody had used it when the second layer began, and nobody has used the other now.
+  // The value was unused when the second layer began, and its counterpart is unused now.
   if (b != kNoId) return false;
   if (x.from == kNoId) return y.from == kNoId;
   const bool moves = x.from >= two.first && x.from < two.second;
   return y.from == (moves ? x.from + two.values : x.from) && lies_alike(two, x.from);
 }
 
-// Of all that the second layer takes of the first.
+// Compares all inputs of the second layer with those of the first.
 bool take_alike(const TwoLayers& two, const TracedLayers& layers, size_t end) {
   if (two.begins[2] - two.begins[1] != two.begins[1] - two.begins[0]) return false;
   const StepTrace& trace = two.trace;
@@ -49,7 +49,7 @@ bool take_alike(const TwoLayers& two, const TracedLayers& layers, size_t end) {
   return true;
 }
 
-// True where something behind the layers takes a value of [begin, last), which are those of layers that are left out.
+// True if an operation after the layers uses a value in [begin, last), which belong to skipped layers.
 bool are_missed(const StepTrace& trace, size_t end, uint32_t begin, uint32_t last) {
   const auto is_one = [&](uint32_t value) { return value != kNoId && value >= begin && value < last; };
   const size_t behind = end < trace.ops.size() ? trace.ops[end].in_begin : trace.slots.size();
@@ -60,14 +60,14 @@ bool are_missed(const StepTrace& trace, size_t end, uint32_t begin, uint32_t las
 
 }  // namespace
 
-size_t leave_out(const StepTrace& trace, StepMemory& memory, AlikeLayers& at, size_t op) {
+size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op) {
   if (at.next == trace.alike.size()) return op;
   const TracedLayers& layers = trace.alike[at.next];
   const size_t since = layers.op - 2 * layers.ops;
   if (op < since || (op - since) % layers.ops != 0) return op;
   at.begins.push_back(static_cast<StorageId>(memory.storages.size()));
   if (at.begins.size() < 3) return op;
-  const auto followed = static_cast<uint32_t>(at.begins.size() - 3);  // of those that are alike
+  const auto followed = static_cast<uint32_t>(at.begins.size() - 3);  // repeated layers that were not skipped
   const StorageId* begins = &at.begins[followed];
   const uint32_t next = layers.value + followed * layers.values, left = layers.count - followed,
                  last = layers.value + (layers.count - 1) * layers.values;

@@ -1,20 +1,21 @@
-// Layers whose values stand in memory as those of the layer before are not followed, one by one.
+// Skips layers whose memory repeats that of the layer before.
 #pragma once
 
-#include "cost/follow_memory.h"
+#include "cost/step_memory.h"
 
 namespace tpplan {
 
-// Where following a trace is in the layers that the walk says are alike (StepTrace::alike).
-struct AlikeLayers {
-  size_t next = 0;                // into StepTrace::alike
-  std::vector<StorageId> begins;  // how many storages there were where each layer began, from the last but one on that
-                                  // was walked
+// The position in the repeated layers of a trace (StepTrace::alike).
+struct RepeatedLayers {
+  size_t next = 0;  // into StepTrace::alike
+  std::vector<StorageId>
+      begins;  // number of storages at the begin of each layer, from the last but one that was walked
 };
 
-// Before operation `op`: the one to go on with, `op` itself where nothing is left out. Layers are left out where what
-// the next one takes lies in memory as what the one before it took, but for the numbers; and nobody behind them takes
-// a value of one but the last, whose values then stand where those of the last one that was followed do.
-[[nodiscard]] size_t leave_out(const StepTrace& trace, StepMemory& memory, AlikeLayers& at, size_t op);
+// Called before operation `op`. Returns the operation to continue with: `op` if nothing is skipped. Layers are skipped
+// if the inputs of the next one have the same storages and strides, up to their ids, as those of the layer before, and
+// no later operation uses a value of any of them but the last. The values of the last one then have the storages of the
+// last layer that was not skipped.
+[[nodiscard]] size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// Literal arguments of an operation: dims, flags. Sizes that are a rank's own are none of them.
+// Literal arguments of an operation: dims, flags. Sizes that differ between ranks are not literal.
 #pragma once
 
 #include <cstdint>
@@ -6,20 +6,20 @@
 #include <string_view>
 #include <vector>
 
-#include "graph/op_graph.h"
+#include "model/op_graph.h"
 
 namespace tpplan {
 
-// The argument at a position or under a keyword; nullptr where it is not given.
+// Returns the argument at a position or with a keyword; nullptr if it is not given.
 [[nodiscard]] const GraphArg* find_literal(const OpGraph& graph, const GraphNode& node, size_t position,
                                            std::string_view keyword);
 [[nodiscard]] std::optional<int64_t> int_at(const OpGraph& graph, const GraphNode& node, size_t position,
                                             std::string_view keyword);
-// The numbers of a tuple, of several positional arguments from there on, or the one number.
+// Returns the numbers of a tuple, of several positional arguments from that position on, or the single number.
 [[nodiscard]] std::vector<int64_t> ints_at(const OpGraph& graph, const GraphNode& node, size_t position,
                                            std::string_view keyword);
 
-// Calls f(argument, index) for what a tuple holds.
+// Calls f(argument, index) for the elements of a tuple.
 template <typename F>
 void each_part(const OpGraph& graph, const GraphArg& tuple, F f) {
   const auto begin = static_cast<uint32_t>(&tuple - graph.args.data()) + 1;

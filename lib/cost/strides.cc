@@ -10,14 +10,14 @@ int64_t count_of(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, std::multiplies<>());
 }
 
-// The stride of an operand's dim where the result's dims are counted; 0 where it broadcasts.
+// Returns the stride of an operand for dim `dim` of the result; 0 if it is broadcast.
 int64_t stride_at(const Laid& operand, size_t dim, size_t ndim) {
   const size_t missing = ndim - operand.shape.size();
   if (dim < missing || operand.shape[dim - missing] == 1) return 0;
   return operand.strides[dim - missing];
 }
 
-// Whether dim `a` lies further in than dim `b`: 0 where no operand says.
+// Compares two dims by the strides of the operands: which one is further inside; 0 if no operand decides.
 int compare(std::span<const Laid> operands, std::span<const int64_t> out, size_t a, size_t b) {
   for (const Laid& operand : operands) {
     const int64_t x = stride_at(operand, a, out.size()), y = stride_at(operand, b, out.size());
@@ -54,7 +54,7 @@ std::optional<Strides> view_strides(std::span<const int64_t> from, std::span<con
                                     std::span<const int64_t> to) {
   if (count_of(from) == 0 || from.empty()) return dense_strides(to);
   Strides out(to.size());
-  size_t view_dim = to.size();  // one behind the next
+  size_t view_dim = to.size();  // one after the next
   int64_t base = strides.back(), have = 1, given = 1;
   for (size_t dim = from.size(); dim-- > 0;) {
     have *= from[dim];

@@ -8,24 +8,51 @@
 
 namespace tpplan {
 
+namespace {
+
+// Returns a name in kebab case: "UnmatchedRule" as "unmatched-rule".
+std::string kebab_case(std::string_view words) {
+  std::string out;
+  for (const char c : words) {
+    if (std::isupper(static_cast<unsigned char>(c)) != 0 && !out.empty()) out += '-';
+    out += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  }
+  return out;
+}
+
+}  // namespace
+
 const std::vector<DiagnosticKind>& diagnostic_kinds() {
   static const std::vector<DiagnosticKind> kinds = {
-#define TPPLAN_DIAGNOSTIC(code, severity, failure, title) \
-  {Code::code, #code, Severity::severity, Failure::failure, title},
+#define TPPLAN_DIAGNOSTIC(id_, code_, severity_, failure_, title_, ...) \
+  {.code = Code::code_,                                                 \
+   .id = #id_,                                                          \
+   .name = kebab_case(#code_),                                          \
+   .severity = Severity::severity_,                                     \
+   .failure = Failure::failure_,                                        \
+   .title = title_,                                                     \
+   __VA_ARGS__},
 #include "diagnostics/diagnostic_kinds.def"
 #undef TPPLAN_DIAGNOSTIC
   };
   return kinds;
 }
 
+std::string_view to_text(FirstFailure failure) {
+  static constexpr std::string_view names[] = {"", "apply", "forward", "output", "gradient"};
+  static_assert(std::size(names) == static_cast<size_t>(FirstFailure::Gradient) + 1);
+  return names[static_cast<size_t>(failure)];
+}
+
 const DiagnosticKind& kind_of(Code code) { return diagnostic_kinds()[static_cast<size_t>(code)]; }
 
-const DiagnosticKind* find_kind(std::string_view name) {
-  const auto same = [](char a, char b) { return std::toupper(static_cast<unsigned char>(a)) == b; };
-  for (const DiagnosticKind& kind : diagnostic_kinds()) {
-    if (std::equal(name.begin(), name.end(), kind.name.begin(), kind.name.end(), same)) return &kind;
-  }
-  return nullptr;
+const DiagnosticKind* find_kind(std::string_view id_or_name) {
+  const auto lower = [](char c) { return std::tolower(static_cast<unsigned char>(c)); };
+  const auto is_same = [&](std::string_view text) { return std::ranges::equal(id_or_name, text, {}, lower, lower); };
+  const std::vector<DiagnosticKind>& kinds = diagnostic_kinds();
+  const auto found =
+      std::ranges::find_if(kinds, [&](const DiagnosticKind& kind) { return is_same(kind.id) || is_same(kind.name); });
+  return found == kinds.end() ? nullptr : &*found;
 }
 
 namespace {
@@ -34,7 +61,8 @@ std::string place_key(const Span& span) {
   return std::to_string(static_cast<int>(span.file)) + "@" + std::to_string(span.offset);
 }
 
-// A new entry of the list, or nullptr after counting it when the list holds enough of its code.
+// Adds a diagnostic to the list and returns it. If the list has kMaxListedPerCode of this code, only counts it and
+// returns nullptr.
 Diagnostic* add(Diagnostics& diagnostics, Code code, Span span, uint64_t times) {
   const auto index = static_cast<size_t>(code);
   if (diagnostics.tallies.size() <= index) diagnostics.tallies.resize(diagnostic_kinds().size());
@@ -48,18 +76,19 @@ Diagnostic* add(Diagnostics& diagnostics, Code code, Span span, uint64_t times) 
   Diagnostic& fresh = diagnostics.list.emplace_back();
   fresh.code = code;
   fresh.severity = kind_of(code).severity;
+  fresh.help = kind_of(code).help;
   fresh.span = span;
   fresh.count = times;
   return &fresh;
 }
 
-// How much of a message, a label, a note or a help is shown.
+// The maximum length of a message, a label, a note or a help.
 constexpr size_t kShownText = 640;
 
 }  // namespace
 
 Diagnostic* report(Diagnostics& diagnostics, Code code, Span span, std::string_view group, uint64_t times) {
-  std::string cause(kind_of(code).name);
+  std::string cause(kind_of(code).id);
   cause += group.empty() ? place_key(span) : std::string(group);
   if (const auto known = diagnostics.causes.find(cause); known != diagnostics.causes.end()) {
     diagnostics.list[known->second].count += times;
@@ -74,13 +103,19 @@ Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::
   Diagnostic* fresh = add(diagnostics, code, span, 1);
   if (fresh == nullptr) return diagnostics.dropped = {};
   fresh->message = std::move(message);
-  fresh->help = std::move(help);
+  if (!help.empty()) fresh->help = std::move(help);
   return *fresh;
 }
 
 bool has_errors(const Diagnostics& diagnostics) {
   return std::any_of(diagnostics.list.begin(), diagnostics.list.end(),
                      [](const Diagnostic& d) { return d.severity == Severity::Error; });
+}
+
+bool has_stopping_errors(const Diagnostics& diagnostics, const KnownFilter& is_known) {
+  return std::ranges::any_of(diagnostics.list, [&](const Diagnostic& d) {
+    return d.severity == Severity::Error && !(kind_of(d.code).shards_nothing && is_known && is_known(d));
+  });
 }
 
 void finish_diagnostics(Diagnostics& diagnostics) {
@@ -103,7 +138,7 @@ int exit_status(const Diagnostics& diagnostics) {
   int status = 0;
   for (const Diagnostic& d : diagnostics.list) {
     if (d.severity != Severity::Error) continue;
-    // A warning that was made an error is about content that could be read.
+    // A warning that --strict or --deny made an error counts as wrong content.
     const Failure failure = kind_of(d.code).severity == Severity::Warning ? Failure::Content : kind_of(d.code).failure;
     status = std::max(status, exit_status(failure));
   }

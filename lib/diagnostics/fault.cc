@@ -15,9 +15,9 @@ Fault current_fault() {
   } catch (const Fault& fault) {
     return fault;
   } catch (const std::bad_alloc&) {
-    return {.code = Code::TP8012, .message = "out of memory"};
+    return {.code = Code::OutOfMemory, .message = "out of memory"};
   } catch (const std::exception& error) {
-    return {.code = Code::TP8015, .message = escape_for_terminal(error.what())};
+    return {.code = Code::UnexpectedFailure, .message = escape_for_terminal(error.what())};
   }
 }
 

@@ -1,4 +1,4 @@
-// What went wrong in a job of the executor: the one form in which all of its parts say so.
+// The error type of all parts of the executor.
 #pragma once
 
 #include <string>
@@ -8,25 +8,26 @@
 
 namespace tpplan {
 
-// Thrown by whatever cannot do its work; caught where a thread's or a rank's work ends, and handed on as it is. Texts
-// are for people: names in them are escaped, except `place`, which is escaped when it is shown.
+// An error of a job. It is thrown where it occurs and caught where the work of a thread or a rank ends, which passes it
+// on unchanged. Names in its texts are escaped, except in `place`, which is escaped when it is printed.
 struct Fault {
   Code code{};
-  std::string message;  // lower case, no full stop, what was observed with its numbers
+  std::string message;  // the observation with its numbers; lower case, no full stop
   std::string help;     // one action; may be empty
-  std::string place;    // the file or folder that it is about; empty: the job
-  int rank = -1;        // that failed, or whom the others miss; -1: none in particular
-  std::string step;     // where that rank was: "step 5 (load x)", "its start"; empty: the message says it
+  std::string place;    // the file or folder of the error; empty for the job
+  int rank = -1;        // the failed or missing rank; -1 for none
+  std::string step;     // progress of that rank: "step 5 (load x)", "its start"; empty if the message has it
 };
 
-// Why the code in a `catch` block was left: a Fault as it is, what a library threw as one (memory: TP8012, all else:
-// TP8015).
+// Returns the exception of the current `catch` block as a Fault. Converts exceptions of libraries: std::bad_alloc to
+// TP8012, all others to TP8015.
 [[nodiscard]] Fault current_fault();
 
-// "rank 2 failed at step 5 (load x): the disk is full", in one line with the help behind a colon, for logs and tests.
+// Returns an error on one line, for logs and tests: "rank 2 failed at step 5 (load x): the disk is full", followed by a
+// colon and the help.
 [[nodiscard]] std::string to_text(const Fault& fault);
 
-// What a fault means for the exit status: 1, 2 or 3, as exit_status says of diagnostics. Warnings: 0.
+// Returns the exit status of an error: 1, 2 or 3, as for diagnostics; 0 for a code that is a warning.
 [[nodiscard]] int exit_status(const Fault& fault);
 
 }  // namespace tpplan

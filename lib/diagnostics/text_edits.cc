@@ -31,13 +31,8 @@ std::vector<TextEdit> text_edits(const SourceFile& file, const Diagnostic& diagn
   return edits;
 }
 
-bool is_sure(Code code) {
-  static constexpr Code sure[] = {Code::TP1004, Code::TP3003, Code::TP4004, Code::TP4005};
-  return std::ranges::find(sure, code) != std::end(sure);
-}
-
 std::string apply_edits(const SourceFile& file, const Diagnostics& diagnostics) {
-  std::vector<TextEdit> all;  // ascending, none over another
+  std::vector<TextEdit> all;  // without overlaps
   for (const Diagnostic& d : diagnostics.list) {
     const std::vector<TextEdit> edits = text_edits(file, d);
     const bool is_free = std::ranges::none_of(edits, [&all](const TextEdit& edit) {

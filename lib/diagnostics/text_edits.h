@@ -1,4 +1,4 @@
-// What findings propose to write, as bytes of a text.
+// Applies the edits of diagnostics to a text.
 #pragma once
 
 #include <string>
@@ -13,22 +13,19 @@ struct TextEdit {
   std::string text;
 };
 
-// The lines of a mapping's entry whose key stands at `key`: from the beginning of its first one to that of the first
-// line that is no further in. False where something else stands before the key.
+// Sets `edit` to the lines of the mapping entry whose key is at `key`. They end before the next line that is not
+// indented deeper. Returns false if the key is not the first text of its line.
 [[nodiscard]] bool entry_lines(const std::string& text, uint64_t key, TextEdit& edit);
 
-// The edits of a finding in its file, ascending; none where it has none, or where they cannot be carried out: an entry
-// that shares its line with others.
+// Returns the edits of a diagnostic, sorted by offset. Empty if one of them cannot be applied: it is in another file,
+// or its entry shares a line with others.
 [[nodiscard]] std::vector<TextEdit> text_edits(const SourceFile& file, const Diagnostic& diagnostic);
 
-// True for codes whose edits say what stood there already; others say what was probably meant.
-[[nodiscard]] bool is_sure(Code code);
-
-// The text of a file with the edits of all findings in it carried out, each finding's together or not at all: where two
-// findings want the same bytes, the first has them.
+// Returns the text of a file with the edits of all diagnostics. The edits of a diagnostic are applied together, or
+// skipped if they overlap or touch those of an earlier diagnostic.
 [[nodiscard]] std::string apply_edits(const SourceFile& file, const Diagnostics& diagnostics);
 
-// The text with edits carried out that ascend, none over another.
+// Returns the text with the edits applied. @pre `edits` are sorted by offset and do not overlap.
 [[nodiscard]] std::string with_edits(const std::string& text, const std::vector<TextEdit>& edits);
 
 }  // namespace tpplan

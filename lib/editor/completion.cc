@@ -6,38 +6,27 @@
 
 #include "base/keyed_hash.h"
 #include "base/path_patterns.h"
+#include "base/starred_path.h"
 #include "base/text.h"
-#include "match/glob.h"
 #include "plan/dialects.h"
-#include "plan/explain_style.h"
+#include "plan/write_plan.h"
+#include "resolve/match/glob.h"
 #include "sharding/tensor_size.h"
+#include "styles/explain_style.h"
 
 namespace tpplan {
 namespace {
 
 constexpr size_t kMostItems = 500;
 
-bool is_all_digits(std::string_view atom) {
-  return !atom.empty() && atom.find_first_not_of("0123456789") == std::string_view::npos;
-}
-
-std::string with_stars(std::string_view path, char separator) {
-  std::string stars;
-  for (const std::string_view atom : split(path, separator)) {
-    if (!stars.empty()) stars += separator;
-    stars += is_all_digits(atom) ? "*" : atom;
-  }
-  return stars;
-}
-
 struct Gathered {
   PathItem item;
   std::vector<std::string> paths;
 };
 
-void gather(std::vector<Gathered>& all, TextMap<std::string, size_t>& places, std::string_view path, char separator,
+void gather(std::vector<Gathered>& all, TextMap<std::string, size_t>& places, std::string_view path,
             const PathItem& like) {
-  std::string stars = with_stars(path, separator);
+  std::string stars = starred_path(path);
   const auto [place, is_new] = places.try_emplace(stars, all.size());
   if (is_new) {
     all.push_back({like, {}});
@@ -49,17 +38,16 @@ void gather(std::vector<Gathered>& all, TextMap<std::string, size_t>& places, st
   if (found.paths.empty() || found.paths.back() != path) found.paths.emplace_back(path);
 }
 
-// Every repeated module that the path is below: those whose last name is a number.
+// Adds every repeated module above the path: the ancestors whose last path part is a number.
 void gather_blocks(std::vector<Gathered>& all, TextMap<std::string, size_t>& places, std::string_view path,
                    char separator) {
   for (size_t end = path.find(separator); end != std::string_view::npos; end = path.find(separator, end + 1)) {
     const std::string_view prefix = path.substr(0, end);
-    if (is_all_digits(prefix.substr(prefix.rfind(separator) + 1)))
-      gather(all, places, prefix, separator, {.is_block = true});
+    if (is_digits(prefix.substr(prefix.rfind(separator) + 1))) gather(all, places, prefix, {.is_block = true});
   }
 }
 
-// ---- where the cursor is ----
+// ---- the context of the cursor ----
 
 size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
 
@@ -68,7 +56,7 @@ bool says_nothing(std::string_view line) {
   return first == std::string_view::npos || line[first] == '#';
 }
 
-// The key that a line begins with; empty where it begins with none.
+// Returns the key at the beginning of a line; empty if there is none.
 std::string_view key_of(std::string_view line) {
   line.remove_prefix(indent_of(line));
   if (!line.empty() && (line[0] == '"' || line[0] == '\'')) {
@@ -79,7 +67,7 @@ std::string_view key_of(std::string_view line) {
   return colon == std::string_view::npos ? std::string_view{} : line.substr(0, colon);
 }
 
-// The keys of the mappings that a line stands in, the outermost first.
+// Returns the keys of the mappings that contain a line, outermost first.
 std::vector<std::string_view> keys_above(const TextLines& lines, size_t line, size_t indent) {
   std::vector<std::string_view> keys;
   while (line > 0 && indent > 0) {
@@ -104,7 +92,7 @@ const DialectRow& dialect_of(const TextLines& lines) {
   return *dialect_table().front();
 }
 
-// ---- what may stand there ----
+// ---- the completions ----
 
 bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
 
@@ -120,7 +108,7 @@ void add_styles(const DialectRow& dialect, Completion& completion) {
   }
 }
 
-// A pattern of stars as the dialect's keys are written.
+// Returns a star pattern as a key of the dialect: the same glob, or a regular expression.
 std::string as_key(const DialectRow& dialect, std::string_view stars) {
   if (dialect.keys == KeySyntax::Glob) return std::string(stars);
   std::string key;
@@ -135,20 +123,19 @@ std::string as_key(const DialectRow& dialect, std::string_view stars) {
   return key;
 }
 
-// A scalar of YAML behind the quote that is there already; with quotes of its own where there is none.
+// Returns the YAML text of a key: the rest of a quoted text if a quote is open, else a complete key. Empty if single
+// quotes cannot represent it.
 std::string as_yaml(std::string_view key, char quote) {
-  std::string text;
-  const bool is_double = quote == '"' || (quote == '\0' && key.find('\\') == std::string_view::npos);
-  for (const char c : key) {
-    if (is_double && (c == '"' || c == '\\')) text += '\\';
-    if (!is_double && c == '\'') text += '\'';
-    text += c;
-  }
-  if (quote != '\0') return text;
-  return is_double ? fmt::format("\"{}\"", text) : fmt::format("'{}'", text);
+  if (quote == '\0') return key_text(key);
+  const std::string text = quoted_text(key);
+  if (quote == '"') return text.substr(1, text.size() - 2);
+  std::string doubled;
+  for (const char c : key) doubled.append(c == '\'' ? 2 : 1, c);
+  const auto escaped = static_cast<size_t>(std::ranges::count_if(key, [](char c) { return c == '"' || c == '\\'; }));
+  return text.size() == key.size() + escaped + 2 ? doubled : std::string();
 }
 
-// What of a path stands behind the outermost module that the block's pattern matches; empty where there is none.
+// Returns the path relative to the outermost module that the block's pattern matches; empty if none matches.
 std::string_view below_block(const Glob& block, std::string_view stars, char separator) {
   for (size_t end = stars.find(separator); end != std::string_view::npos; end = stars.find(separator, end + 1)) {
     if (matches_glob(block, stars.substr(0, end))) return stars.substr(end + 1);
@@ -159,9 +146,9 @@ std::string_view below_block(const Glob& block, std::string_view stars, char sep
 struct KeyPlace {
   const DialectRow& dialect;
   char separator;
-  char quote;                 // that stands open before the cursor; '\0': none
-  std::string_view typed;     // of the key
-  std::optional<Glob> block;  // keys are below it
+  char quote;                 // the open quote before the cursor; '\0' without one
+  std::string_view typed;     // typed part of the key
+  std::optional<Glob> block;  // the enclosing block; keys are relative to it
   bool names_blocks = false;  // keys are patterns of blocks
 };
 
@@ -178,8 +165,9 @@ void add_paths(const KeyPlace& place, const std::vector<PathItem>& items, Comple
     const std::string_view stars = place.block ? below_block(*place.block, item.stars, place.separator) : item.stars;
     if (stars.empty()) continue;
     const std::string key = place.names_blocks ? std::string(stars) : as_key(place.dialect, stars);
+    const std::string text = as_yaml(key, place.quote);
     const bool has = std::ranges::any_of(completion.items, [&](const CompletionItem& i) { return i.label == key; });
-    if (has) continue;
+    if (has || text.empty()) continue;
     if (completion.items.size() == kMostItems) {
       completion.is_incomplete = true;
       if (!key.starts_with(place.typed)) continue;
@@ -190,7 +178,7 @@ void add_paths(const KeyPlace& place, const std::vector<PathItem>& items, Comple
     completion.items.push_back({.kind = CompletionItem::Kind::Path,
                                 .label = key,
                                 .detail = item.count == 1 ? what : fmt::format("{} x {}", item.count, what),
-                                .text = as_yaml(key, place.quote),
+                                .text = text,
                                 .documentation = fmt::format("```\n{}\n```\n", escape_for_terminal(item.ranged)),
                                 .filter = key});
   }
@@ -205,9 +193,9 @@ std::vector<PathItem> path_items(const ModelGraph& graph) {
   for (const Module& module : graph.modules) {
     if (module.param_count == 0) continue;
     gather_blocks(all, places, module.path, sign);
-    if (!module.path.empty()) gather(all, places, module.path, sign, {.type = type_of(graph, module)});
+    if (!module.path.empty()) gather(all, places, module.path, {.type = type_of(graph, module)});
     for (const Param& param : params_of(graph, module))
-      gather(all, places, path_of(graph, param), sign, {.shape = shape_text(shape_of(graph, param))});
+      gather(all, places, path_of(graph, param), {.shape = shape_text(shape_of(graph, param))});
   }
   std::vector<PathItem> items;
   for (Gathered& found : all) {
@@ -232,8 +220,8 @@ Completion complete_plan(const TextLines& lines, size_t offset, const std::vecto
   if (keys.empty() || (keys[0] != "tp_plan" && keys[0] != "blocks")) return completion;
   const bool in_blocks = keys[0] == "blocks";
   const DialectRow& dialect = dialect_of(lines);
-  if (dialect.keys == KeySyntax::Names) return completion;  // names of dims are no paths
-  // Behind a colon: a style, where the key is a rule's or `style`.
+  if (dialect.keys == KeySyntax::Names) return completion;  // keys are dim names, not paths
+  // After a colon: completes a style if the key is a rule's or `style`.
   size_t begin = before.size();
   while (begin > 0 && is_word(before[begin - 1])) --begin;
   const size_t colon = before.find_last_not_of(' ', begin == 0 ? std::string_view::npos : begin - 1);
@@ -248,7 +236,7 @@ Completion complete_plan(const TextLines& lines, size_t offset, const std::vecto
     add_styles(dialect, completion);
     return completion;
   }
-  // Before it: a key.
+  // Otherwise: completes a key.
   std::string_view typed = before.substr(indent);
   const char quote = !typed.empty() && (typed[0] == '"' || typed[0] == '\'') ? typed[0] : '\0';
   if (quote != '\0') typed.remove_prefix(1);

@@ -1,5 +1,5 @@
-// What may stand at a place in a plan that is being written, which may be no YAML yet: lines and their indentation say
-// where it is.
+// Completes a plan in an editor. An unfinished plan may be invalid YAML, so lines and their indentation determine the
+// context.
 #pragma once
 
 #include <cstddef>
@@ -12,35 +12,36 @@
 
 namespace tpplan {
 
-// A path as rules name it, numbers as stars, and what it stands for.
+// A path pattern for rules, with stars for numbers, and the modules or parameters that it matches.
 struct PathItem {
   std::string stars;   // "model.layers.*.self_attn.q_proj"
   std::string ranged;  // "model.layers.{0..31}.self_attn.q_proj"
   std::string_view type;
-  std::string shape;  // of the first of them; empty: a module
+  std::string shape;  // of the first parameter; empty for modules
   uint64_t count = 0;
-  bool is_block = false;  // has parameters below it, in modules whose paths go on
+  bool is_block = false;  // a repeated module with parameters in its submodules
 };
 
-// Modules with parameters of their own, the parameters, and repeated blocks, each once, in file order. The types point
-// into the graph.
+// Returns modules with direct parameters, their parameters, and repeated blocks, each once, in file order. The types
+// point into the graph.
 [[nodiscard]] std::vector<PathItem> path_items(const ModelGraph& graph);
 
 struct CompletionItem {
   enum class Kind : uint8_t { Style, Path } kind = Kind::Path;
   std::string label, detail;
-  std::string text;           // what stands there then
+  std::string text;           // the inserted text
   std::string documentation;  // Markdown
-  std::string filter;         // what is typed is compared with this
+  std::string filter;         // compared with the typed text
 };
 
 struct Completion {
-  size_t begin = 0;  // the bytes from here to the cursor are replaced
+  size_t begin = 0;  // an item replaces the bytes from here to the cursor
   std::vector<CompletionItem> items;
-  bool is_incomplete = false;  // there are more
+  bool is_incomplete = false;  // more items exist
 };
 
-// @pre `items` are those of `graph`, empty where no model is known; `offset` is in the text.
+// Returns the completions at a byte of the plan. @pre `items` are the path_items of the model, empty if no model is
+// known; `offset` is in the text.
 [[nodiscard]] Completion complete_plan(const TextLines& lines, size_t offset, const std::vector<PathItem>& items,
                                        char separator);
 

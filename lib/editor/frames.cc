@@ -22,7 +22,7 @@ bool is_length(std::string_view name) {
                             [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
 }
 
-// The length that the headers give; without one there is a fault.
+// Reads Content-Length into `awaited`, or sets `fault`.
 void read_headers(FrameBuffer& buffer, std::string_view headers) {
   int64_t length = -1;
   while (!headers.empty()) {
@@ -32,14 +32,14 @@ void read_headers(FrameBuffer& buffer, std::string_view headers) {
     const size_t colon = line.find(':');
     if (colon == std::string_view::npos || !is_length(trimmed(line.substr(0, colon)))) continue;
     if (!parse_decimal(trimmed(line.substr(colon + 1)), length)) {
-      buffer.fault = "Content-Length is no number";
+      buffer.fault = "Content-Length is not a number";
       return;
     }
   }
   if (length < 0)
     buffer.fault = "a message without Content-Length";
   else if (static_cast<uint64_t>(length) > kMaxMessageBytes)
-    buffer.fault = fmt::format("a message of {}, and {} is the most", human_bytes(static_cast<uint64_t>(length)),
+    buffer.fault = fmt::format("a message of {} exceeds the limit of {}", human_bytes(static_cast<uint64_t>(length)),
                                human_bytes(kMaxMessageBytes));
   else
     buffer.awaited = static_cast<size_t>(length);
@@ -61,7 +61,7 @@ bool take_frame(FrameBuffer& buffer, std::string& body) {
     const std::string_view rest = std::string_view(buffer.bytes).substr(buffer.at);
     const size_t end = rest.substr(0, kMaxHeadersBytes).find(kHeadersEnd);
     if (end == std::string_view::npos) {
-      if (rest.size() >= kMaxHeadersBytes) buffer.fault = "headers of a message that do not end";
+      if (rest.size() >= kMaxHeadersBytes) buffer.fault = "the headers of a message do not end";
       return false;
     }
     read_headers(buffer, rest.substr(0, end));

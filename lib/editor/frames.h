@@ -1,4 +1,4 @@
-// Messages of the Language Server Protocol as they stand in a stream: headers, an empty line, and so many bytes.
+// The framing of the Language Server Protocol: headers, an empty line, and a body of Content-Length bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,24 +8,24 @@
 
 namespace tpplan {
 
-// A plan has 8 MiB at most, and each of its bytes may be six in JSON.
+// A plan has at most 8 MiB, and JSON escapes can need six bytes for each byte.
 inline constexpr size_t kMaxMessageBytes = size_t{64} << 20;
 inline constexpr size_t kMaxHeadersBytes = size_t{8} << 10;
 
-// What has been read of a stream and not been taken. After a fault nobody knows where the next message begins.
+// The bytes of a stream that are not consumed yet. After an error the start of the next message is unknown.
 struct FrameBuffer {
   std::string bytes;
-  size_t at = 0;                  // what stands before has been taken
-  std::optional<size_t> awaited;  // bytes of the body whose headers have been taken
-  std::string fault;              // why nothing more can be taken; empty: nothing is wrong
+  size_t at = 0;                  // offset of the first unconsumed byte
+  std::optional<size_t> awaited;  // length of the body whose headers were consumed
+  std::string fault;              // the error that makes the stream unusable; empty without error
 };
 
 void add_bytes(FrameBuffer& buffer, std::string_view bytes);
 
-// Takes the body of the next message. False where more bytes are needed for it, or after a fault.
+// Moves the body of the next message to `body`. Returns false if the message is incomplete, or after an error.
 [[nodiscard]] bool take_frame(FrameBuffer& buffer, std::string& body);
 
-// A body with its headers.
+// Returns a body with its headers.
 [[nodiscard]] std::string framed(std::string_view body);
 
 }  // namespace tpplan

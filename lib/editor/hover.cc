@@ -14,16 +14,16 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMostLines = 12;  // of parameters
+constexpr size_t kMostLines = 12;  // lines of parameters
 
-// "[4096, 4096] bfloat16, [512, 4096] a rank"
+// Returns the global and local shape of a parameter: "[4096, 4096] bfloat16, [512, 4096] a rank".
 std::string shapes_text(const TpPlan& plan, const ModelGraph& graph, const ShardingTable* shardings, ParamId id) {
   const Param& param = graph.params[id];
   const std::span<const int64_t> shape = shape_of(graph, param);
   std::string text = fmt::format("{} {}", shape_text(shape), dtypes()[param.dtype].name);
   if (shardings == nullptr || id >= shardings->params.size()) return text;
   const Sharding& sharding = sharding_of(*shardings, id);
-  if (is_whole(sharding.spec, plan.mesh)) return text + ", whole on every rank";
+  if (is_fully_replicated(sharding.spec, plan.mesh)) return text + ", replicated";
   const std::vector<int64_t> origin(plan.mesh.axes.size(), 0);
   const std::vector<int64_t> local = local_shape(shape, sharding, plan.mesh, origin);
   return text + fmt::format(", {} {}", shape_text(local), is_even(shape, sharding, plan.mesh) ? "a rank" : "on rank 0");
@@ -51,10 +51,10 @@ std::string rule_hover(const TpPlan& plan, const ModelGraph& graph, const MatchT
   if (acts_on_modules) return text + fmt::format("\n\n{}\n", counted(counts.modules, "module"));
   text += fmt::format("\n\n{}", counted(counts.governed, "parameter"));
   if (counts.parameters > counts.governed)
-    text += fmt::format("; {} decide over {} that it matches", rule.of_dim ? "rules before it" : "more exact rules",
-                        counts.parameters - counts.governed);
+    text += fmt::format("; {} take precedence for {} that it matches",
+                        rule.of_dim ? "earlier rules" : "more specific rules", counts.parameters - counts.governed);
   text += '\n';
-  std::map<std::string, std::vector<std::string>> alike;  // paths, by what is said of them
+  std::map<std::string, std::vector<std::string>> alike;  // paths by the text of their shapes
   for (ParamId param = 0; param < matches.params.size(); ++param) {
     const ParamMatch& match = matches.params[param];
     bool is_of = match.rule == id;

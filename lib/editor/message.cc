@@ -1,7 +1,7 @@
 #include "editor/message.h"
 
 #include "editor/frames.h"
-#include "syntax/json_reader.h"
+#include "text/json_reader.h"
 
 namespace tpplan {
 
@@ -25,17 +25,17 @@ bool read_message(EditorMessage& message) {
   const size_t first = message.file.text.find_first_not_of(" \t\r\n");
   if (first != std::string::npos && message.file.text[first] == '[') {
     message.fault = RpcError::InvalidRequest;
-    message.why = "messages come one by one, and not in a list";
+    message.why = "batches are not supported: send one message at a time";
   } else if (!read_json(message.file, visitor, message.strings, diagnostics, limits)) {
     message.id = {};
     message.fault = RpcError::ParseError;
-    message.why = diagnostics.list.empty() ? "this is no JSON" : diagnostics.list.front().message;
+    message.why = diagnostics.list.empty() ? "the message is not JSON" : diagnostics.list.front().message;
   } else if (!message.id.nodes.empty() && message.id.nodes[0].kind != JsonKind::Null &&
              message.id.nodes[0].kind != JsonKind::Integer && message.id.nodes[0].kind != JsonKind::Number &&
              message.id.nodes[0].kind != JsonKind::String) {
     message.id = {};
     message.fault = RpcError::InvalidRequest;
-    message.why = "`id` is a number or a text";
+    message.why = "`id` must be a number or a string";
   }
   return message.why.empty();
 }

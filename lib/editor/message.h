@@ -1,4 +1,4 @@
-// One message of JSON-RPC 2.0, read.
+// Parses a message of JSON-RPC 2.0.
 #pragma once
 
 #include <deque>
@@ -6,8 +6,8 @@
 #include <string_view>
 
 #include "base/source_file.h"
-#include "syntax/json_tree.h"
-#include "syntax/json_writer.h"
+#include "text/json_tree.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 
@@ -19,26 +19,26 @@ enum class RpcError : int {
   ServerNotInitialized = -32002
 };
 
-// The trees point into `file` and `strings`: a message stays where it is.
+// A parsed message. It must not move, because the trees point into `file` and `strings`.
 struct EditorMessage {
   SourceFile file;
   std::deque<std::string> strings;
-  std::string method;   // empty: an answer, or nothing that has one
-  JsonTree id, params;  // without nodes where there are none
-  RpcError fault{};     // of what is no message
-  std::string why;      // the fault in words; empty: it is one
+  std::string method;   // empty for a response or an invalid message
+  JsonTree id, params;  // without nodes if missing
+  RpcError fault{};     // the error code of an invalid message
+  std::string why;      // the error text; empty for a valid message
 };
 
-// Reads `message.file`. False where it is no message, and `fault` says which kind of none.
+// Parses `message.file`. Returns false if it is not a valid message, and sets `fault` and `why`.
 [[nodiscard]] bool read_message(EditorMessage& message);
 
-// The text of a member of an object; empty where there is none.
+// Returns the text of an object's field; empty if it does not exist or is not a string.
 [[nodiscard]] std::string_view text_member(const JsonTree& tree, uint32_t parent, std::string_view key);
 
-// The whole number of a member of an object, or `otherwise`.
+// Returns the integer of an object's field, or `otherwise` if it does not exist or is not an integer.
 [[nodiscard]] int64_t number_member(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise);
 
-// A number, a text or null, as it stands in the tree; null for a tree without nodes.
+// Writes a message id as it is in the tree: a number, a string or null. Writes null for an empty tree.
 void write_id(JsonWriter& json, const JsonTree& id);
 
 }  // namespace tpplan

@@ -7,10 +7,10 @@
 namespace tpplan {
 namespace {
 
-// Bytes of the character that begins here; one for what is no UTF-8.
+// Returns the length of the first character in bytes; 1 for invalid UTF-8.
 size_t character_bytes(std::string_view text) { return std::max<size_t>(utf8_length(text), 1); }
 
-// Those of four bytes are beyond the first plane: two surrogates.
+// Returns the UTF-16 code units of a character of UTF-8. Four bytes mean a surrogate pair.
 size_t units_of(size_t bytes) { return bytes == 4 ? 2 : 1; }
 
 }  // namespace

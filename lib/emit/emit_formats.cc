@@ -36,7 +36,7 @@ std::string sentence(const LossRow& row, std::string_view path) {
   return text.replace(gap, 2, fmt::format("`{}`", path));
 }
 
-// Where the parameter stands in the manifest, as write_manifest writes it.
+// Finds the span of a parameter in a manifest in the form of write_manifest.
 Span param_span(const SourceFile& file, std::string_view path) {
   const std::string key = json_text("path") + ": ", name = json_text(path);
   const size_t at = file.text.find(key + name);
@@ -44,7 +44,7 @@ Span param_span(const SourceFile& file, std::string_view path) {
   return {file.id, at + key.size(), static_cast<uint32_t>(name.size())};
 }
 
-// Each layout is asked once: parameters by the thousand share one, and some of these questions go through all pieces.
+// Tests each layout once, because thousands of parameters can share one, and some tests visit all shards.
 void check_loss(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, const LossRow& row,
                 bool lossy, Diagnostics& diagnostics) {
   std::vector<bool> lost;
@@ -53,15 +53,15 @@ void check_loss(const Manifest& manifest, const SourceFile& file, const EmitForm
   const auto first = std::find_if(manifest.parameters.begin(), manifest.parameters.end(), is_lost);
   if (first == manifest.parameters.end()) return;
   const std::string_view path = path_of(manifest, *first);
-  Diagnostic& d = report_message(diagnostics, Code::TP7003, param_span(file, path),
-                                 fmt::format("{} cannot say that {}", format.name, sentence(row, path)));
+  Diagnostic& d = report_message(diagnostics, Code::LossyExport, param_span(file, path),
+                                 fmt::format("{} cannot express that {}", format.name, sentence(row, path)));
   d.count = static_cast<uint64_t>(std::count_if(first, manifest.parameters.end(), is_lost));
   d.counted = "parameter";
   d.severity = lossy ? Severity::Warning : Severity::Error;
   if (lossy)
     d.notes.push_back({std::string(row.instead), {}});
   else
-    d.help = fmt::format("with --lossy {}", row.instead);
+    d.help = fmt::format("pass --lossy to accept this: {}", row.instead);
 }
 
 }  // namespace
@@ -77,9 +77,9 @@ const EmitFormat* find_emit_format(std::string_view name) {
 void check_losses(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, bool lossy,
                   Diagnostics& diagnostics) {
   if (device_count(manifest.mesh) > format.max_ranks) {
-    report_message(diagnostics, Code::TP9001, {file.id, 0, 0},
-                   fmt::format("{} lists every rank for every parameter, and {} are more than {}", format.name,
-                               device_count(manifest.mesh), format.max_ranks));
+    report_message(diagnostics, Code::ResourceLimit, {file.id, 0, 0},
+                   fmt::format("{} lists every rank for every parameter, but {} ranks exceed the limit of {}",
+                               format.name, device_count(manifest.mesh), format.max_ranks));
   }
   for (const LossRow& row : format.losses) check_loss(manifest, file, format, row, lossy, diagnostics);
 }

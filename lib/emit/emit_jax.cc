@@ -6,10 +6,10 @@
 namespace tpplan {
 
 const LossRow kJaxLossRows[2] = {
-    {has_uneven_pieces, "the pieces of {} have different sizes",
-     "minor axes are dropped until the rest divides the dim: ranks hold more"},
-    {has_segments, "the segments of {} are cut each by itself",
-     "the dim is cut as one piece: ranks hold other elements"},
+    {has_uneven_shards, "the shards of {} have different sizes",
+     "minor axes are dropped until the rest divides the dim, so ranks hold more"},
+    {has_segments, "the segments of {} are sharded separately",
+     "the dim is sharded as a single segment, so ranks hold other elements"},
 };
 
 bool write_jax(const Manifest& manifest, const Sink& sink) {

@@ -1,11 +1,11 @@
-// Manifest -> what jax.sharding.PartitionSpec(*entries) takes.
+// Export of entries for jax.sharding.PartitionSpec(*entries).
 #pragma once
 
-#include "emit/emit_formats.h"
+#include "emit/loss_row.h"
 
 namespace tpplan {
 
-// JAX places equal, contiguous pieces only; Orbax, which stores its shardings, too.
+// JAX supports equal, contiguous shards only, and so does Orbax, which stores JAX's shardings.
 extern const LossRow kJaxLossRows[2];
 inline constexpr std::span<const LossRow> kJaxLosses = kJaxLossRows;
 

@@ -16,15 +16,15 @@ bool has_two_axes(const ParamLayout& layout, const Mesh&) {
                      [](const DimAxes& axes) { return axes.size() > 1; });
 }
 
-// One axis a dim, the major one, where it divides the dim.
+// Returns a spec with at most one axis for each dim: the major one, if it divides the dim.
 PartitionSpec keras_spec(const ParamLayout& layout, const Mesh& mesh) {
   PartitionSpec spec = even_spec(layout, mesh);
   for (DimAxes& axes : spec) axes.resize(std::min<size_t>(axes.size(), 1));
   return spec;
 }
 
-// The expression that matches this text alone, in Python and in RE2.
-// These are special in both; every other character stands for itself in both.
+// Returns a regular expression that matches only this text in Python and in RE2. The escaped characters are special in
+// both; all others are literal in both.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -34,7 +34,7 @@ std::string escaped(std::string_view text) {
   return out;
 }
 
-// Any number may stand where the group's vary: group_paths promises that all paths of this form are its members.
+// Varying numbers match any number: group_paths guarantees that all paths of this form are in the group.
 std::string key_of(std::string_view path, const PathGroup& group) {
   const NumberedPath split = split_numbers(path);
   std::string key = escaped(split.texts[0]);
@@ -45,7 +45,7 @@ std::string key_of(std::string_view path, const PathGroup& group) {
   return key;
 }
 
-// Keras first looks for a key that is the path itself: a key that is another parameter's path needs another form.
+// Keras first looks up the path itself as a key, so a key that is another parameter's path needs another form.
 std::string unmistakable(std::string key, const TextSet<std::string_view>& paths, std::string_view own_path) {
   while (key != own_path && paths.contains(key)) key.insert(0, "(?:)");
   return key;
@@ -54,14 +54,14 @@ std::string unmistakable(std::string key, const TextSet<std::string_view>& paths
 }  // namespace
 
 const LossRow kKerasLossRows[3] = {
-    {has_two_axes, "{} has a dim over two axes", "only the major axis cuts the dim: ranks hold more"},
-    {has_uneven_pieces, "the pieces of {} have different sizes",
-     "minor axes are dropped until the rest divides the dim: ranks hold more"},
-    {has_segments, "the segments of {} are cut each by itself",
-     "the dim is cut as one piece: ranks hold other elements"},
+    {has_two_axes, "a dim of {} is sharded over two axes", "only the major axis shards the dim, so ranks hold more"},
+    {has_uneven_shards, "the shards of {} have different sizes",
+     "minor axes are dropped until the rest divides the dim, so ranks hold more"},
+    {has_segments, "the segments of {} are sharded separately",
+     "the dim is sharded as a single segment, so ranks hold other elements"},
 };
 
-// Paths are grouped by what Keras gets to see: layouts whose specs are the same text here share keys.
+// Layouts with the same Keras spec share keys.
 bool write_keras(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   std::map<std::string, uint32_t> known;

@@ -1,7 +1,7 @@
-// Manifest -> keras.distribution.LayoutMap (Keras 3.15).
+// Export of a keras.distribution.LayoutMap (Keras 3.15).
 #pragma once
 
-#include "emit/emit_formats.h"
+#include "emit/loss_row.h"
 
 namespace tpplan {
 

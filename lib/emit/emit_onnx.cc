@@ -8,18 +8,18 @@
 namespace tpplan {
 
 const LossRow kOnnxLossRows[2] = {
-    {has_uneven_pieces, "the pieces of {} have different sizes",
-     "the number of shards is given: their sizes are up to the backend"},
-    {has_segments, "the segments of {} are cut each by itself",
-     "the dim is cut as one piece: ranks hold other elements"},
+    {has_uneven_shards, "the shards of {} have different sizes",
+     "only the number of shards is written, and the backend chooses their sizes"},
+    {has_segments, "the segments of {} are sharded separately",
+     "the dim is sharded as a single segment, so ranks hold other elements"},
 };
 
 namespace {
 
-// The name by which the second message refers to the configuration in the first.
+// The name of the device configuration, by which the second message refers to the first.
 constexpr std::string_view kConfiguration = "tpplan";
 
-// The shard that a coordinate holds: row-major over the dims, and within a dim over its axes, major first.
+// Returns the index of a coordinate's shard: row-major over the dims, and within a dim over its axes, major first.
 size_t shard_index(const PartitionSpec& spec, const Mesh& mesh, std::span<const int64_t> coordinate) {
   size_t index = 0;
   for (const DimAxes& axes : spec) {
@@ -29,7 +29,7 @@ size_t shard_index(const PartitionSpec& spec, const Mesh& mesh, std::span<const 
   return index;
 }
 
-// For each shard the ranks that hold it, ascending.
+// Returns for each shard the ranks that hold it, ascending.
 std::vector<std::vector<int64_t>> ranks_of_shards(const PartitionSpec& spec, const Mesh& mesh) {
   std::vector<std::vector<int64_t>> ranks(static_cast<size_t>(shard_count(spec, mesh)));
   for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
@@ -38,7 +38,7 @@ std::vector<std::vector<int64_t>> ranks_of_shards(const PartitionSpec& spec, con
   return ranks;
 }
 
-// A shard that several ranks hold stands for a group of devices, by a negative number.
+// Writes the device of each shard; a negative number refers to the group of devices that hold a replicated shard.
 void write_devices(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh) {
   std::vector<int64_t> devices;
   std::vector<std::pair<int64_t, std::vector<int64_t>>> groups;

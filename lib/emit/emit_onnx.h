@@ -1,7 +1,7 @@
-// Manifest -> the multi-device messages of ONNX (IR version 11; docs/proposals/ONNXMultiDeviceProposal.md).
+// Export of ONNX multi-device messages (IR version 11; docs/proposals/ONNXMultiDeviceProposal.md).
 #pragma once
 
-#include "emit/emit_formats.h"
+#include "emit/loss_row.h"
 
 namespace tpplan {
 

@@ -12,14 +12,14 @@
 namespace tpplan {
 namespace {
 
-// True when the axes, one after the other, cut a dim into other pieces than their product does: 5 over 2 x 2 is 2, 1,
-// 1, 1 here, and 2, 2, 1, 0 in Shardy.
+// True if sharding a dim axis by axis differs from sharding it by their product: 5 over 2 x 2 is 2, 1, 1, 1 here, and
+// 2, 2, 1, 0 in Shardy.
 bool is_cut_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
   for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     const int64_t ways = shard_count(axes, mesh);
     if (axes.size() < 2 || divides(ways, layout.shape[dim])) continue;
-    const bool differs = any_piece(axes, mesh, [&](const std::vector<int64_t>& coordinate, int64_t index) {
+    const bool differs = any_shard(axes, mesh, [&](const std::vector<int64_t>& coordinate, int64_t index) {
       const auto slice = shard_slice(layout.shape, {.spec = layout.sharding.spec, .segments = {}}, mesh, coordinate);
       return slice[dim][0] != chunk({0, layout.shape[dim]}, ways, index);
     });
@@ -28,7 +28,8 @@ bool is_cut_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
   return false;
 }
 
-// A string of MLIR: what nobody sees, quotes and backslashes as two hexadecimal digits a byte.
+// Returns an MLIR string literal; invisible characters, quotes and backslashes are two hexadecimal digits for each
+// byte.
 std::string mlir_string(std::string_view text) {
   std::string out = "\"";
   for (size_t at = 0; at < text.size();) {
@@ -63,17 +64,17 @@ std::string tensor_text(const ParamLayout& layout, const Mesh& mesh) {
 }  // namespace
 
 const LossRow kShardyLossRows[2] = {
-    {is_cut_axis_by_axis, "the pieces of {} are these: one dim is cut unevenly, one axis after the other",
-     "the axes are given, and Shardy cuts by their product: ranks hold other elements"},
-    {has_segments, "the segments of {} are cut each by itself",
-     "the dim is cut as one piece: ranks hold other elements"},
+    {is_cut_axis_by_axis, "a dim of {} is sharded unevenly, one axis after the other",
+     "only the axes are written, and Shardy shards by their product, so ranks hold other elements"},
+    {has_segments, "the segments of {} are sharded separately",
+     "the dim is sharded as a single segment, so ranks hold other elements"},
 };
 
-// An sdy.sharding does not say that pieces may differ: the attribute `tpplan.uneven` tells read_shardy that they do.
+// sdy.sharding has no property for uneven shards, so the attribute `tpplan.uneven` tells read_shardy about them.
 bool write_shardy(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   const bool uneven = std::any_of(manifest.layouts.begin(), manifest.layouts.end(),
-                                  [&](const ParamLayout& layout) { return has_uneven_pieces(layout, mesh); });
+                                  [&](const ParamLayout& layout) { return has_uneven_shards(layout, mesh); });
   return write_params(manifest, sink,
                       {.head = fmt::format("module{} {{\n  {}\n  func.func private @parameters(\n",
                                            uneven ? " attributes {tpplan.uneven = \"torch\"}" : "", mesh_text(mesh)),

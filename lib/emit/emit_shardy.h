@@ -1,7 +1,7 @@
-// Manifest -> Shardy: an MLIR module that declares a function of all parameters.
+// Export of Shardy: an MLIR module that declares a function of all parameters.
 #pragma once
 
-#include "emit/emit_formats.h"
+#include "emit/loss_row.h"
 
 namespace tpplan {
 

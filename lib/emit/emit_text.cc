@@ -22,7 +22,7 @@ std::string axis_sizes_text(const Mesh& mesh) {
   return shape_text(sizes);
 }
 
-bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh) {
+bool has_uneven_shards(const ParamLayout& layout, const Mesh& mesh) {
   return !is_even(layout.shape, layout.sharding, mesh);
 }
 
@@ -33,7 +33,7 @@ bool has_segments(const ParamLayout& layout, const Mesh& mesh) {
   return false;
 }
 
-// Ends at the latest without axes: one piece divides every dim.
+// The loop ends at the latest without axes, because one shard is always even.
 PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh) {
   PartitionSpec spec = layout.sharding.spec;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
@@ -42,7 +42,7 @@ PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh) {
   return spec;
 }
 
-bool any_piece(const DimAxes& axes, const Mesh& mesh,
+bool any_shard(const DimAxes& axes, const Mesh& mesh,
                const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test) {
   std::vector<int64_t> coordinate(mesh.axes.size(), 0);
   for (int64_t index = 0; index < shard_count(axes, mesh); ++index) {

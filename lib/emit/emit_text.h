@@ -1,4 +1,4 @@
-// What the emitters share: JSON of names, sizes and specs, and one line a parameter.
+// Shared by the export formats: JSON of names, sizes and specs, and one line for each parameter.
 #pragma once
 
 #include <functional>
@@ -9,44 +9,43 @@
 
 #include "base/write_file.h"
 #include "manifest/manifest.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 
-// [a, b, c]
+// Returns "[a, b, c]".
 [[nodiscard]] std::string list_text(const std::vector<std::string>& items);
 
-// Names and sizes of the mesh axes, in order.
+// Return the names and sizes of the mesh axes in order.
 [[nodiscard]] std::string axis_names_text(const Mesh& mesh);
 [[nodiscard]] std::string axis_sizes_text(const Mesh& mesh);
 
-// True when ranks hold pieces of different sizes, and when a dim is cut segment by segment.
-[[nodiscard]] bool has_uneven_pieces(const ParamLayout& layout, const Mesh& mesh);
+// has_uneven_shards: true if shards have different sizes. has_segments: true if a sharded dim has segments.
+[[nodiscard]] bool has_uneven_shards(const ParamLayout& layout, const Mesh& mesh);
 [[nodiscard]] bool has_segments(const ParamLayout& layout, const Mesh& mesh);
 
-// The spec without the axes, minor ones first, that keep a dim from being cut into equal pieces.
+// Returns the spec without the minor axes of dims that have unequal shards.
 [[nodiscard]] PartitionSpec even_spec(const ParamLayout& layout, const Mesh& mesh);
 
-// True when `test` is for the mesh coordinate and the number of any piece that the axes cut a dim into; pieces are
-// numbered major to minor.
-[[nodiscard]] bool any_piece(const DimAxes& axes, const Mesh& mesh,
+// True if `test` is true for the mesh coordinate and index of any shard of a dim; shards are numbered major to minor.
+[[nodiscard]] bool any_shard(const DimAxes& axes, const Mesh& mesh,
                              const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test);
 
-// The beginning of a document whose first member is `mesh`: {"mesh": {SIZES: [2, 4], NAMES: ["fsdp", "tp"]}; and its
-// end behind the object that holds the parameters. False when the sink refused.
+// Write the begin of a document with the key `mesh`: {"mesh": {SIZES: [2, 4], NAMES: ["fsdp", "tp"]}, and its end after
+// the object of parameters. write_tail returns false if the sink fails.
 void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names);
 [[nodiscard]] bool write_tail(JsonWriter& json);
 
-// What `write` makes of each layout: it is asked once for each, however many parameters have it.
+// Returns the text that `write` produces for each layout, called once for each.
 [[nodiscard]] std::vector<std::string> layout_texts(const Manifest& manifest,
                                                     const std::function<void(JsonWriter&, const ParamLayout&)>& write);
 
-// Each parameter's path as a key on a line of its own, with what `write` makes of its layout.
+// Writes a line for each parameter: its path as the key, and the output of `write` for its layout.
 void write_params(JsonWriter& json, const Manifest& manifest,
                   const std::function<void(JsonWriter&, const ParamLayout&)>& write);
 
-// For what is no JSON. Sends `head`, for each parameter what `append_line` makes of its path and its layout's text,
-// separated by ",\n", and `tail`. `layout_text` is asked once for each layout. False as soon as the sink refuses.
+// For formats other than JSON. Sends `head`, the output of `append_line` for each parameter's path and layout text,
+// separated by ",\n", and `tail`. Calls `layout_text` once for each layout. Returns false as soon as the sink fails.
 struct ParamLines {
   std::string head;
   std::function<std::string(const ParamLayout&)> layout_text;

@@ -14,12 +14,12 @@ namespace {
 
 bool has_unequal_segments(const ParamLayout& layout, const Mesh&) { return !layout.placements; }
 
-// Segments that torch has no word for are left out.
+// Returns the placements for torch; ignores segments that torch cannot express.
 std::vector<Placement> torch_placements(const ParamLayout& layout, const Mesh& mesh) {
   if (!layout.placements) return *placements_of({.spec = layout.sharding.spec, .segments = {}}, mesh);
   std::vector<Placement> placements = *layout.placements;
-  // A StridedShard counts the pieces that its dim is in when its axis cuts it: axes that cut first, although they stand
-  // to its right, times the segments.
+  // The split factor of a StridedShard is the number of shards of its dim before its axis shards it: the product of the
+  // major axes to its right, times the segments.
   for (size_t dim = 0; dim < layout.sharding.spec.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     const auto segments = static_cast<int64_t>(segments_of(layout.sharding, dim).size());
@@ -34,7 +34,7 @@ std::vector<Placement> torch_placements(const ParamLayout& layout, const Mesh& m
 
 // ---- what torch makes of placements ----
 
-// The runs that stand at [from, to) when `runs` are laid end to end.
+// Appends the part [from, to) of the concatenated intervals.
 void append_part(const std::vector<Interval>& runs, Interval part, std::vector<Interval>& out) {
   int64_t at = 0;
   for (const Interval& run : runs) {
@@ -49,8 +49,8 @@ void append_part(const std::vector<Interval>& runs, Interval part, std::vector<I
   }
 }
 
-// torch applies placements from left to right, each to what the one before has left (Shard._split_tensor,
-// _StridedShard._split_tensor).
+// Returns the intervals that torch assigns: it applies placements from left to right, each to the result of the one
+// before (Shard._split_tensor, _StridedShard._split_tensor).
 std::vector<Interval> torch_runs(int64_t size, size_t dim, const std::vector<Placement>& placements, const Mesh& mesh,
                                  std::span<const int64_t> coordinate) {
   std::vector<Interval> runs = {{0, size}};
@@ -68,22 +68,22 @@ std::vector<Interval> torch_runs(int64_t size, size_t dim, const std::vector<Pla
   return runs;
 }
 
-// The runs of a slice, joined where they touch, without empty ones.
+// Joins adjacent intervals and removes empty ones.
 std::vector<Interval> joined(const std::vector<Interval>& runs) {
   std::vector<Interval> out;
   for (const Interval& run : runs) append_part({run}, {0, length(run)}, out);
   return out;
 }
 
-// Goes through all pieces of the dim: a manifest has at most kMaxLocalShapes of them where they are uneven.
+// Compares all shards of the dim: a manifest has at most kMaxLocalShapes if they are uneven.
 bool dim_is_misread(const ParamLayout& layout, size_t dim, const std::vector<Placement>& placements, const Mesh& mesh) {
-  return any_piece(layout.sharding.spec[dim], mesh, [&](const std::vector<int64_t>& coordinate, int64_t) {
+  return any_shard(layout.sharding.spec[dim], mesh, [&](const std::vector<int64_t>& coordinate, int64_t) {
     const auto slice = shard_slice(layout.shape, layout.sharding, mesh, coordinate);
     return joined(slice[dim]) != torch_runs(layout.shape[dim], dim, placements, mesh, coordinate);
   });
 }
 
-// True where torch would make other pieces of the placements. Equal pieces of equal segments are always read right.
+// True if torch makes other shards from the placements. Equal shards of equal segments are always right.
 bool is_misread(const ParamLayout& layout, const Mesh& mesh) {
   if (!layout.placements) return false;
   const std::vector<Placement> placements = torch_placements(layout, mesh);
@@ -118,10 +118,10 @@ std::string placements_text(const ParamLayout& layout, const Mesh& mesh) {
 
 bool has_uneven_layout(const Manifest& manifest) {
   return std::any_of(manifest.layouts.begin(), manifest.layouts.end(),
-                     [&](const ParamLayout& layout) { return has_uneven_pieces(layout, manifest.mesh); });
+                     [&](const ParamLayout& layout) { return has_uneven_shards(layout, manifest.mesh); });
 }
 
-// Of "[a, b]": "(a, b)", and "(a,)" of a single item.
+// Converts "[a, b]" to "(a, b)", and a single item to "(a,)".
 std::string tuple_text(std::string list, size_t items) {
   return fmt::format("({}{})", list.substr(1, list.size() - 2), items == 1 ? "," : "");
 }
@@ -145,10 +145,10 @@ std::string python_head(const Manifest& manifest) {
 }  // namespace
 
 const LossRow kTorchLossRows[2] = {
-    {has_unequal_segments, "the segments of {}, which have different sizes, are cut each by itself",
-     "the dim is cut as one piece: ranks hold other elements"},
-    {is_misread, "the pieces of {} are these: one dim is cut unevenly over several axes",
-     "the placements are given, and torch makes other pieces of them"},
+    {has_unequal_segments, "the segments of {}, which have different sizes, are sharded separately",
+     "the dim is sharded as a single segment, so ranks hold other elements"},
+    {is_misread, "a dim of {} is sharded unevenly over several axes",
+     "only the placements are written, and torch makes other shards from them"},
 };
 
 bool write_torch(const Manifest& manifest, const Sink& sink) {

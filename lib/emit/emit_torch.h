@@ -1,7 +1,7 @@
-// Manifest -> placements of torch's DTensor (torch 2.13).
+// Export of placements for torch's DTensor (torch 2.13).
 #pragma once
 
-#include "emit/emit_formats.h"
+#include "emit/loss_row.h"
 
 namespace tpplan {
 
@@ -13,7 +13,7 @@ inline constexpr std::span<const LossRow> kTorchLosses = kTorchLossRows;
 // expression that makes it.
 [[nodiscard]] bool write_torch(const Manifest& manifest, const Sink& sink);
 
-// The same as a Python module: mesh_shape, mesh_dim_names and placements.
+// Writes a Python module with mesh_shape, mesh_dim_names and placements.
 [[nodiscard]] bool write_torch_python(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

@@ -15,11 +15,11 @@ struct Grouping {
   std::vector<PathGroup> groups;
 };
 
-// What a number at one position tells apart among paths with equal texts.
+// How well the number at one position distinguishes the values of paths with equal texts.
 struct Position {
   size_t index = 0;
-  size_t numbers = 0;  // different ones
-  size_t mixed = 0;    // of these, how many stand for paths with different values
+  size_t numbers = 0;  // different numbers
+  size_t mixed = 0;    // numbers whose paths have different values
 };
 
 Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_t index) {
@@ -34,9 +34,9 @@ Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_
   return position;
 }
 
-// Makes one group of paths with equal texts, or takes them apart by the number that tells most about their values. Each
-// part holds all paths with its texts and its fixed numbers, so that a group never leaves one out that it would match.
-// The depth is at most the count of numbers in a path: each step fixes one for good.
+// Makes one group of paths with equal texts, or splits them by the number that determines their values best. Each part
+// has all paths with its texts and fixed numbers, so that the pattern of a group matches no other path. The depth is at
+// most the count of numbers in a path, because each step fixes one.
 void group_members(Grouping& in, const std::vector<uint32_t>& members) {
   const size_t count = in.paths[members[0]].numbers.size();
   std::vector<Position> positions;
@@ -48,8 +48,8 @@ void group_members(Grouping& in, const std::vector<uint32_t>& members) {
     for (const Position& position : positions) group.varies.push_back(position.numbers > 1);
     return;
   }
-  // The number that leaves the fewest values mixed, and of those the one that makes the fewest parts. Paths with equal
-  // texts differ in some number, so every part is smaller.
+  // The position with the fewest mixed numbers, and among these the fewest parts. Paths with equal texts differ in some
+  // number, so every part is smaller.
   const Position best = *std::min_element(positions.begin(), positions.end(), [](const Position& a, const Position& b) {
     return std::tuple(a.numbers == 1, a.mixed, a.numbers) < std::tuple(b.numbers == 1, b.mixed, b.numbers);
   });
@@ -60,7 +60,7 @@ void group_members(Grouping& in, const std::vector<uint32_t>& members) {
 
 }  // namespace
 
-// The hash leaves groups in any order; no two share a member, so that the sort by first member decides it.
+// The hash map has no order. Groups are disjoint, so sorting by the first path determines the order.
 std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std::span<const uint32_t> values) {
   Grouping in{.paths = {}, .values = values, .groups = {}};
   TextMap<std::string, std::vector<uint32_t>> same_texts;

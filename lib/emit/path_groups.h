@@ -1,4 +1,4 @@
-// Paths that differ in numbers only, brought together: layers.0.wq.weight, layers.1.wq.weight, ...
+// Groups of paths that differ only in numbers: layers.0.wq.weight, layers.1.wq.weight, ...
 #pragma once
 
 #include <cstdint>
@@ -11,15 +11,15 @@
 
 namespace tpplan {
 
-// Paths with the same texts and the same value. The numbers at `varies` differ among them, the others are equal, and
-// every path with these texts and these equal numbers is one of `members` (indices, ascending).
+// Paths with the same texts and the same value. Their numbers at `varies` differ, the others are equal. `members`
+// (indices, ascending) has every path with these texts and these equal numbers.
 struct PathGroup {
   std::vector<uint32_t> members;
   std::vector<bool> varies;
 };
 
-// Every path in exactly one group, ordered by the first member; `values[i]` is what path i has. Texts and views into
-// them live as long as the paths.
+// Partitions paths into groups, ordered by their first path. `values[i]` is the value of path i. The views must be
+// valid as long as the groups.
 [[nodiscard]] std::vector<PathGroup> group_paths(std::span<const std::string_view> paths,
                                                  std::span<const uint32_t> values);
 

@@ -12,7 +12,7 @@
 namespace tpplan {
 namespace {
 
-// Comparisons of a glob with a path in all; beyond them, globs that need none are written.
+// The budget of comparisons of a glob with a path. After it, only globs that need no comparison are written.
 constexpr size_t kMaxComparisons = 20'000'000;
 
 struct KeyWriter {
@@ -23,7 +23,7 @@ struct KeyWriter {
   size_t comparisons = 0;
 };
 
-// The glob that matches this text alone. A path without these characters is an exact key.
+// Returns a glob that matches only this text.
 std::string literal_glob(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -35,7 +35,7 @@ std::string literal_glob(std::string_view text) {
   return out;
 }
 
-// The path's glob, with `wildcard(number)` for the numbers that vary.
+// Returns the glob of a path with `wildcard(number)` in place of varying numbers.
 template <typename Wildcard>
 std::string glob_of(std::string_view path, const std::vector<bool>& varies, Wildcard wildcard) {
   const NumberedPath split = split_numbers(path);
@@ -47,9 +47,8 @@ std::string glob_of(std::string_view path, const std::vector<bool>& varies, Wild
   return glob;
 }
 
-// True when `path` is these pieces with anything between them: what `*` between the pieces matches.
-// Each piece is taken at its first place: whatever matches with a later one matches with it, too, so nothing is tried
-// twice.
+// True if `path` has these texts in order with anything between them, as a glob with `*` between them. Each text is
+// matched at its first occurrence: if a later one leads to a match, the first does, too.
 bool matches_pieces(std::string_view path, const std::vector<std::string>& pieces) {
   if (!path.starts_with(pieces.front())) return false;
   size_t at = pieces.front().size();
@@ -61,7 +60,7 @@ bool matches_pieces(std::string_view path, const std::vector<std::string>& piece
   return path.size() >= at + pieces.back().size() && path.ends_with(pieces.back());
 }
 
-// The texts between the stars.
+// Returns the texts between the stars.
 std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool>& varies) {
   const NumberedPath split = split_numbers(path);
   std::vector<std::string> pieces = {std::string(split.texts[0])};
@@ -75,8 +74,7 @@ std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool
   return pieces;
 }
 
-// True when stars for the numbers that vary match no path outside the group: only paths that start alike can be
-// matched.
+// True if stars for the varying numbers match no path outside the group. Only paths with the same prefix are compared.
 bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
   const std::vector<std::string> pieces = pieces_of(writer.paths[group.members[0]], group.varies);
   const std::string_view prefix = pieces.front();
@@ -92,7 +90,7 @@ bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
   return true;
 }
 
-// Globs with one class for each digit, one glob for each combination of lengths: they match numbers and nothing else.
+// Returns globs with a class for each digit, one for each combination of lengths. They match numbers only.
 std::vector<std::string> digit_globs(const KeyWriter& writer, const PathGroup& group) {
   std::vector<std::string> globs;
   const auto classes = [](std::string_view number) {
@@ -107,7 +105,7 @@ std::vector<std::string> digit_globs(const KeyWriter& writer, const PathGroup& g
   return globs;
 }
 
-// The short form first: stars. Classes of digits are exact without being asked, but there is one glob for each length.
+// Prefers stars, which are short. Classes of digits are always exact, but need one glob for each length.
 std::vector<std::string> keys_of(KeyWriter& writer, const PathGroup& group) {
   const std::string_view path = writer.paths[group.members[0]];
   if (group.members.size() == 1) return {literal_glob(path)};

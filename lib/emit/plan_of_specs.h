@@ -1,4 +1,4 @@
-// Specs -> a plan that compiles to them.
+// Converts specs to a plan that compiles to them.
 #pragma once
 
 #include "emit/read_specs.h"
@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// A plan in the glob dialect: the mesh, and a spec for each path. Paths that differ in numbers only share a rule, where
-// its glob matches these paths and no other of the file.
+// Returns a plan in the glob dialect with the mesh and a spec for each path. Paths that differ only in numbers share a
+// rule if its glob matches no other path of the file.
 [[nodiscard]] TpPlan plan_of_specs(const SpecsFile& specs);
 
 }  // namespace tpplan

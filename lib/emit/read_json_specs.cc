@@ -15,12 +15,12 @@ struct JsonSpecs {
   bool has_mesh = false, has_parameters = false;
 };
 
-// The list `key` of the mesh; 0 after reporting that there is none.
+// Returns the list `key` of the mesh; 0 after reporting that it is missing.
 uint32_t mesh_list(const JsonSpecs& in, const JsonTree& tree, std::string_view key) {
   const uint32_t at = find_member(tree, 0, key);
   if (at != 0)
     return expect_kind(tree.file, tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at : 0;
-  specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
+  report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
   return 0;
 }
 
@@ -46,14 +46,14 @@ bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
     return count;
   };
   return length(sizes) == length(names) ||
-         specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[names]),
-                     fmt::format("`{}` and `{}` have different lengths", in.layout.sizes, in.layout.names));
+         report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[names]),
+                            fmt::format("`{}` and `{}` have different lengths", in.layout.sizes, in.layout.names));
 }
 
 bool read_uneven(JsonSpecs& in, const JsonTree& tree) {
   if (!expect_kind(tree.file, tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
   return find_uneven_policy(tree.nodes[0].text, in.specs.uneven) ||
-         specs_fault(in.diagnostics, value_span(tree.file, tree.nodes[0]), "`uneven` is neither error nor torch");
+         report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[0]), "`uneven` must be error or torch");
 }
 
 bool read_parameters(JsonSpecs& in) {
@@ -76,8 +76,8 @@ bool read_parameters(JsonSpecs& in) {
 
 bool expect_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics) {
   if (node.kind == kind) return true;
-  return specs_fault(diagnostics, value_span(file, node),
-                     fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
+  return report_specs_error(diagnostics, value_span(file, node),
+                            fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
 bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, SpecsFile& specs,
@@ -96,12 +96,12 @@ bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, Spec
             in.parameters = tree;
             return in.has_parameters = true;
           },
-      .kind_help = "a file of shardings is what `tpplan export` writes"};
+      .kind_help = "write a file of shardings with `tpplan export`"};
   if (!read_json(file, visitor, strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024}) ||
       has_errors(diagnostics))
     return false;
   const auto require = [&](bool present, std::string_view key) {
-    return present || specs_fault(diagnostics, {file.id, 0, 1}, fmt::format("the file has no `{}`", key));
+    return present || report_specs_error(diagnostics, {file.id, 0, 1}, fmt::format("the file has no `{}`", key));
   };
   return require(in.has_mesh, "mesh") && require(in.has_parameters, layout.parameters) && read_parameters(in);
 }

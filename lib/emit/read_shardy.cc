@@ -1,15 +1,17 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <optional>
+#include <utility>
+#include <vector>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "emit/read_specs.h"
 
 namespace tpplan {
 namespace {
 
-// Words, strings and single punctuation marks of an MLIR text; white space and comments are skipped. Nothing else of
-// the module is looked at.
+// A token of an MLIR text: a word, a string or a punctuation mark. White space and comments are skipped.
 struct Token {
   std::string_view text;  // as written; a string with its quotes; empty at the end
   size_t offset = 0;
@@ -22,6 +24,10 @@ struct ShardyReader {
   size_t at = 0;
   bool has_mesh = false;
   std::string mesh_name;
+  bool in_main = false;                                              // inside @main, whose arguments JAX names in `loc`
+  std::optional<PartitionSpec> unnamed{};                            // of the attributes that have just been closed
+  std::vector<std::pair<std::string, PartitionSpec>> by_location{};  // `#loc1` and a spec: locations may follow
+  TextMap<std::string, std::string> locations{};                     // names of locations
 };
 
 constexpr std::string_view kMarks = "{}<>[](),=:?";
@@ -61,7 +67,7 @@ Token peek_token(ShardyReader& in) {
 
 bool fault(ShardyReader& in, const Token& token, std::string message, std::string help = {}) {
   const auto length = static_cast<uint32_t>(std::max<size_t>(1, token.text.size()));
-  return specs_fault(in.diagnostics, {in.file.id, token.offset, length}, std::move(message), std::move(help));
+  return report_specs_error(in.diagnostics, {in.file.id, token.offset, length}, std::move(message), std::move(help));
 }
 
 bool take(ShardyReader& in, std::string_view mark) {
@@ -82,7 +88,7 @@ int hex_digit(char c) {
   return -1;
 }
 
-// The text of a string: \n, \t, \\, \" and two hexadecimal digits are its escapes.
+// Reads a string with the escapes \n, \t, \\, \" and two hexadecimal digits.
 bool read_string(ShardyReader& in, std::string& out) {
   const Token token = next_token(in);
   const std::string_view text = token.text;
@@ -111,7 +117,7 @@ bool read_string(ShardyReader& in, std::string& out) {
 // sdy.mesh @mesh = <["fsdp"=2, "tp"=4]>
 bool read_mesh(ShardyReader& in) {
   const Token name = next_token(in);
-  if (in.has_mesh) return fault(in, name, "the module has two meshes", "one file of specs is about one mesh");
+  if (in.has_mesh) return fault(in, name, "the module has two meshes", "write one file of specs for each mesh");
   in.has_mesh = true;
   in.mesh_name = name.text;
   if (!expect(in, "=") || !expect(in, "<") || !expect(in, "[")) return false;
@@ -126,59 +132,108 @@ bool read_mesh(ShardyReader& in) {
   }
   const Token end = next_token(in);
   return end.text == ">" ||
-         fault(in, end, "the mesh has device ids", "ranks are numbered row-major over the mesh here");
+         fault(in, end, "the mesh has device ids", "remove them: ranks are numbered row-major over the mesh");
 }
 
-// {"tp", "fsdp"}: whole axes, closed.
+// Reads {"tp", "fsdp"}: full axes of a closed dim.
 bool read_dim(ShardyReader& in, PartitionSpec& spec) {
   if (!expect(in, "{")) return false;
   spec.emplace_back();
   while (!take(in, "}")) {
     const Token token = peek_token(in);
     std::string axis;
-    if (token.text == "?") return fault(in, token, "the dim is open (`?`): what it becomes is decided by propagation");
+    if (token.text == "?") return fault(in, token, "the dim is open (`?`), so propagation could change its sharding");
     if (!read_string(in, axis) ||
         !add_spec_axis(in.specs.mesh, axis, spec, {in.file.id, token.offset, 1}, in.diagnostics))
       return false;
     const Token after = peek_token(in);
-    if (after.text == ":") return fault(in, after, fmt::format("part of axis `{}`: only whole axes can be read", axis));
+    if (after.text == ":")
+      return fault(in, after, fmt::format("parts of axis `{}` are not supported: only full axes are", axis));
     if (after.text != "}" && !expect(in, ",")) return false;
   }
   return true;
 }
 
-// <@mesh, [{"tp"}, {}]>; `replicated = {...}` says no more than a closed dim.
+// Reads <@mesh, [{"tp"}, {}]>. `replicated = {...}` adds nothing to closed dims.
 bool read_sharding(ShardyReader& in, PartitionSpec& spec) {
   if (!expect(in, "<")) return false;
   const Token mesh = next_token(in);
   if (!in.has_mesh || mesh.text != in.mesh_name)
-    return fault(in, mesh, fmt::format("`{}` is no mesh of this module that stands before", mesh.text));
+    return fault(in, mesh, fmt::format("`{}` is not an earlier mesh of this module", mesh.text));
   if (!expect(in, ",") || !expect(in, "[")) return false;
   while (!take(in, "]")) {
     if (!read_dim(in, spec)) return false;
     const Token after = peek_token(in);
     const bool is_plain = after.text == "," || after.text == "]";
-    if (!is_plain) return fault(in, after, fmt::format("`{}` behind a dim: priorities cannot be read", after.text));
+    if (!is_plain) return fault(in, after, fmt::format("`{}` after a dim: priorities are not supported", after.text));
     take(in, ",");
   }
   while (take(in, ",")) {
     const Token word = next_token(in);
-    if (word.text != "replicated") return fault(in, word, fmt::format("`{}` cannot be read", word.text));
+    if (word.text != "replicated") return fault(in, word, fmt::format("`{}` is not supported", word.text));
     PartitionSpec axes;
     if (!expect(in, "=") || !read_dim(in, axes)) return false;
   }
   return expect(in, ">");
 }
 
-// What has been seen of the dictionary of attributes that is open.
+// The attributes of a dictionary so far.
 struct Attributes {
   Token path_token;
   std::optional<std::string> path;
   std::optional<PartitionSpec> spec;
 };
 
+// Returns the path of a parameter in the name of a JAX argument: `params['up']['kernel']` is up.kernel. The first part
+// is the argument of the function. Empty if there are no others: an input.
+std::string path_of_argument(std::string_view name) {
+  std::string path;
+  size_t at = name.find_first_of(".[");
+  while (at < name.size()) {
+    const bool is_key = name[at] == '[';
+    const size_t end = is_key ? name.find(']', at) : name.find_first_of(".[", at + 1);
+    std::string_view part = name.substr(at + 1, std::min(end, name.size()) - at - 1);
+    if (part.size() > 1 && (part.front() == '\'' || part.front() == '"')) part = part.substr(1, part.size() - 2);
+    at = end == std::string_view::npos ? name.size() : is_key ? end + 1 : end;
+    if (part == "value" && at == name.size() && !is_key) break;  // of nnx.Variable
+    if (!path.empty()) path += '.';
+    path += part;
+  }
+  return path;
+}
+
+void add_argument(ShardyReader& in, std::string_view name, const PartitionSpec& spec) {
+  std::string path = path_of_argument(name);
+  if (!path.empty()) in.specs.specs.push_back({std::move(path), spec});
+}
+
+// Reads `loc("params['up']['kernel']")` or `loc(#loc3)` after an argument of @main.
+bool read_location(ShardyReader& in) {
+  const std::optional<PartitionSpec> spec = std::exchange(in.unnamed, std::nullopt);
+  if (!spec || !take(in, "(")) return true;
+  const Token token = peek_token(in);
+  if (token.text.starts_with('#')) {
+    in.by_location.emplace_back(std::string(token.text), *spec);
+    return true;
+  }
+  std::string name;
+  if (!token.text.starts_with('"')) return true;
+  if (!read_string(in, name)) return false;
+  add_argument(in, name, *spec);
+  return true;
+}
+
+// Reads the name in `#loc3 = loc("params['up']['kernel']")`, if there is one.
+bool read_location_name(ShardyReader& in, const Token& location) {
+  if (!take(in, "=") || !take(in, "loc") || !take(in, "(") || !peek_token(in).text.starts_with('"')) return true;
+  return read_string(in, in.locations[std::string(location.text)]);
+}
+
 bool close_attributes(ShardyReader& in, Attributes& attributes) {
-  if (!attributes.path) return true;
+  if (!attributes.path) {
+    if (in.in_main) in.unnamed = std::move(attributes.spec);
+    return true;
+  }
   if (!attributes.spec)
     return fault(in, attributes.path_token, fmt::format("parameter `{}` has no sdy.sharding", *attributes.path));
   in.specs.specs.push_back({std::move(*attributes.path), std::move(*attributes.spec)});
@@ -193,11 +248,11 @@ bool read_uneven(ShardyReader& in) {
   if (!read_string(in, value)) return false;
   return find_uneven_policy(value, in.specs.uneven) ||
          fault(in, word,
-               fmt::format("tpplan.uneven is `{}`, not one of {}", value, fmt::join(kUnevenPolicyNames, ", ")));
+               fmt::format("tpplan.uneven is `{}`, but must be one of {}", value, fmt::join(kUnevenPolicyNames, ", ")));
 }
 
-// Everything in braces counts as a dictionary of attributes, function bodies too: what has no tpplan.path is closed
-// without a word, so that the rest of the module need not be understood.
+// Treats everything in braces, even function bodies, as a dictionary of attributes and ignores those without
+// tpplan.path, so that the rest of the module need not be parsed.
 bool read_token(ShardyReader& in, const Token& token, std::vector<Attributes>& open) {
   if (token.text == "{") {
     open.emplace_back();
@@ -208,6 +263,11 @@ bool read_token(ShardyReader& in, const Token& token, std::vector<Attributes>& o
     if (!open.empty()) open.pop_back();
     return good;
   }
+  if (token.text == "loc") return read_location(in);
+  in.unnamed.reset();
+  if (token.text.starts_with("#loc")) return read_location_name(in, token);
+  if (token.text == "func.func") in.in_main = false;
+  if (token.text == "@main") in.in_main = true;
   if (token.text == "sdy.mesh") return read_mesh(in);
   if (token.text == "tpplan.uneven") return read_uneven(in);
   if (open.empty()) return true;
@@ -228,7 +288,12 @@ bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& di
   for (Token token = next_token(in); !token.text.empty(); token = next_token(in)) {
     if (!read_token(in, token, open)) return false;
   }
-  return in.has_mesh || specs_fault(diagnostics, {file.id, 0, 1}, "the file has no `sdy.mesh`");
+  for (const auto& [location, spec] : in.by_location) add_argument(in, in.locations[location], spec);
+  if (in.has_mesh && specs.specs.empty())
+    return report_specs_error(diagnostics, {file.id, 0, 1}, "the module names no parameters",
+                              "write it with the names of arguments, `jax.jit(f).lower(...).as_text(debug_info=True)`, "
+                              "or with `tpplan export --to shardy`");
+  return in.has_mesh || report_specs_error(diagnostics, {file.id, 0, 1}, "the file has no `sdy.mesh`");
 }
 
 }  // namespace tpplan

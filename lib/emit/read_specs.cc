@@ -13,9 +13,9 @@ bool check_paths(const SourceFile& file, const SpecsFile& specs, Diagnostics& di
   for (uint32_t i = 0; i < specs.specs.size(); ++i) {
     const std::string& path = specs.specs[i].path;
     if (insert(index, path, i, path_of_spec) == kNotFound) continue;
-    return specs_fault(diagnostics, {file.id, 0, 0}, fmt::format("parameter `{}` stands twice", path));
+    return report_specs_error(diagnostics, {file.id, 0, 0}, fmt::format("parameter `{}` appears twice", path));
   }
-  return !specs.specs.empty() || specs_fault(diagnostics, {file.id, 0, 0}, "the file names no parameters");
+  return !specs.specs.empty() || report_specs_error(diagnostics, {file.id, 0, 0}, "the file names no parameters");
 }
 
 }  // namespace
@@ -24,17 +24,17 @@ bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Di
   return reader(file, specs, diagnostics) && check_paths(file, specs, diagnostics);
 }
 
-bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help) {
-  report_message(diagnostics, Code::TP7004, span, std::move(message), std::move(help));
+bool report_specs_error(Diagnostics& diagnostics, Span span, std::string message, std::string help) {
+  report_message(diagnostics, Code::InvalidSpecsFile, span, std::move(message), std::move(help));
   return false;
 }
 
-// size * devices >= 2^31 is asked by a division that rounds up, for the product itself may overflow.
+// Tests size * devices >= 2^31 by a division that rounds up, because the product can overflow.
 bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics) {
-  const auto refuse = [&](std::string message) { return specs_fault(diagnostics, span, std::move(message)); };
+  const auto refuse = [&](std::string message) { return report_specs_error(diagnostics, span, std::move(message)); };
   if (name.empty()) return refuse("a mesh axis has an empty name");
-  if (find_axis(mesh, name) != kNoAxis) return refuse(fmt::format("axis `{}` stands twice in the mesh", name));
-  if (size < 1) return refuse(fmt::format("axis `{}` has size {}, not one from 1 up", name, size));
+  if (find_axis(mesh, name) != kNoAxis) return refuse(fmt::format("axis `{}` appears twice in the mesh", name));
+  if (size < 1) return refuse(fmt::format("axis `{}` has size {}, but must have at least 1", name, size));
   if (mesh.axes.size() == kMaxAxes) return refuse(fmt::format("the mesh has more than {} axes", kMaxAxes));
   if (size >= ((int64_t{1} << 31) + device_count(mesh) - 1) / device_count(mesh))
     return refuse("the axis sizes multiply to 2^31 devices or more");
@@ -45,9 +45,10 @@ bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagno
 bool add_spec_axis(const Mesh& mesh, std::string_view name, PartitionSpec& spec, Span span, Diagnostics& diagnostics) {
   const AxisId axis = find_axis(mesh, name);
   if (axis == kNoAxis)
-    return specs_fault(diagnostics, span, fmt::format("`{}` is not an axis of the mesh {}", name, to_text(mesh)));
+    return report_specs_error(diagnostics, span,
+                              fmt::format("`{}` is not an axis of the mesh {}", name, to_text(mesh)));
   if (uses_axis(spec, axis))
-    return specs_fault(diagnostics, span, fmt::format("axis `{}` stands twice in one spec", name));
+    return report_specs_error(diagnostics, span, fmt::format("axis `{}` appears twice in one spec", name));
   spec.back().push_back(axis);
   return true;
 }

@@ -1,4 +1,4 @@
-// The sharding files of other programs, as `tpplan export` writes them, back into specs.
+// Reads the sharding files of other programs, as `tpplan export` writes them.
 #pragma once
 
 #include <string>
@@ -16,23 +16,23 @@ namespace tpplan {
 struct NamedSpec {
   std::string path;
   PartitionSpec spec;
-  bool has_segments = false;  // a dim is cut segment by segment, and not as one piece
+  bool has_segments = false;  // a sharded dim has segments
 };
 
-// A specs file. Paths stand once, axes are of the mesh, and none stands twice in a spec.
+// A specs file. Paths are unique, axes are axes of the mesh, and a spec uses each at most once.
 struct SpecsFile {
   Mesh mesh;
   UnevenPolicy uneven = UnevenPolicy::Error;
-  bool has_all_dims = true;  // false: placements name only dims that are cut; the dims behind the last one are unknown
+  bool has_all_dims = true;  // false: placements name only sharded dims, so the number of dims is unknown
   std::vector<NamedSpec> specs;
 };
 
 inline constexpr size_t kMaxSpecsBytes = size_t{512} * 1024 * 1024;
 
-// One format's reader: reports what it cannot use (TP7004, with its place).
+// The reader of a format. Reports what it cannot read (TP7004 with its span).
 using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-// The file as `reader` reads it, with each path once; false after reporting.
+// Reads the file with `reader` and checks that paths are unique. Returns false after reporting an error.
 [[nodiscard]] bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // {"mesh": {"axis_shapes": [...], "axis_names": [...]}, "specs": {path: [null | axis | [axes]]}}
@@ -42,19 +42,19 @@ using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnosti
 // full-axis subset: no open dims (`?`), priorities, sub-axes or device ids.
 [[nodiscard]] bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-// {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard that no
-// axes to its right explain cuts segments, whose sizes are the model's own affair.
+// {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard that does
+// not follow from axes to its right shards segments, whose sizes are in the model.
 [[nodiscard]] bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // ---- shared by the readers ----
 
 // Reports TP7004; returns false.
-bool specs_fault(Diagnostics& diagnostics, Span span, std::string message, std::string help = {});
+bool report_specs_error(Diagnostics& diagnostics, Span span, std::string message, std::string help = {});
 
-// False after reporting a name that is empty or there already, a size below 1, too many axes or too many devices.
+// Returns false after reporting an empty or duplicate name, a size below 1, too many axes or too many devices.
 [[nodiscard]] bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics);
 
-// False after reporting an axis that the mesh lacks or the spec has already.
+// Returns false after reporting an axis that the mesh lacks or the spec already uses.
 [[nodiscard]] bool add_spec_axis(const Mesh& mesh, std::string_view name, PartitionSpec& spec, Span span,
                                  Diagnostics& diagnostics);
 

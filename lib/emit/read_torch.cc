@@ -8,7 +8,7 @@
 namespace tpplan {
 namespace {
 
-// "_StridedShard(0, split_factor=4)" as the manifest writes it; other placements are written alike.
+// Converts "_StridedShard(0, split_factor=4)" to the manifest's form; other placements are unchanged.
 std::string manifest_text(std::string_view text) {
   std::string out(text.substr(text.starts_with('_') ? 1 : 0));
   for (const std::string_view name : {"split_factor=", "dim=", "sf="}) {
@@ -26,18 +26,18 @@ bool read_placements(const JsonTree& tree, uint32_t at, const Mesh& mesh, std::v
     const bool good = parse_placement(manifest_text(node.text), placement) && placement.dim >= 0 &&
                       placement.kind != PlacementKind::Partial;
     if (!good) {
-      return specs_fault(
-          diagnostics, value_span(tree.file, node), fmt::format("`{}` is not a placement of a parameter", node.text),
-          "placements are Replicate(), Shard(0) and _StridedShard(0, split_factor=4); dims count from 0");
+      return report_specs_error(diagnostics, value_span(tree.file, node),
+                                fmt::format("`{}` is not a placement of a parameter", node.text),
+                                "write Replicate(), Shard(0) or _StridedShard(0, split_factor=4); dims count from 0");
     }
   }
   return placements.size() == mesh.axes.size() ||
-         specs_fault(diagnostics, value_span(tree.file, tree.nodes[at]),
-                     fmt::format("{} placements, and the mesh {} has {} axes", placements.size(), to_text(mesh),
-                                 mesh.axes.size()));
+         report_specs_error(diagnostics, value_span(tree.file, tree.nodes[at]),
+                            fmt::format("{} placements, but the mesh {} has {} axes", placements.size(), to_text(mesh),
+                                        mesh.axes.size()));
 }
 
-// The number of segments that the rightmost axis of a dim finds: no axis to its right has cut the dim before it.
+// Returns the number of segments from the rightmost axis of a dim, because no axis to its right shards the dim first.
 int64_t segments_at(const std::vector<Placement>& placements, int dim) {
   const auto last = std::find_if(placements.rbegin(), placements.rend(), [dim](const Placement& p) {
     return p.kind != PlacementKind::Replicate && p.dim == dim;
@@ -75,8 +75,9 @@ bool read_placed_spec(const JsonTree& tree, uint32_t at, const Mesh& mesh, Named
   }
   return spec_of(without_segments(placements, true), mesh, ndim, named.spec) ||
          spec_of(without_segments(placements, false), mesh, ndim, named.spec) ||
-         specs_fault(diagnostics, value_span(tree.file, tree.nodes[at]),
-                     fmt::format("a split factor of `{}` is not the product of axes to its right", tree.nodes[at].key));
+         report_specs_error(
+             diagnostics, value_span(tree.file, tree.nodes[at]),
+             fmt::format("a split factor of `{}` is not the product of axes to its right", tree.nodes[at].key));
 }
 
 }  // namespace

@@ -7,8 +7,8 @@
 #include <map>
 
 #include "base/path_patterns.h"
+#include "base/starred_path.h"
 #include "base/text.h"
-#include "manifest/path_pattern.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -30,7 +30,7 @@ bool parse_share(std::string_view text, double& share) {
   return share >= 0 && (share < 1 || (percent && share == 1));
 }
 
-// By pattern in the map, then by bytes with a stable sort: groups of equal size stand in one order on every machine.
+// Sorts by pattern, then stably by bytes, so that groups of equal size have the same order on every machine.
 std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t most) {
   struct Gathered {
     ReplicatedGroup group;
@@ -41,9 +41,9 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
   for (size_t i = 0; i < manifest.parameters.size(); ++i) {
     const ManifestParam& param = manifest.parameters[i];
     const ParamLayout& layout = layout_of(manifest, param);
-    if (!counted[i] || !is_whole(layout.sharding.spec, manifest.mesh)) continue;
+    if (!counted[i] || !is_fully_replicated(layout.sharding.spec, manifest.mesh)) continue;
     const std::string_view path = path_of(manifest, param);
-    Gathered& gathered = groups[path_pattern(path)];
+    Gathered& gathered = groups[starred_path(path)];
     gathered.paths.push_back(path);
     ++gathered.group.count;
     gathered.group.bytes += bytes_of(layout.dtype, layout.shape);
@@ -61,23 +61,23 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
   return largest;
 }
 
-// One device holds everything whatever the plan says: it never fails the gate.
+// A mesh of one device always passes, because no plan can shard there.
 std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limit) {
   const ManifestTotals& t = manifest.totals;
   const double share = share_of(t.replicated_bytes_per_rank, t.bytes);
   if (share <= limit || device_count(manifest.mesh) == 1) return std::nullopt;
   Diagnostic d;
-  d.code = Code::TP5021;
+  d.code = Code::TooMuchReplicated;
   d.message = fmt::format(
-      "{:.3g} % of the model is whole on every rank, the limit is {:.3g} %: each rank holds {} ({:.1f} %), the ideal "
-      "is {} ({:.1f} %)",
+      "{:.3g} % of the model is replicated, but the limit is {:.3g} %: each rank holds {} ({:.1f} %), the ideal is {} "
+      "({:.1f} %)",
       100 * share, 100 * limit, human_bytes(t.max_bytes_per_rank), 100 * share_of(t.max_bytes_per_rank, t.bytes),
       human_bytes(t.ideal_bytes_per_rank), 100 * share_of(t.ideal_bytes_per_rank, t.bytes));
   for (const ReplicatedGroup& group : largest_replicated(manifest, 5)) {
     const std::string count = group.count == 1 ? "" : fmt::format(", {} in all", group.count);
     d.notes.push_back({fmt::format("`{}` {}{}", group.pattern, human_bytes(group.bytes), count), {}});
   }
-  // A rule stands for them, and cuts nothing on this mesh: more rules would not help.
+  // Parameters over axes of size 1 have a rule already, so more rules would not help.
   std::string lone;
   for (size_t axis = 0; axis < manifest.mesh.axes.size(); ++axis) {
     const bool is_named = std::ranges::any_of(manifest.layouts, [&](const ParamLayout& layout) {
@@ -86,7 +86,7 @@ std::optional<Diagnostic> check_replicated(const Manifest& manifest, double limi
     if (is_named && manifest.mesh.axes[axis].size == 1)
       lone += fmt::format("{}`{}`", lone.empty() ? "" : ", ", axis_name(manifest.mesh, axis));
   }
-  if (!lone.empty()) d.notes.push_back({fmt::format("what is cut over {} alone is whole: its size is 1", lone), {}});
+  if (!lone.empty()) d.notes.push_back({fmt::format("a sharding over only {} has no effect: its size is 1", lone), {}});
   d.help = lone.empty() ? "add rules for these, or raise --max-replicated"
                         : "add rules for these, enlarge the axis of size 1, or raise --max-replicated";
   return d;

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "manifest/model_ways.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 
@@ -13,7 +12,7 @@ std::string to_text(std::span<const GradReduce> reductions, const Mesh& mesh) {
   for (const GradReduce& reduce : reductions) {
     text.append(text.empty() ? "" : ", ").append(to_text(reduce.kind)).append(" over ");
     text += axis_name(mesh, reduce.axis);
-    if (reduce.by != GradSummer::Unknown) text.append(" by ").append(to_text(reduce.by));
+    text.append(" by ").append(to_text(reduce.by));
   }
   return text;
 }
@@ -26,6 +25,12 @@ std::string_view path_of(const Manifest& manifest, const ManifestParam& param) {
 
 std::string_view path_of(const Manifest& manifest, const ManifestModule& module) {
   return std::string_view(manifest.names).substr(module.name_begin, module.name_length);
+}
+
+ManifestPaths paths_of(const Manifest& manifest) {
+  return {.parameter = [&manifest](uint32_t i) { return path_of(manifest, manifest.parameters[i]); },
+          .buffer = [&manifest](uint32_t i) { return path_of(manifest, manifest.buffers[i]); },
+          .module = [&manifest](uint32_t i) { return path_of(manifest, manifest.modules[i]); }};
 }
 
 const ParamLayout& layout_of(const Manifest& manifest, const ManifestParam& param) {
@@ -44,8 +49,8 @@ std::vector<AxisId> axes_in_mesh_order(const PartitionSpec& spec, size_t axis_co
   return axes;
 }
 
-// Row-major over the axes of the spec in mesh order, the last axis moving first: local_shape_of finds a shape by its
-// number in this order.
+// Lists shapes in row-major order over the axes of the spec in mesh order, the last axis fastest. local_shape_of relies
+// on this order.
 std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> shape, const Sharding& sharding,
                                                     const Mesh& mesh) {
   std::vector<int64_t> coordinate(mesh.axes.size(), 0);
@@ -66,7 +71,7 @@ std::vector<std::vector<int64_t>> list_local_shapes(std::span<const int64_t> sha
   return shapes;
 }
 
-// Shapes are listed by the coordinates on the axes that cut, as list_local_shapes counts them.
+// Looks up the shape by the coordinate's index in the order of list_local_shapes.
 const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh& mesh,
                                            std::span<const int64_t> coordinate) {
   if (layout.local_shapes.size() == 1) return layout.local_shapes[0];
@@ -85,7 +90,7 @@ bool add(uint64_t& sum, uint64_t a, uint64_t b) {
          sum <= kMostInTotal;
 }
 
-// Bytes of the uneven layouts, rank by rank.
+// Adds the bytes of uneven layouts to each rank. Returns false on overflow.
 bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std::vector<uint64_t>& per_rank) {
   bool good = true;
   for (size_t i = 0; i < uses.size(); ++i) {
@@ -102,7 +107,7 @@ bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std
 
 }  // namespace
 
-// The first name of a tie stands for the tensor.
+// Counts the first parameter of each tie.
 std::vector<bool> counted_params(const Manifest& manifest) {
   std::vector<bool> counted(manifest.parameters.size(), true);
   for (const std::vector<uint32_t>& names : manifest.tied) {
@@ -118,7 +123,7 @@ std::vector<uint64_t> tensors_by_layout(const Manifest& manifest) {
   return tensors;
 }
 
-uint64_t whole_bytes(const ParamLayout& layout) { return bytes_of(layout.dtype, layout.shape); }
+uint64_t global_bytes(const ParamLayout& layout) { return bytes_of(layout.dtype, layout.shape); }
 
 std::vector<AxisId> data_axes_of(const Manifest& manifest) {
   std::vector<AxisId> axes;
@@ -131,7 +136,8 @@ std::vector<AxisId> data_axes_of(const Manifest& manifest) {
 }
 
 AxisId units_axis(const Manifest& manifest) {
-  const auto is_named = [](const std::string& path) { return !path.empty(); };  // "" is the model, which nobody named
+  // A plan without named units has the unit "", the whole model.
+  const auto is_named = [](const std::string& path) { return !path.empty(); };
   return manifest.fsdp && std::ranges::any_of(manifest.fsdp->units, is_named) ? manifest.fsdp->axis : kNoAxis;
 }
 
@@ -148,8 +154,23 @@ uint64_t sent_bytes(const ParamLayout& layout, const ParamStep& step, const Mesh
   return ring_bytes(collective.kind, payload_bytes(layout, step), mesh.axes[collective.axis].size);
 }
 
-// Sums are of layouts times their uses: a million parameters have a dozen layouts. Only uneven ones are looked at rank
-// by rank.
+int64_t model_shard_count(const Manifest& manifest) {
+  std::vector<bool> shards(manifest.mesh.axes.size(), true);
+  if (manifest.data) {
+    for (const AxisId axis : manifest.data->axes) shards[axis] = manifest.fsdp && manifest.fsdp->axis == axis;
+  }
+  for (const ParamLayout& layout : manifest.layouts) {
+    for (const DimAxes& axes : layout.sharding.spec) {
+      for (const AxisId axis : axes) shards[axis] = true;
+    }
+  }
+  int64_t count = 1;
+  for (size_t axis = 0; axis < shards.size(); ++axis) count *= shards[axis] ? manifest.mesh.axes[axis].size : 1;
+  return count;
+}
+
+// Sums over layouts times their number of tensors, because a million parameters have a dozen layouts. Only uneven
+// layouts are summed per rank.
 bool sum_totals(Manifest& manifest) {
   const std::vector<uint64_t> uses = tensors_by_layout(manifest);
   ManifestTotals totals;
@@ -160,22 +181,22 @@ bool sum_totals(Manifest& manifest) {
     const uint64_t bytes = bytes_of(layout.dtype, layout.shape);
     totals.parameters += uses[i];
     good = add(totals.elements, uses[i], elements_of(layout.shape)) && add(totals.bytes, uses[i], bytes) && good;
-    if (is_whole(layout.sharding.spec, manifest.mesh))
+    if (is_fully_replicated(layout.sharding.spec, manifest.mesh))
       good = add(totals.replicated_bytes_per_rank, uses[i], bytes) && good;
     if (layout.local_shapes.size() == 1)
       good = add(even, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) && good;
     else
       good = add(uneven_max, uses[i], bytes_of(layout.dtype, layout.local_shapes[0])) &&
-             good;  // the first piece is the largest
+             good;  // the first shard is the largest
   }
   const int64_t ranks = device_count(manifest.mesh);
-  const auto ways = static_cast<uint64_t>(model_ways(manifest));
-  totals.ideal_bytes_per_rank = totals.bytes / ways + (totals.bytes % ways != 0);
+  const auto shards = static_cast<uint64_t>(model_shard_count(manifest));
+  totals.ideal_bytes_per_rank = totals.bytes / shards + (totals.bytes % shards != 0);
   if (ranks <= kMaxListedRanks) {
     totals.bytes_per_rank.assign(static_cast<size_t>(ranks), even);
     good = add_uneven(manifest, uses, totals.bytes_per_rank) && good;
   }
-  // Rank 0 has the first piece of all layouts: nobody holds more.
+  // Rank 0 has the first shard of all layouts, which is the largest.
   totals.max_bytes_per_rank = even + uneven_max;
   manifest.totals = std::move(totals);
   return good;

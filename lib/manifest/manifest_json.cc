@@ -7,7 +7,7 @@ void write_axes(JsonWriter& json, const std::vector<AxisId>& axes, const Mesh& m
   write_array(json, axes, [&](AxisId axis) { write_value(json, mesh.axes[axis].name); });
 }
 
-// The members of a collective.
+// Writes the fields of a collective.
 void write_collective(JsonWriter& json, const Collective& collective, const Mesh& mesh) {
   write_member(json, "kind", to_text(collective.kind));
   write_member(json, "axis", mesh.axes[collective.axis].name);
@@ -25,7 +25,7 @@ void write_gradient(JsonWriter& json, const GradientLayouts& gradient) {
   end_object(json);
 }
 
-// A value without steps lacks the member: absent means that nothing is communicated.
+// Writes the steps of a value. Omits the field if there are none: an absent field means no communication.
 void write_value_steps(JsonWriter& json, std::string_view key, const std::vector<Step>& steps, const Mesh& mesh) {
   if (steps.empty()) return;
   write_key(json, key);
@@ -79,8 +79,8 @@ void write_offsets(JsonWriter& json, const std::optional<std::vector<DimOffsets>
       write_array(json, std::vector<int64_t>{level.stride, level.count, level.pieces});
     });
     write_key(json, "runs");
-    write_array(json, of_dim.runs, [&](const std::vector<PieceRun>& runs) {
-      write_array(json, runs, [&](const PieceRun& run) {
+    write_array(json, of_dim.runs, [&](const std::vector<EqualShards>& runs) {
+      write_array(json, runs, [&](const EqualShards& run) {
         write_array(json, std::vector<int64_t>{run.count, run.length});
       });
     });
@@ -118,7 +118,7 @@ void write_grad_reduce(JsonWriter& json, std::span<const GradReduce> reductions,
     begin_object(json);
     write_member(json, "axis", mesh.axes[reduce.axis].name);
     write_member(json, "kind", to_text(reduce.kind));
-    if (reduce.by != GradSummer::Unknown) write_member(json, "by", to_text(reduce.by));
+    write_member(json, "by", to_text(reduce.by));
     end_object(json);
   });
 }
@@ -144,14 +144,12 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
 }
 
 void write_rule_facts(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
-  if (rule.holds) {
-    write_key(json, "holds");
-    begin_object(json);
-    for (const auto& [kind, count] : kHeldKinds) {
-      if ((*rule.holds).*count != 0) write_member(json, kind, (*rule.holds).*count);
-    }
-    end_object(json);
+  write_key(json, "holds");
+  begin_object(json);
+  for (const auto& [kind, count] : kHeldKinds) {
+    if (rule.holds.*count != 0) write_member(json, kind, rule.holds.*count);
   }
+  end_object(json);
   if (!rule.boundary) return;
   write_member(json, "axis", mesh.axes[rule.boundary->axis].name);
   const auto write_side = [&](std::string_view side, const std::vector<RuleValue>& values) {
@@ -258,7 +256,7 @@ void write_layer(JsonWriter& json, const LayerCosts& layer) {
   end_object(json);
 }
 
-void write_kept(JsonWriter& json, const KeptTensors& row) {
+void write_kept(JsonWriter& json, const SavedTensors& row) {
   begin_object(json);
   write_member(json, "op", row.op);
   write_member(json, "tensors", row.tensors);
@@ -278,7 +276,7 @@ void write_step_costs(JsonWriter& json, const StepCosts& costs) {
   write_member(json, "transient_op", costs.transient_op);
   write_member(json, "transient_module", costs.transient_module);
   write_key(json, "by_op");
-  write_array(json, costs.by_op, [&](const KeptTensors& row) { write_kept(json, row); });
+  write_array(json, costs.by_op, [&](const SavedTensors& row) { write_kept(json, row); });
   write_key(json, "layers");
   write_array(json, costs.layers, [&](const LayerCosts& layer) { write_layer(json, layer); });
   write_key(json, "unknown_ops");

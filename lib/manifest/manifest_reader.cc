@@ -8,13 +8,8 @@
 
 namespace tpplan {
 
-// TP7001 is a form that no manifest of this version has; TP7002 is members that contradict each other, which `tpplan
-// compile` never writes.
 bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
-  report_message(reader.diagnostics, code, span, std::move(message),
-                 code == Code::TP7002 ? "a manifest is not edited by hand: compile the plan again"
-                                      : "tpplan compile writes manifests: if another version of it wrote this one, "
-                                        "compile the plan again with this version");
+  report_message(reader.diagnostics, code, span, std::move(message));
   return false;
 }
 
@@ -24,15 +19,15 @@ bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string 
 
 bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   if (node.kind == kind) return true;
-  return fault(reader, Code::TP7001, node,
+  return fault(reader, Code::InvalidManifest, node,
                fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
 bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
                     std::span<const std::string_view> names) {
   const std::string_view nearest = nearest_name(name, names);
-  return fault(reader, Code::TP7001, span,
-               fmt::format("{} has no member `{}`{}", what, name,
+  return fault(reader, Code::InvalidManifest, span,
+               fmt::format("{} has no key `{}`{}", what, name,
                            nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest)));
 }
 
@@ -48,7 +43,7 @@ bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::st
 uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {
   const uint32_t at = find_member(tree, object, key);
   if (at == 0) {
-    fault(reader, Code::TP7001, tree.nodes[object], fmt::format("`{}` is missing", key));
+    fault(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
     return 0;
   }
   return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
@@ -65,18 +60,19 @@ bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
   if (!expect(reader, node, JsonKind::String, "an axis")) return false;
   axis = find_axis(reader.manifest.mesh, node.text);
   return axis != kNoAxis ||
-         fault(reader, Code::TP7002, node, fmt::format("`{}` is not an axis of the mesh", node.text));
+         fault(reader, Code::InconsistentManifest, node, fmt::format("`{}` is not an axis of the mesh", node.text));
 }
 
 bool read_index(ManifestReader& reader, const JsonNode& node, int& index) {
   index = static_cast<int>(node.integer);
   return index == node.integer ||
-         fault(reader, Code::TP7001, node, fmt::format("{} is no dim and no argument's place", node.integer));
+         fault(reader, Code::InvalidManifest, node,
+               fmt::format("{} is neither a dim nor the position of an argument", node.integer));
 }
 
 bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind) {
   return find_collective(node.text, kind) ||
-         fault(reader, Code::TP7001, node, fmt::format("unknown collective `{}`", node.text));
+         fault(reader, Code::InvalidManifest, node, fmt::format("unknown collective `{}`", node.text));
 }
 
 bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object, Collective& collective) {
@@ -91,8 +87,8 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
     uint32_t dim = 0;
     if (!optional_member(reader, tree, object, name, JsonKind::Integer, dim)) return false;
     if ((dim != 0) != is_there)
-      return fault(reader, Code::TP7001, tree.nodes[object],
-                   fmt::format("a collective {} `{}`", is_there ? "lacks its" : "has no", name));
+      return fault(reader, Code::InvalidManifest, tree.nodes[object],
+                   fmt::format("a collective {} `{}`", is_there ? "needs" : "must not have", name));
     if (dim != 0 && !read_index(reader, tree.nodes[dim], *target)) return false;
   }
   return read_axis(reader, tree.nodes[axis], collective.axis);
@@ -108,8 +104,8 @@ bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t obj
     if (!optional_member(reader, tree, object, key, JsonKind::String, at)) return false;
     if (at == 0) continue;
     if (!find_dtype(tree.nodes[at].text, read) || !is_model_type(read))
-      return fault(reader, Code::TP7001, tree.nodes[at],
-                   fmt::format("`{}` is `{}`, which is no type that values are sent in", key, tree.nodes[at].text));
+      return fault(reader, Code::InvalidManifest, tree.nodes[at],
+                   fmt::format("`{}` is `{}`, which is not a dtype for sent values", key, tree.nodes[at].text));
     dtype = read;
   }
   return true;
@@ -121,7 +117,7 @@ bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || static_cast<uint64_t>(index) >= reader.manifest.rules.size()) {
-    return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no rule {}", index));
+    return fault(reader, Code::InconsistentManifest, tree.nodes[at], fmt::format("rule {} does not exist", index));
   }
   rule = static_cast<uint32_t>(index);
   return true;
@@ -132,7 +128,7 @@ bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::
   return for_each(tree, at, [&](uint32_t i) {
     sizes.push_back(tree.nodes[i].integer);
     return expect(reader, tree.nodes[i], JsonKind::Integer, "a size") &&
-           (tree.nodes[i].integer >= 0 || fault(reader, Code::TP7001, tree.nodes[i], "a size is negative"));
+           (tree.nodes[i].integer >= 0 || fault(reader, Code::InvalidManifest, tree.nodes[i], "a size is negative"));
   });
 }
 
@@ -153,7 +149,8 @@ bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   return for_each(tree, at, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a placement")) return false;
     return parse_placement(tree.nodes[i].text, placements->emplace_back()) ||
-           fault(reader, Code::TP7001, tree.nodes[i], fmt::format("unknown placement `{}`", tree.nodes[i].text));
+           fault(reader, Code::InvalidManifest, tree.nodes[i],
+                 fmt::format("unknown placement `{}`", tree.nodes[i].text));
   });
 }
 

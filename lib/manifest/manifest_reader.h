@@ -1,4 +1,4 @@
-// What the readers of a manifest's members share: the manifest so far, its faults, and the reading of single values.
+// State and helpers shared by the readers of a manifest: the manifest so far, its errors, and readers of single values.
 #pragma once
 
 #include <cstdint>
@@ -12,11 +12,11 @@
 #include "base/string_index.h"
 #include "diagnostics/diagnostics.h"
 #include "manifest/manifest.h"
-#include "syntax/json_reader.h"
+#include "text/json_reader.h"
 
 namespace tpplan {
 
-// The steps of a parameter as they are written, to be proven when FSDP's axis is known, which stands behind them.
+// One step of a parameter as written in the file. It is checked at the end, because FSDP's axis follows in the file.
 struct WrittenStep {
   StepPart part{};
   Collective collective;
@@ -37,40 +37,40 @@ struct ManifestReader {
   bool has_mesh = false;
   ManifestTotals written;
   Span totals_span;
-  uint32_t largest_init = 0;  // that a parameter names, and where it does
+  uint32_t largest_init = 0;  // the largest `init` index of the parameters, and its position
   Span init_span;
   Span step_span;
-  Span digest_span;                             // of `digest`, from its key on
-  std::string digest;                           // as it is written; empty: it is absent
-  uint64_t digest_end = 0;                      // the byte behind it
+  Span digest_span;                             // of the field `digest`, key included
+  std::string digest;                           // as written; empty if absent
+  uint64_t digest_end = 0;                      // the offset after it
   std::vector<Span> rule_spans;                 // of each rule
-  std::vector<Span> layout_spans;               // of each layout: the first parameter that has it
-  TextMap<std::string, uint32_t> layout_index;  // by the text behind a parameter's path
+  std::vector<Span> layout_spans;               // for each layout, the first parameter with it
+  TextMap<std::string, uint32_t> layout_index;  // by the text after a parameter's path
   StringIndex paths;                            // of the parameters
   std::vector<bool> is_tied;
-  TextSet<std::string> modules;  // rule and path of each
+  TextSet<std::string> modules;  // rule and path of each module
   std::vector<WrittenSteps> steps;
 };
 
-// All that read return false after reporting what is wrong. So does fault, always.
+// `fault` reports an error and returns false. All readers below return false after they report an error.
 bool fault(ManifestReader& reader, Code code, Span span, std::string message);
 bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
-// Reports a member that its object does not have.
+// Reports an unknown field of an object.
 [[nodiscard]] bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
                                   std::span<const std::string_view> names);
 
 [[nodiscard]] bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
-// True when the object has no members but these; `what` is the object's name.
+// True if the object has only fields in `names`; reports an error otherwise. `what` is the object's name.
 [[nodiscard]] bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
                         std::initializer_list<std::string_view> names);
 
-// The member of an object, of this kind; 0 after reporting that it is not.
+// Returns the index of a required field. Reports an error and returns 0 if it is missing or of another kind.
 [[nodiscard]] uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
                               JsonKind kind);
 
-// A member that may be absent or null (`at` is 0 then), and is of this kind otherwise.
+// Finds an optional field. Sets `at` to 0 if it is absent or null, and reports an error if it is of another kind.
 [[nodiscard]] bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
                                    JsonKind kind, uint32_t& at);
 
@@ -84,25 +84,25 @@ template <typename Visit>
 }
 
 [[nodiscard]] bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis);
-// A dim of a tensor, or the place of an argument: a number that an int holds.
+// Reads a dim of a tensor or the position of an argument, which must fit an int.
 [[nodiscard]] bool read_index(ManifestReader& reader, const JsonNode& node, int& index);
 [[nodiscard]] bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind);
-// The members of a collective.
+// Reads the fields of a collective.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object,
                                    Collective& collective);
 
-// The types in which a rule's values and gradients are sent, or those of one value.
+// Reads the dtypes in which values and gradients are sent, for a rule or for one value.
 [[nodiscard]] bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t object,
                                     std::optional<DType>& forward, std::optional<DType>& backward);
 
-// The index of a rule of the manifest, left alone where it is null.
+// Reads the index of a rule. Leaves `rule` unchanged if the field is null.
 [[nodiscard]] bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule);
 
 [[nodiscard]] bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes);
-// `what` is one of the names: "path".
+// Reads a list of names. `what` is the noun for one of them in messages, such as "path".
 [[nodiscard]] bool read_names(ManifestReader& reader, const JsonTree& tree, uint32_t at,
                               std::vector<std::string>& names, std::string_view what);
-// Absent where it is null.
+// Reads placements. Leaves `placements` empty if the node is null.
 [[nodiscard]] bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
                                    std::optional<std::vector<Placement>>& placements);
 

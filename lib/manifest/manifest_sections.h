@@ -1,11 +1,11 @@
-// The members of a manifest: one function each.
+// Readers and checks of the manifest's fields, one function per field.
 #pragma once
 
 #include "manifest/manifest_reader.h"
 
 namespace tpplan {
 
-// read_settings.cc: what a manifest repeats of its plan.
+// read_settings.cc: settings copied from the plan.
 [[nodiscard]] bool read_mesh(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_uneven(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_rule(ManifestReader& reader, const JsonTree& tree);
@@ -16,7 +16,7 @@ namespace tpplan {
 // read_loss.cc.
 [[nodiscard]] bool read_loss(ManifestReader& reader, const JsonTree& tree);
 
-// read_params.cc. The mesh and the rules come before them, ties after.
+// read_params.cc: parameters follow the mesh and the rules in the file, and ties follow the parameters.
 [[nodiscard]] bool read_parameter(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_buffer(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_tie(ManifestReader& reader, const JsonTree& tree);
@@ -25,28 +25,32 @@ namespace tpplan {
 [[nodiscard]] bool read_module(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
-// prove_sums.cc: when all is read. Every rule has one style and as many modules as it says, modules say of both their
-// sides what they do there, what they send is sent in the types of their rule, and every gradient is summed over the
-// axes over which the rest of the manifest leaves it open, and over no other.
+// prove_sums.cc: checks after the whole file is read.
+// - prove_rules: all parameters and modules of a rule have one style, and `reason` agrees with `rule`.
+// - prove_boundaries: every rule has the number of modules that it specifies.
+// - prove_sent_dtypes: modules send values in the dtypes of their rule.
+// - prove_sides: modules that shard their weight list both inputs and outputs.
+// - prove_sums: every gradient is reduced over exactly the axes over which it is partial.
 [[nodiscard]] bool prove_rules(ManifestReader& reader);
 [[nodiscard]] bool prove_sent_dtypes(ManifestReader& reader);
 [[nodiscard]] bool prove_sides(ManifestReader& reader);
 [[nodiscard]] bool prove_boundaries(ManifestReader& reader);
 [[nodiscard]] bool prove_sums(ManifestReader& reader);
 
-// prove_values.cc: when all is read. Modules do with their values what their rule says, over its axis alone; rules hold
-// as many parameters of each kind as they say, and as many modules without.
+// prove_values.cc: checks after the whole file is read.
+// - prove_values: modules convert the values that their rule lists, only over the rule's axis.
+// - prove_holds: the numbers of parameters by kind, and of modules without parameters, match each rule's summary.
 [[nodiscard]] bool prove_values(ManifestReader& reader);
 [[nodiscard]] bool prove_holds(ManifestReader& reader);
 
-// read_collective.cc: one call of the forecast.
+// read_collective.cc: one collective call of the step.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);
 
-// read_step.cc: of which step they are; prove_step looks at it when all is read.
+// read_step.cc: the step to which the collective calls belong; prove_step checks it after the whole file is read.
 [[nodiscard]] bool read_step(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool prove_step(ManifestReader& reader);
 
-// read_costs.cc: what that step keeps in memory and computes.
+// read_costs.cc: memory and compute of that step.
 [[nodiscard]] bool read_step_costs(ManifestReader& reader, const JsonTree& tree);
 
 }  // namespace tpplan

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "sharding/placed_runs.h"
+#include "sharding/placed_intervals.h"
 
 namespace tpplan {
 namespace {
@@ -21,20 +21,22 @@ bool has_too_many_elements(const std::vector<int64_t>& shape) {
 
 }  // namespace
 
-// What follows from shape, spec and mesh is computed again and compared, so that no program behind the reader asks
-// whether a manifest's members agree. Rank, number of elements and legality come first: the rest is computed with them.
+// Recomputes all fields that follow from shape, spec and mesh, so that later code can rely on their consistency. Checks
+// the number of dims, the number of elements and the legality first, because the rest requires them.
 bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path, const JsonNode& node) {
   const Mesh& mesh = reader.manifest.mesh;
   const Sharding& sharding = layout.sharding;
-  const auto wrong = [&](std::string message) { return fault(reader, Code::TP7002, node, std::move(message)); };
+  const auto wrong = [&](std::string message) {
+    return fault(reader, Code::InconsistentManifest, node, std::move(message));
+  };
   const auto contradiction = [&](std::string_view what) {
-    return wrong(fmt::format("{} of `{}` is not what its spec {} says", what, path, to_text(sharding.spec, mesh)));
+    return wrong(fmt::format("{} of `{}` does not match its spec {}", what, path, to_text(sharding.spec, mesh)));
   };
   if (sharding.spec.size() != layout.shape.size())
-    return wrong(fmt::format("the spec of `{}` does not fit its shape", path));
+    return wrong(fmt::format("the spec of `{}` has a different number of dims than its shape", path));
   if (has_too_many_elements(layout.shape)) return wrong(fmt::format("`{}` has 2^63 elements or more", path));
   if (!check_sharding(layout.shape, sharding, mesh, reader.manifest.uneven).empty()) {
-    return wrong(fmt::format("the spec {} of `{}` is not legal for its shape", to_text(sharding.spec, mesh), path));
+    return wrong(fmt::format("the spec {} of `{}` is not valid for its shape", to_text(sharding.spec, mesh), path));
   }
   if (layout.placements != placements_of(sharding, mesh)) return contradiction("`placements`");
   const auto shapes = list_local_shapes(layout.shape, sharding, mesh);
@@ -49,19 +51,20 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
   return true;
 }
 
-// Held against both: shard_slice, by which everybody cuts, and what the placements say of single ranks.
+// Compares `offsets` with those of the spec, and the shards of selected ranks with those of the placements.
 bool prove_offsets(ManifestReader& reader, const ParamLayout& layout,
                    const std::optional<std::vector<DimOffsets>>& offsets, std::string_view path, const JsonNode& node) {
   const Mesh& mesh = reader.manifest.mesh;
   const Sharding& sharding = layout.sharding;
   if (!offsets && !is_replicated(sharding.spec))
-    return fault(reader, Code::TP7001, node, fmt::format("`offsets` of `{}` is missing", path));
+    return fault(reader, Code::InvalidManifest, node, fmt::format("`offsets` of `{}` is missing", path));
   if (offsets.value_or(std::vector<DimOffsets>{}) != offsets_of(layout.shape, sharding, mesh))
-    return fault(reader, Code::TP7002, node,
-                 fmt::format("`offsets` of `{}` are not those of its spec {}", path, to_text(sharding.spec, mesh)));
+    return fault(reader, Code::InconsistentManifest, node,
+                 fmt::format("`offsets` of `{}` does not match its spec {}", path, to_text(sharding.spec, mesh)));
   for (const int64_t rank : telling_ranks(mesh)) {
-    if (const std::string why = placing_fault(layout.shape, sharding, mesh, rank); !why.empty())
-      return fault(reader, Code::TP7002, node, fmt::format("`{}` is not cut as its placements say: {}", path, why));
+    if (const std::string why = placement_mismatch(layout.shape, sharding, mesh, rank); !why.empty())
+      return fault(reader, Code::InconsistentManifest, node,
+                   fmt::format("`{}` is not sharded as its placements require: {}", path, why));
   }
   return true;
 }

@@ -1,4 +1,4 @@
-// The proof that a parameter's layout, as a manifest has it, follows from its spec.
+// Checks that a parameter's layout in a manifest follows from its spec.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,12 @@
 
 namespace tpplan {
 
-// What is written must be what the spec says: false after reporting what is not, at `node` as a fault of `path`.
+// Recomputes the layout from the spec and compares. Reports a mismatch at `node` as an error of `path` and returns
+// false.
 [[nodiscard]] bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string_view path,
                                 const JsonNode& node);
 
-// The same of `offsets`, of a layout that is proven.
+// Checks `offsets` in the same manner. @pre prove_layout returned true for `layout`.
 [[nodiscard]] bool prove_offsets(ManifestReader& reader, const ParamLayout& layout,
                                  const std::optional<std::vector<DimOffsets>>& offsets, std::string_view path,
                                  const JsonNode& node);

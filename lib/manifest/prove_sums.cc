@@ -10,29 +10,27 @@ namespace tpplan {
 
 namespace {
 
-// Why a parameter or buffer is cut as it is, and whether a rule made it so.
+// Reasons of a parameter's sharding, and whether each requires a rule.
 constexpr std::pair<std::string_view, bool> kReasons[] = {
     {"default", false}, {"fsdp", false}, {"rule", true}, {"rule+fsdp", true}, {"tied", true}};
 
-// `style` is the text of the first that stands under the rule, empty before.
+// True if `style` is the style of the rule. `known` is the rule's style, set by the first call.
 bool is_of_rule(std::string_view& known, std::string_view style) {
   if (known.empty()) known = style;
   return known == style;
 }
 
-// Who sums a gradient: of a model axis the module, over data axes what runs the plan.
+// True if the right component reduces the gradient: the module over a model axis, the runtime over data axes.
 bool is_summed_by(const Manifest& manifest, const GradReduce& reduce, bool is_data) {
   const bool is_fsdp = manifest.fsdp && manifest.fsdp->axis == reduce.axis;
   switch (reduce.by) {
-    case GradSummer::Unknown:
-      return true;  // written before
-    case GradSummer::Module:
+    case GradReducer::Module:
       return !is_data;
-    case GradSummer::Tpplan:
+    case GradReducer::Tpplan:
       return is_data;
-    case GradSummer::Fsdp:
+    case GradReducer::Fsdp:
       return is_data && is_fsdp;
-    case GradSummer::Ddp:
+    case GradReducer::Ddp:
       return is_data && !is_fsdp;
   }
   return false;
@@ -40,7 +38,7 @@ bool is_summed_by(const Manifest& manifest, const GradReduce& reduce, bool is_da
 
 }  // namespace
 
-// A rule has one style, which all that stands under it bears, and who says that a rule made it names one.
+// Checks that all parameters and modules of a rule have one style, and that rule, style and reason agree.
 bool prove_rules(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   std::vector<std::string_view> styles(manifest.rules.size());
@@ -50,13 +48,13 @@ bool prove_rules(ManifestReader& reader) {
     const bool has_rule = layout.rule != kNoManifestRule;
     const bool may_be = reason == std::end(kReasons) || has_rule == reason->second;
     if (!may_be || has_rule == layout.style.empty() || (has_rule && !is_of_rule(styles[layout.rule], layout.style)))
-      return fault(reader, Code::TP7002, reader.layout_spans[i],
-                   fmt::format("rule, style `{}` and reason `{}` do not fit each other", layout.style, layout.reason));
+      return fault(reader, Code::InconsistentManifest, reader.layout_spans[i],
+                   fmt::format("rule, style `{}` and reason `{}` do not match", layout.style, layout.reason));
   }
   for (const ModuleLayout& layout : manifest.module_layouts) {
     if (is_of_rule(styles[layout.rule], layout.style)) continue;
-    return fault(reader, Code::TP7002, reader.rule_spans[layout.rule],
-                 fmt::format("`{}` and `{}` both stand under the rule `{}`, which has one style", layout.style,
+    return fault(reader, Code::InconsistentManifest, reader.rule_spans[layout.rule],
+                 fmt::format("styles `{}` and `{}` both belong to the rule `{}`, which has one style", layout.style,
                              styles[layout.rule], manifest.rules[layout.rule].key));
   }
   return true;
@@ -68,19 +66,16 @@ bool prove_boundaries(ManifestReader& reader) {
   for (const ManifestModule& module : manifest.modules) ++modules[layout_of(manifest, module).rule];
   for (size_t i = 0; i < modules.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
-    if (!rule.modules && !reader.digest.empty())
-      return fault(reader, Code::TP7001, reader.rule_spans[i],
-                   fmt::format("the rule `{}` does not say at how many modules it stands", rule.key));
-    if (!rule.modules || *rule.modules == modules[i]) continue;
-    return fault(reader, Code::TP7002, reader.rule_spans[i],
-                 fmt::format("the rule `{}` stands at the boundaries of {} modules, and `modules` has {} of them",
-                             rule.key, *rule.modules, modules[i]));
+    if (rule.modules == modules[i]) continue;
+    return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                 fmt::format("the rule `{}` is at the boundaries of {} modules, but `modules` lists {}", rule.key,
+                             rule.modules, modules[i]));
   }
   return true;
 }
 
-// What a value sends goes in its rule's type, and nothing else has one; a rule names a type that something goes in.
-// Token ids, which have no gradient, stay ids.
+// Checks the dtypes of communication: a value has its rule's dtype exactly if it communicates, and a rule has a dtype
+// only if a value uses it.
 bool prove_sent_dtypes(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const auto is_sent_in = [](std::optional<DType> own, const std::vector<Step>& steps, std::optional<DType> rule) {
@@ -97,23 +92,23 @@ bool prove_sent_dtypes(ManifestReader& reader) {
              is_sent_in(value.backward_dtype, value.backward, rule.backward_dtype);
     };
     if (std::ranges::all_of(layout.inputs, fits) && std::ranges::all_of(layout.outputs, fits)) continue;
-    return fault(reader, Code::TP7002, reader.rule_spans[layout.rule],
-                 fmt::format("a module under the rule `{}` does not send what it moves in the types that the rule says",
-                             rule.key));
+    return fault(
+        reader, Code::InconsistentManifest, reader.rule_spans[layout.rule],
+        fmt::format("a module of the rule `{}` sends values in other dtypes than the rule specifies", rule.key));
   }
   for (size_t i = 0; i < used.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
     if (rule.forward_dtype == used[i].forward_dtype && rule.backward_dtype == used[i].backward_dtype) continue;
-    return fault(reader, Code::TP7002, reader.rule_spans[i],
-                 fmt::format("the rule `{}` says a type that none of its modules sends anything in", rule.key));
+    return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                 fmt::format("the rule `{}` specifies a dtype that none of its modules sends", rule.key));
   }
   return true;
 }
 
 namespace {
 
-// The weight of a linear or embedding that a rule cuts as a whole, so that the rule's modules change what goes in or
-// out.
+// True if a rule shards the 2-D weight of a linear or embedding over a model axis, without segments. The rule's modules
+// then convert their inputs or outputs.
 bool is_cut_weight(const Manifest& manifest, const ParamLayout& layout) {
   const auto is_model_axis = [&](AxisId axis) { return !manifest.fsdp || manifest.fsdp->axis != axis; };
   return layout.rule != kNoManifestRule && layout.shape.size() == 2 && layout.sharding.segments.empty() &&
@@ -124,15 +119,15 @@ bool is_cut_weight(const Manifest& manifest, const ParamLayout& layout) {
 
 }  // namespace
 
-// A module that cuts its weight says what comes in and goes out, where that stays as it is, too: a side that is not
-// listed is missing. Styles that touch neither list neither.
+// Checks that a module with a sharded weight lists both inputs and outputs, unchanged ones too. Styles that convert
+// neither list neither.
 bool prove_sides(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   std::vector<bool> cuts(manifest.rules.size());
   for (const ParamLayout& layout : manifest.layouts) {
     if (is_cut_weight(manifest, layout)) cuts[layout.rule] = true;
   }
-  TextMap<std::string_view, uint32_t> bare;  // modules that lack a side, and their rules
+  TextMap<std::string_view, uint32_t> bare;  // modules that list only one side, and their rules
   for (const ManifestModule& module : manifest.modules) {
     const ModuleLayout& layout = layout_of(manifest, module);
     if (cuts[layout.rule] && layout.inputs.empty() != layout.outputs.empty())
@@ -145,14 +140,14 @@ bool prove_sides(ManifestReader& reader) {
     const std::string_view path = path_of(manifest, param);
     const auto module = bare.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
     if (module == bare.end() || module->second != layout.rule) continue;
-    return fault(reader, Code::TP7002, reader.layout_spans[param.layout],
-                 fmt::format("`{}` cuts its weight, and lists values of one of its sides alone", module->first));
+    return fault(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
+                 fmt::format("`{}` shards its weight, but lists values of only one side", module->first));
   }
   return true;
 }
 
-// Over data axes every rank has a batch of its own, and a rule says over which its modules see parts of the values:
-// gradients are summed there, and nowhere else, where all ranks have the whole sum.
+// Checks that each gradient is reduced over all data axes and over the `sums` axis of its rule, and over no other axis:
+// elsewhere all ranks already have the full gradient.
 bool prove_sums(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<AxisId> data = data_axes_of(manifest);
@@ -163,8 +158,8 @@ bool prove_sums(ManifestReader& reader) {
     is_proven[param.layout] = true;
     const ParamLayout& layout = layout_of(manifest, param);
     const auto wrong = [&](std::string_view is, AxisId axis, std::string_view but) {
-      return fault(reader, Code::TP7002, reader.layout_spans[param.layout],
-                   fmt::format("the gradient of `{}` is {} over `{}`, and `grad_reduce` {}", path_of(manifest, param),
+      return fault(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
+                   fmt::format("the gradient of `{}` is {} over `{}`, but `grad_reduce` {}", path_of(manifest, param),
                                is, axis_name(manifest.mesh, axis), but));
     };
     const AxisId own = layout.rule == kNoManifestRule ? kNoAxis : manifest.rules[layout.rule].sums;
@@ -172,13 +167,11 @@ bool prove_sums(ManifestReader& reader) {
     for (AxisId axis = 0; axis < manifest.mesh.axes.size(); ++axis) {
       const bool is_here = sum != layout.grad_reduce.end() && sum->axis == axis;
       if (!is_data(axis) && axis != own) continue;
-      if (is_here && sum->by == GradSummer::Unknown && !reader.digest.empty())
-        return wrong("open", axis, "does not say who sums it");
-      if (!is_here) return wrong("open", axis, "does not sum it there, in the order of the mesh");
-      if (!is_summed_by(manifest, *sum, is_data(axis))) return wrong("open", axis, "says that somebody else sums it");
+      if (!is_here) return wrong("partial", axis, "does not reduce it there, in mesh order");
+      if (!is_summed_by(manifest, *sum, is_data(axis))) return wrong("partial", axis, "names another reducer");
       ++sum;
     }
-    if (sum != layout.grad_reduce.end()) return wrong("whole", sum->axis, "sums it there again");
+    if (sum != layout.grad_reduce.end()) return wrong("full", sum->axis, "reduces it there again");
   }
   return true;
 }

@@ -15,7 +15,7 @@ std::vector<RuleValue> facts_of(const std::vector<ManifestValue>& values) {
   return facts;
 }
 
-// An axis over which a layout is neither as the batch is cut nor left to the rule; kNoAxis: none.
+// Returns an axis other than the rule's over which the layout differs from the batch's sharding, or kNoAxis.
 AxisId foreign_axis(const Manifest& manifest, AxisId own, const std::vector<Placement>& layout) {
   for (size_t i = 0; i < layout.size(); ++i) {
     const auto axis = static_cast<AxisId>(i);
@@ -27,7 +27,7 @@ AxisId foreign_axis(const Manifest& manifest, AxisId own, const std::vector<Plac
   return kNoAxis;
 }
 
-// Values change over their rule's axis alone; over the others they are as the batch is, their gradients, too.
+// Checks that a value and its gradient follow the batch's sharding on all axes except the rule's.
 bool prove_axes(ManifestReader& reader, const ManifestModule& module, const ManifestValue& value) {
   const Manifest& manifest = reader.manifest;
   const ManifestRule& rule = manifest.rules[layout_of(manifest, module).rule];
@@ -39,9 +39,9 @@ bool prove_axes(ManifestReader& reader, const ManifestModule& module, const Mani
     const AxisId axis = foreign_axis(manifest, rule.boundary->axis, *layout);
     if (axis == kNoAxis) continue;
     return fault(
-        reader, Code::TP7002, reader.rule_spans[layout_of(manifest, module).rule],
+        reader, Code::InconsistentManifest, reader.rule_spans[layout_of(manifest, module).rule],
         fmt::format(
-            "a value of `{}` is {} over `{}`, which is not as `data` cuts the batch, and its rule acts over `{}`",
+            "a value of `{}` is {} over `{}`, but `data` does not shard the batch so, and its rule applies over `{}`",
             path_of(manifest, module), to_text((*layout)[axis]), axis_name(manifest.mesh, axis),
             axis_name(manifest.mesh, rule.boundary->axis)));
   }
@@ -53,19 +53,10 @@ bool prove_side(ManifestReader& reader, const ManifestModule& module, std::strin
   const Manifest& manifest = reader.manifest;
   const uint32_t rule = layout_of(manifest, module).rule;
   if (const std::vector<RuleValue> found = facts_of(values); found != said)
-    return fault(reader, Code::TP7002, reader.rule_spans[rule],
-                 fmt::format("`{}` has {}, and its rule `{}` says {}", path_of(manifest, module), to_text(found, side),
-                             manifest.rules[rule].key, to_text(said, side)));
+    return fault(reader, Code::InconsistentManifest, reader.rule_spans[rule],
+                 fmt::format("`{}` has {}, but its rule `{}` specifies {}", path_of(manifest, module),
+                             to_text(found, side), manifest.rules[rule].key, to_text(said, side)));
   return std::ranges::all_of(values, [&](const ManifestValue& value) { return prove_axes(reader, module, value); });
-}
-
-// What a rule says of its modules is there, unless nobody wrote it.
-bool has_facts(ManifestReader& reader, uint32_t rule, bool has_boundary) {
-  const ManifestRule& said = reader.manifest.rules[rule];
-  if (said.holds && (said.boundary || !has_boundary)) return true;
-  if (reader.digest.empty()) return false;
-  return fault(reader, Code::TP7001, reader.rule_spans[rule],
-               fmt::format("the rule `{}` does not say what it does to its modules and holds", said.key));
 }
 
 }  // namespace
@@ -74,13 +65,13 @@ bool prove_values(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   for (const ManifestModule& module : manifest.modules) {
     const ModuleLayout& layout = layout_of(manifest, module);
-    // A style that leaves all whole may have no axis: its rule says nothing, and its modules touch nothing.
-    if (!has_facts(reader, layout.rule, !layout.inputs.empty() || !layout.outputs.empty())) {
-      if (reader.digest.empty()) continue;
-      return false;
-    }
-    if (!manifest.rules[layout.rule].boundary) continue;
-    const RuleBoundary& said = *manifest.rules[layout.rule].boundary;
+    const ManifestRule& rule = manifest.rules[layout.rule];
+    // A style that replicates everything may have no axis. Its rule has no boundary, and its modules list no values.
+    if (!rule.boundary && layout.inputs.empty() && layout.outputs.empty()) continue;
+    if (!rule.boundary)
+      return fault(reader, Code::InvalidManifest, reader.rule_spans[layout.rule],
+                   fmt::format("the rule `{}` does not specify the boundary of its modules", rule.key));
+    const RuleBoundary& said = *rule.boundary;
     if (!prove_side(reader, module, "input", layout.inputs, said.inputs) ||
         !prove_side(reader, module, "output", layout.outputs, said.outputs))
       return false;
@@ -91,23 +82,20 @@ bool prove_values(ManifestReader& reader) {
 bool prove_holds(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<HeldKinds> held = count_held_kinds(manifest);
-  const std::vector<uint64_t> bare = count_bare_modules(manifest);
+  const std::vector<uint64_t> bare = count_bare_modules(manifest, paths_of(manifest));
   for (uint32_t i = 0; i < manifest.rules.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
-    if (!has_facts(reader, i, false)) {
-      if (reader.digest.empty()) continue;
-      return false;
-    }
     for (const auto& [kind, count] : kHeldKinds) {
-      if (held[i].*count == (*rule.holds).*count) continue;
-      return fault(reader, Code::TP7002, reader.rule_spans[i],
-                   fmt::format("the rule `{}` holds {} parameters of kind {}, and {} stand under it", rule.key,
-                               (*rule.holds).*count, kind, held[i].*count));
+      if (held[i].*count == rule.holds.*count) continue;
+      return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                   fmt::format("the rule `{}` declares {} parameters of kind {}, but has {}", rule.key,
+                               rule.holds.*count, kind, held[i].*count));
     }
     if (rule.boundary && rule.boundary->bare != bare[i])
-      return fault(reader, Code::TP7002, reader.rule_spans[i],
-                   fmt::format("{} modules of the rule `{}` have no parameter in or below them, and it says {}",
-                               bare[i], rule.key, rule.boundary->bare));
+      return fault(
+          reader, Code::InconsistentManifest, reader.rule_spans[i],
+          fmt::format("{} modules of the rule `{}` have no parameter in or below them, but the rule declares {}",
+                      bare[i], rule.key, rule.boundary->bare));
   }
   return true;
 }

@@ -5,11 +5,11 @@
 
 namespace tpplan {
 
-// A dtype that the table does not know is let through, its bytes unproven.
+// Reads a collective call. Accepts unknown dtypes without a check of the bytes.
 bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
   if (!only(reader, tree, 0, "an entry of `collectives`",
-            {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden"}))
+            {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden", "operation"}))
     return false;
   const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),
                  kind = member(reader, tree, 0, "kind", JsonKind::String),
@@ -19,24 +19,29 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
                  dtype = member(reader, tree, 0, "dtype", JsonKind::String),
                  bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
   if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
-  uint32_t hidden = 0;
-  if (!optional_member(reader, tree, 0, "hidden", JsonKind::Bool, hidden)) return false;
+  uint32_t hidden = 0, operation = 0;
+  if (!optional_member(reader, tree, 0, "hidden", JsonKind::Bool, hidden) ||
+      !optional_member(reader, tree, 0, "operation", JsonKind::String, operation))
+    return false;
   CollectiveCall call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
-    return fault(reader, Code::TP7001, tree.nodes[phase], fmt::format("unknown phase `{}`", tree.nodes[phase].text));
+    return fault(reader, Code::InvalidManifest, tree.nodes[phase],
+                 fmt::format("unknown phase `{}`", tree.nodes[phase].text));
   if (!find_collective(tree.nodes[kind].text, call.kind) || call.kind == CollectiveKind::LocalSlice)
-    return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown collective `{}`", tree.nodes[kind].text));
+    return fault(reader, Code::InvalidManifest, tree.nodes[kind],
+                 fmt::format("unknown collective `{}`", tree.nodes[kind].text));
   call.backward = tree.nodes[phase].text == "backward";
   call.module = tree.nodes[module].text;
   call.dtype = tree.nodes[dtype].text;
   call.bytes = tree.nodes[bytes].integer;
   call.hidden = hidden != 0 && tree.nodes[hidden].is_true;
+  if (operation != 0) call.operation = tree.nodes[operation].text;
   if (!read_axis(reader, tree.nodes[axis], call.axis)) return false;
   if (!read_sizes(reader, tree, shape, call.shape)) return false;
   DType type{};
   if (call.bytes < 0 ||
       (find_dtype(call.dtype, type) && static_cast<uint64_t>(call.bytes) != bytes_of(type, call.shape)))
-    return fault(reader, Code::TP7002, tree.nodes[bytes], "`bytes` are not what shape and dtype say");
+    return fault(reader, Code::InconsistentManifest, tree.nodes[bytes], "`bytes` does not match shape and dtype");
   reader.manifest.collectives.push_back(std::move(call));
   return true;
 }

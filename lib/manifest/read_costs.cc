@@ -11,7 +11,7 @@ bool read_count(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
   const uint32_t at = member(reader, tree, object, key, JsonKind::Integer);
   if (at == 0) return false;
   if (tree.nodes[at].integer < 0)
-    return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("`{}` is below 0", key));
+    return fault(reader, Code::InconsistentManifest, tree.nodes[at], fmt::format("`{}` is below 0", key));
   count = static_cast<uint64_t>(tree.nodes[at].integer);
   return true;
 }
@@ -28,7 +28,8 @@ bool read_work(ManifestReader& reader, const JsonTree& tree, uint32_t at, Matmul
   const uint32_t dtype = member(reader, tree, at, "dtype", JsonKind::String);
   if (dtype == 0) return false;
   if (!find_dtype(tree.nodes[dtype].text, work.dtype))
-    return fault(reader, Code::TP7001, tree.nodes[dtype], fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+    return fault(reader, Code::InvalidManifest, tree.nodes[dtype],
+                 fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
   return read_count(reader, tree, at, "forward", work.forward) &&
          read_count(reader, tree, at, "backward", work.backward) && read_count(reader, tree, at, "again", work.again);
 }
@@ -46,12 +47,12 @@ bool read_layer(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
 bool read_kept(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `by_op`")) return false;
   if (!only(reader, tree, at, "an entry of `by_op`", {"op", "tensors", "bytes"})) return false;
-  KeptTensors& row = reader.manifest.costs.by_op.emplace_back();
+  SavedTensors& row = reader.manifest.costs.by_op.emplace_back();
   return read_text(reader, tree, at, "op", row.op) && read_count(reader, tree, at, "tensors", row.tensors) &&
          read_count(reader, tree, at, "bytes", row.bytes);
 }
 
-// A sum that leaves 64 bits is no sum of these numbers.
+// True if the rows sum to `wanted` without overflow.
 template <typename Rows, typename Bytes>
 bool adds_up(const Rows& rows, Bytes bytes, uint64_t wanted) {
   uint64_t sum = 0;
@@ -89,12 +90,12 @@ bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
   uint32_t unknown = 0;
   if (!optional_member(reader, tree, 0, "unknown_ops", JsonKind::Array, unknown)) return false;
   if (unknown != 0 && !read_names(reader, tree, unknown, costs.unknown_ops, "name of an operation")) return false;
-  const auto of_op = [](const KeptTensors& row) { return std::pair(row.bytes, uint64_t{1}); };
+  const auto of_op = [](const SavedTensors& row) { return std::pair(row.bytes, uint64_t{1}); };
   const auto of_layer = [](const LayerCosts& layer) { return std::pair(layer.kept, layer.count); };
   if (!adds_up(costs.by_op, of_op, costs.kept) || !adds_up(costs.layers, of_layer, costs.kept))
-    return fault(reader, Code::TP7002, tree.nodes[0], "`kept` is not the sum of `by_op`, or not that of `layers`");
+    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "`kept` is not the sum of `by_op` or of `layers`");
   if (costs.gathered > costs.kept || costs.gathered_weights > costs.kept - costs.gathered)
-    return fault(reader, Code::TP7002, tree.nodes[0], "more is gathered than is kept");
+    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "the gathered bytes exceed the saved bytes");
   return true;
 }
 

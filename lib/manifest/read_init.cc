@@ -18,20 +18,20 @@ bool read_number(ManifestReader& reader, const JsonNode& node, double& value) {
   return node.kind == JsonKind::Integer || expect(reader, node, JsonKind::Number, "an argument of a distribution");
 }
 
-// The arguments of a distribution that has names for them.
+// Reads the arguments of a distribution with named arguments.
 bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, const DistributionRow& row,
                     Distribution& distribution) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, fmt::format("`{}`", row.name))) return false;
   for (size_t i = 0; i < row.argument_count; ++i) {
     const uint32_t argument = find_member(tree, at, row.arguments[i]);
     if (argument == 0)
-      return fault(reader, Code::TP7001, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
+      return fault(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
     if (!read_number(reader, tree.nodes[argument], distribution.arguments[i])) return false;
   }
   return true;
 }
 
-// Either a name, or an object of one member: the name with its arguments.
+// Reads a distribution: a name, or an object with one field, the name with its arguments.
 bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   Distribution& distribution = reader.manifest.distributions.emplace_back();
   const JsonNode& node = tree.nodes[at];
@@ -42,28 +42,27 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
   const bool is_known = find_distribution(name, distribution.kind);
   const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
   if (!is_known || has_arguments != (row.argument_count > 0)) {
-    return fault(reader, Code::TP7001, node, fmt::format("unknown distribution `{}`", name));
+    return fault(reader, Code::InvalidManifest, node, fmt::format("unknown distribution `{}`", name));
   }
   if (row.argument_count == 1 && !read_number(reader, tree.nodes[at + 1], distribution.arguments[0])) return false;
   if (row.argument_count == 2 && !read_arguments(reader, tree, at + 1, row, distribution)) return false;
   const std::string_view wrong = fault_of(distribution);
-  return wrong.empty() || fault(reader, Code::TP7002, node, fmt::format("{} in `{}`", wrong, row.name));
+  return wrong.empty() || fault(reader, Code::InconsistentManifest, node, fmt::format("{} in `{}`", wrong, row.name));
 }
 
 }  // namespace
 
-// Manifests that were written before name the algorithm only.
 bool read_init(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`init`")) return false;
   if (!only(reader, tree, 0, "`init`", {"algorithm", "distributions"})) return false;
-  const uint32_t algorithm = member(reader, tree, 0, "algorithm", JsonKind::String);
-  uint32_t list = 0;
-  if (algorithm == 0 || !optional_member(reader, tree, 0, "distributions", JsonKind::Array, list)) return false;
+  const uint32_t algorithm = member(reader, tree, 0, "algorithm", JsonKind::String),
+                 list = member(reader, tree, 0, "distributions", JsonKind::Array);
+  if (algorithm == 0 || list == 0) return false;
   if (tree.nodes[algorithm].text != kInitAlgorithm) {
-    return fault(reader, Code::TP7001, tree.nodes[algorithm],
+    return fault(reader, Code::InvalidManifest, tree.nodes[algorithm],
                  fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
   }
-  return list == 0 || for_each(tree, list, [&](uint32_t i) { return read_distribution(reader, tree, i); });
+  return for_each(tree, list, [&](uint32_t i) { return read_distribution(reader, tree, i); });
 }
 
 }  // namespace tpplan

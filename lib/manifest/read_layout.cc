@@ -23,8 +23,8 @@ bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, si
     DimSegments& entry = segments.emplace_back();
     for (entry.dim = 0; entry.dim < ndim && std::to_string(entry.dim) != tree.nodes[i].key;) ++entry.dim;
     if (entry.dim == ndim) {
-      return fault(reader, Code::TP7002, key_span(reader.file, tree.nodes[i]),
-                   fmt::format("segments of dim `{}`, which there is not", tree.nodes[i].key));
+      return fault(reader, Code::InconsistentManifest, key_span(reader.file, tree.nodes[i]),
+                   fmt::format("segments of dim `{}`, which does not exist", tree.nodes[i].key));
     }
     return read_sizes(reader, tree, i, entry.sizes);
   });
@@ -35,26 +35,26 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
   if (single != 0 && tree.nodes[single].kind == JsonKind::Array) {
     return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
   }
-  if (many == 0) return fault(reader, Code::TP7001, tree.nodes[object], "`local_shape` is missing");
+  if (many == 0) return fault(reader, Code::InvalidManifest, tree.nodes[object], "`local_shape` is missing");
   if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
   return for_each(tree, many,
                   [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
 }
 
-bool read_summer(ManifestReader& reader, const JsonNode& node, GradSummer& summer) {
-  const auto* const found = std::find(std::begin(kGradSummerNames) + 1, std::end(kGradSummerNames), node.text);
+bool read_summer(ManifestReader& reader, const JsonNode& node, GradReducer& summer) {
+  const auto* const found = std::ranges::find(kGradSummerNames, node.text);
   if (found == std::end(kGradSummerNames))
-    return fault(reader, Code::TP7001, node, fmt::format("unknown summer of gradients `{}`", node.text));
-  summer = static_cast<GradSummer>(found - std::begin(kGradSummerNames));
+    return fault(reader, Code::InvalidManifest, node, fmt::format("unknown reducer of gradients `{}`", node.text));
+  summer = static_cast<GradReducer>(found - std::begin(kGradSummerNames));
   return true;
 }
 
-// A list of so many numbers.
+// Reads a list of exactly `count` numbers.
 bool read_numbers(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t count,
                   std::vector<int64_t>& numbers) {
   return read_sizes(reader, tree, at, numbers) &&
-         (numbers.size() == count ||
-          fault(reader, Code::TP7001, tree.nodes[at], fmt::format("{} numbers, not {}", numbers.size(), count)));
+         (numbers.size() == count || fault(reader, Code::InvalidManifest, tree.nodes[at],
+                                           fmt::format("{} numbers, expected {}", numbers.size(), count)));
 }
 
 bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t object, DimOffsets& offsets) {
@@ -75,8 +75,8 @@ bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t obj
                     return true;
                   }) &&
          for_each(tree, runs, [&](uint32_t s) {
-           std::vector<PieceRun>& segment = offsets.runs.emplace_back();
-           return expect(reader, tree.nodes[s], JsonKind::Array, "the pieces of a segment") &&
+           std::vector<EqualShards>& segment = offsets.runs.emplace_back();
+           return expect(reader, tree.nodes[s], JsonKind::Array, "the shards of a segment") &&
                   for_each(tree, s, [&](uint32_t i) {
                     std::vector<int64_t> numbers;
                     if (!read_numbers(reader, tree, i, 2, numbers)) return false;
@@ -86,7 +86,7 @@ bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t obj
          });
 }
 
-// What stands at `offsets`: held against the layout when that is known to be legal.
+// Reads `offsets`. prove_offsets checks them once the layout is known to be legal.
 bool read_offsets(ManifestReader& reader, const JsonTree& tree, std::optional<std::vector<DimOffsets>>& offsets) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, 0, "offsets", JsonKind::Array, at)) return false;
@@ -95,15 +95,15 @@ bool read_offsets(ManifestReader& reader, const JsonTree& tree, std::optional<st
   return for_each(tree, at, [&](uint32_t i) { return read_dim_offsets(reader, tree, i, offsets->emplace_back()); });
 }
 
-// Of a parameter: what follows from `replicas`.
+// Reads the norm weight of a parameter and checks it against `replicas`.
 bool read_norm_weight(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, 0, "norm_weight", JsonKind::String, at)) return false;
   if (at == 0) return true;
   layout.norm_divisor = layout.replicas;
   return tree.nodes[at].text == norm_weight_text(layout) ||
-         fault(reader, Code::TP7002, tree.nodes[at],
-               fmt::format("`norm_weight` is `{}`, and each element is on {} ranks", tree.nodes[at].text,
+         fault(reader, Code::InconsistentManifest, tree.nodes[at],
+               fmt::format("`norm_weight` is `{}`, but each element is on {} ranks", tree.nodes[at].text,
                            layout.replicas));
 }
 
@@ -113,13 +113,12 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
            if (!only(reader, tree, i, "a gradient's reduction", {"axis", "kind", "by"})) return false;
            const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
-                          kind = member(reader, tree, i, "kind", JsonKind::String);
-           if (axis == 0 || kind == 0) return false;
+                          kind = member(reader, tree, i, "kind", JsonKind::String),
+                          by = member(reader, tree, i, "by", JsonKind::String);
+           if (axis == 0 || kind == 0 || by == 0) return false;
            GradReduce& reduce = layout.grad_reduce.emplace_back();
-           uint32_t by = 0;
-           if (!optional_member(reader, tree, i, "by", JsonKind::String, by)) return false;
-           if (by != 0 && !read_summer(reader, tree.nodes[by], reduce.by)) return false;
-           return read_collective_kind(reader, tree.nodes[kind], reduce.kind) &&
+           return read_summer(reader, tree.nodes[by], reduce.by) &&
+                  read_collective_kind(reader, tree.nodes[kind], reduce.kind) &&
                   read_axis(reader, tree.nodes[axis], reduce.axis);
          });
 }
@@ -136,7 +135,7 @@ bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
     const uint32_t part = member(reader, tree, i, "part", JsonKind::String);
     if (part == 0) return false;
     if (!find_step_part(tree.nodes[part].text, step.part)) {
-      return fault(reader, Code::TP7001, tree.nodes[part],
+      return fault(reader, Code::InvalidManifest, tree.nodes[part],
                    fmt::format("unknown part of a step `{}`", tree.nodes[part].text));
     }
     for (const auto& [name, target] :
@@ -149,7 +148,7 @@ bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   });
 }
 
-// What the parameter's module computes, and its dims by name. Manifests that were written before have neither.
+// Reads the kind of the parameter's module and the names of the dims.
 bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   static constexpr std::string_view kinds[] = {"linear", "embedding", "norm"};
   uint32_t kind = 0, dims = 0;
@@ -159,26 +158,27 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
   }
   if (kind != 0) layout.kind = tree.nodes[kind].text;
   if (kind != 0 && std::find(std::begin(kinds), std::end(kinds), layout.kind) == std::end(kinds)) {
-    return fault(reader, Code::TP7001, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
+    return fault(reader, Code::InvalidManifest, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
   }
   if (dims != 0 && !read_names(reader, tree, dims, layout.dims, "dim")) return false;
   if (!layout.dims.empty() && layout.kind != kinds[0] && layout.kind != kinds[1])
-    return fault(reader, Code::TP7002, tree.nodes[dims],
-                 "its dims have names, and it is no weight of a linear or embedding");
+    return fault(reader, Code::InconsistentManifest, tree.nodes[dims],
+                 "its dims have names, but it is not the weight of a linear or embedding");
   if (dims == 0 || layout.dims.size() == layout.shape.size()) return true;
-  return fault(reader, Code::TP7002, tree.nodes[dims],
+  return fault(reader, Code::InconsistentManifest, tree.nodes[dims],
                fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
 }
 
-// The distributions stand behind the parameters. The largest index is remembered with its place, and held to their
-// number when they are read.
+// Reads an index into the distributions, which follow the parameters in the file. Stores the largest index and its
+// position, to compare it with their number at the end.
 bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
   if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || index >= kNoInit)
-    return fault(reader, Code::TP7002, tree.nodes[at], fmt::format("there is no distribution {}", index));
+    return fault(reader, Code::InconsistentManifest, tree.nodes[at],
+                 fmt::format("distribution {} does not exist", index));
   layout.init = static_cast<uint32_t>(index);
   if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
     reader.largest_init = layout.init;
@@ -203,14 +203,15 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments");
   uint32_t style = 0, steps = 0;
   if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
-  if (placements == 0) return fault(reader, Code::TP7001, tree.nodes[0], "`placements` is missing");
+  if (placements == 0) return fault(reader, Code::InvalidManifest, tree.nodes[0], "`placements` is missing");
   if (!optional_member(reader, tree, 0, "style", JsonKind::String, style) ||
       !optional_member(reader, tree, 0, "steps", JsonKind::Array, steps)) {
     return false;
   }
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) {
-    return fault(reader, Code::TP7001, tree.nodes[dtype], fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+    return fault(reader, Code::InvalidManifest, tree.nodes[dtype],
+                 fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
   }
   if (style != 0) layout.style = tree.nodes[style].text;
   layout.reason = tree.nodes[reason].text;

@@ -1,4 +1,4 @@
-// What a manifest says of a parameter but its path.
+// Reads the layout of a parameter in a manifest.
 #pragma once
 
 #include <optional>
@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-// `tree` is the parameter; `offsets` what it says of them, if anything.
+// Reads all fields of the parameter `tree` except its path. `offsets` is empty if the parameter has none.
 [[nodiscard]] bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout,
                                std::optional<std::vector<DimOffsets>>& offsets);
 

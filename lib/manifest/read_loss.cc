@@ -14,7 +14,7 @@ bool read_word(ManifestReader& reader, const JsonTree& tree, std::string_view ke
   if (at == 0) return false;
   const auto found = std::find(names.begin(), names.end(), tree.nodes[at].text);
   if (found == names.end())
-    return fault(reader, Code::TP7001, tree.nodes[at], fmt::format("unknown `{}` of a loss", key));
+    return fault(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("unknown `{}` of a loss", key));
   choice = static_cast<Choice>(found - names.begin());
   return true;
 }
@@ -36,7 +36,8 @@ bool read_loss(ManifestReader& reader, const JsonTree& tree) {
   return for_each(tree, axes, [&](uint32_t i) {
     AxisId axis = kNoAxis;
     if (!read_axis(reader, tree.nodes[i], axis)) return false;
-    if (is_along(loss, axis)) return fault(reader, Code::TP7002, tree.nodes[i], "the axis is named twice");
+    if (is_along(loss, axis))
+      return fault(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
     loss.axes.push_back(axis);
     return true;
   });

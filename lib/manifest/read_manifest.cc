@@ -17,7 +17,7 @@ bool read_format(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`format`")) return false;
   return node.text == kManifestFormat ||
-         fault(reader, Code::TP7001, node, fmt::format("format `{}` is not `{}`", node.text, kManifestFormat));
+         fault(reader, Code::InvalidManifest, node, fmt::format("format `{}` is not `{}`", node.text, kManifestFormat));
 }
 
 bool read_tool(ManifestReader& reader, const JsonTree& tree) {
@@ -33,26 +33,17 @@ bool read_digest(ManifestReader& reader, const JsonTree& tree) {
   return true;
 }
 
-// What a manifest without a digest, written before there was one or by somebody else, says is read: all that it says
-// twice agrees. One whose digest is another is not what was written.
+// Checks that the text has the digest that the manifest stores.
 bool prove_digest(ManifestReader& reader) {
-  if (reader.digest.empty()) {
-    report_message(reader.diagnostics, Code::TP7006, {reader.file, 0, 1},
-                   "the manifest has no `digest`: whether it is as it was written is not known",
-                   "compile the plan again: tpplan compile writes one");
-    return true;
-  }
   const std::string_view text = reader.text;
   const size_t comma = text.substr(0, reader.digest_span.offset).find_last_not_of(" \t\r\n");
   const std::string_view behind = text.substr(std::min<size_t>(reader.digest_end, text.size()));
   TextDigest digest;
   if (comma != std::string_view::npos) add(digest, text.substr(0, comma));
   if (to_text(digest) == reader.digest && behind.find_first_not_of(" \t\r\n}") == std::string_view::npos) return true;
-  report_message(
-      reader.diagnostics, Code::TP7005, reader.digest_span,
-      "the manifest is not as it was written: its text has another digest than it says",
-      "compile the plan again (tpplan compile MODEL PLAN -o MANIFEST); what shall be otherwise is changed in "
-      "the plan");
+  report_message(reader.diagnostics, Code::ManifestChanged, reader.digest_span,
+                 "the manifest was changed after it was written: its digest does not match its text",
+                 "compile the plan again (tpplan compile MODEL PLAN -o MANIFEST), and make changes in the plan");
   return false;
 }
 
@@ -83,7 +74,7 @@ constexpr std::pair<std::string_view, uint64_t ManifestTotals::*> kTotals[] = {
     {"replicated_bytes_per_rank", &ManifestTotals::replicated_bytes_per_rank},
 };
 
-// A negative number becomes a huge one here, and equals no sum.
+// Reads the totals. A negative number becomes a huge one, which never equals a sum.
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   reader.totals_span = value_span(reader.file, tree.nodes[0]);
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;
@@ -107,11 +98,11 @@ bool read_totals(ManifestReader& reader, const JsonTree& tree) {
 struct MemberRow {
   std::string_view key;
   JsonMember mode;
-  bool (*read)(ManifestReader&, const JsonTree&);  // the member, or each element of it
+  bool (*read)(ManifestReader&, const JsonTree&);  // reads the field, or each of its elements
   bool is_required = false;
 };
 
-// What a row reads may ask for what stands before it in the file: parameters for the mesh and the rules, ties for the
+// Readers of the fields, called in file order. Parameters need the mesh and the rules before them, and ties need the
 // parameters.
 constexpr MemberRow kMembers[] = {
     {"format", JsonMember::Whole, read_format, true}, {"inputs", JsonMember::Whole, read_inputs},
@@ -123,7 +114,7 @@ constexpr MemberRow kMembers[] = {
     {"fsdp", JsonMember::Whole, read_fsdp},           {"remat", JsonMember::Whole, read_remat},
     {"totals", JsonMember::Whole, read_totals, true}, {"collectives", JsonMember::Elements, read_collective},
     {"step", JsonMember::Whole, read_step},           {"costs", JsonMember::Whole, read_step_costs},
-    {"tool", JsonMember::Whole, read_tool},           {"digest", JsonMember::Whole, read_digest},
+    {"tool", JsonMember::Whole, read_tool},           {"digest", JsonMember::Whole, read_digest, true},
 };
 
 const MemberRow* row_of(std::string_view key) {
@@ -139,7 +130,7 @@ bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const st
   });
 }
 
-// The steps follow from all the rest. A buffer has none.
+// Computes the steps of all parameters and compares them with those in the file. A buffer has none.
 bool prove_steps(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
   std::vector<const WrittenSteps*> written(manifest.layouts.size());
@@ -151,26 +142,28 @@ bool prove_steps(ManifestReader& reader) {
     if (is_param[i]) layout.steps = steps_of(manifest, layout);
     if (is_as_written(manifest, layout, written[i] == nullptr ? std::vector<WrittenStep>{} : written[i]->steps))
       continue;
-    return fault(reader, Code::TP7002, written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
-                 "`steps` are not what the spec, `grad_reduce` and `fsdp` say");
+    return fault(reader, Code::InconsistentManifest, written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
+                 "`steps` does not match the spec, `grad_reduce` and `fsdp`");
   }
   return true;
 }
 
-// What can be proven only when everything is read.
+// Runs the checks that need the whole manifest.
 void finish(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
-    fault(reader, Code::TP7002, reader.init_span, fmt::format("there is no distribution {}", reader.largest_init));
+    fault(reader, Code::InconsistentManifest, reader.init_span,
+          fmt::format("distribution {} does not exist", reader.largest_init));
   }
   constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules,  prove_boundaries, prove_sent_dtypes,
                                                   prove_values, prove_holds,      prove_sides,
                                                   prove_sums,   prove_steps,      prove_step};
   if (!std::ranges::all_of(kProofs, [&](const auto& prove) { return prove(reader); })) return;
   if (!sum_totals(manifest)) {
-    fault(reader, Code::TP7002, reader.totals_span, "the sums over the parameters leave 64 bits");
+    fault(reader, Code::InconsistentManifest, reader.totals_span, "the sums over the parameters exceed 64 bits");
   } else if (manifest.totals != reader.written) {
-    fault(reader, Code::TP7002, reader.totals_span, "`totals` are not the sums over the parameters");
+    fault(reader, Code::InconsistentManifest, reader.totals_span,
+          "`totals` does not match the sums over the parameters");
   }
   manifest.totals = reader.written;
   if (!has_errors(reader.diagnostics)) std::ignore = prove_digest(reader);
@@ -212,17 +205,17 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
             return row->mode;
           },
       .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); },
-      .kind_help = "a manifest is what `tpplan compile MODEL PLAN -o MANIFEST` writes"};
+      .kind_help = "write a manifest with `tpplan compile MODEL PLAN -o MANIFEST`"};
   std::deque<std::string> strings;
   if (!read_json(file, visitor, strings, diagnostics)) {
     if (!has_errors(diagnostics))
-      fault(reader, Code::TP7001, {file.id, 0, 1}, "the manifest could not be read to its end");
+      fault(reader, Code::InvalidManifest, {file.id, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
   manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kMembers)];
   for (size_t i = 0; i < std::size(kMembers); ++i) {
     if (!kMembers[i].is_required || is_there[i]) continue;
-    fault(reader, Code::TP7001, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));
+    fault(reader, Code::InvalidManifest, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));
     return manifest;
   }
   finish(reader);

@@ -7,37 +7,37 @@
 namespace tpplan {
 namespace {
 
-// The steps as they are written: what a step says beyond its collective follows from that.
+// Reads steps as written in the file. prove_value computes their other properties.
 bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::vector<Step>& steps) {
   if (at == 0) return true;
   if (!expect(reader, tree.nodes[at], JsonKind::Array, "collectives")) return false;
   return for_each(tree, at, [&](uint32_t i) {
     Step& step = steps.emplace_back();
     if (!only(reader, tree, i, "a step", {"kind", "axis", "dim", "from_dim", "pieces"})) return false;
-    uint32_t pieces = 0;
-    if (!read_collective(reader, tree, i, step.collective) ||
-        !optional_member(reader, tree, i, "pieces", JsonKind::Integer, pieces)) {
-      return false;
-    }
-    step.pieces = pieces == 0 ? 0 : tree.nodes[pieces].integer;  // manifests that were written before lack it
+    const uint32_t pieces = member(reader, tree, i, "pieces", JsonKind::Integer);
+    if (pieces == 0 || !read_collective(reader, tree, i, step.collective)) return false;
+    step.pieces = tree.nodes[pieces].integer;
     return true;
   });
 }
 
-// The steps are those that bring `from` to `to`, and its gradient back. Token ids have no gradient.
+// Checks that `forward` redistributes the value between its layouts, and `backward` its gradient. Token ids have no
+// gradient.
 bool prove_value(ManifestReader& reader, const JsonNode& node, ManifestValue& value) {
   const auto wrong = [&](std::string_view what) {
-    return fault(reader, Code::TP7002, node, fmt::format("{} is not what the value's layouts say", what));
+    return fault(reader, Code::InconsistentManifest, node,
+                 fmt::format("{} does not match the layouts of the value", what));
   };
   if (!value.from || !value.to)
     return (value.forward.empty() && value.backward.empty() && !value.gradient) || wrong("a step or `gradient`");
   const Mesh& mesh = reader.manifest.mesh;
   if (value.from->size() != mesh.axes.size() || value.to->size() != mesh.axes.size())
-    return fault(reader, Code::TP7002, node, "a layout has another number of placements than the mesh has axes");
+    return fault(reader, Code::InconsistentManifest, node,
+                 "a layout has a different number of placements than the mesh has axes");
   const auto prove = [&](std::vector<Step>& written, std::span<const Placement> from, std::span<const Placement> to) {
     std::optional<std::vector<Step>> steps = steps_between(from, to, mesh);
     const bool same = steps && std::ranges::equal(written, *steps, [](const Step& a, const Step& b) {
-                        return a.collective == b.collective && (a.pieces == 0 || a.pieces == b.pieces);
+                        return a.collective == b.collective && a.pieces == b.pieces;
                       });
     if (same) written = std::move(*steps);
     return same;
@@ -83,11 +83,13 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            if (arg != 0 && !read_index(reader, tree.nodes[arg], value.arg)) return false;
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
            if ((arg == 0) == (kwarg == 0))
-             return fault(reader, Code::TP7001, tree.nodes[i], "a boundary value has one of `arg` and `kwarg`");
+             return fault(reader, Code::InvalidManifest, tree.nodes[i],
+                          "a boundary value must have either `arg` or `kwarg`");
            if (std::ranges::count_if(values, [&](const ManifestValue& known) {
                  return known.arg == value.arg && known.kwarg == value.kwarg;
                }) != 1)
-             return fault(reader, Code::TP7002, tree.nodes[i], "the module has another value of this argument");
+             return fault(reader, Code::InconsistentManifest, tree.nodes[i],
+                          "the module has two values for this argument");
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to");
            const uint32_t forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
@@ -119,7 +121,8 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   layout.style = tree.nodes[style].text;
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!reader.modules.insert(fmt::format("{} {}", layout.rule, text)).second)
-    return fault(reader, Code::TP7002, tree.nodes[path], fmt::format("`{}` stands twice under its rule", text));
+    return fault(reader, Code::InconsistentManifest, tree.nodes[path],
+                 fmt::format("`{}` appears twice under its rule", text));
   return read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
 }
 

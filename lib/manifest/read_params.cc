@@ -7,9 +7,8 @@
 namespace tpplan {
 namespace {
 
-// The layout of a parameter whose path stands at `path`, as its index. Parameters that are written alike but for the
-// path share one: the text behind the path is the key. Such a text is read and proven once, however many parameters
-// have it.
+// Finds or reads the layout of the parameter with its path at node `path`. The text after the path is the key, so that
+// parameters with equal text share a layout, which is read and checked once.
 bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, uint32_t& layout) {
   const JsonNode& path_node = tree.nodes[path];
   std::string key;
@@ -33,10 +32,10 @@ bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, ui
   return true;
 }
 
-// `list` is the manifest's parameters or buffers.
+// Reads a parameter or buffer into `list`.
 bool read_param(ManifestReader& reader, const JsonTree& tree, std::vector<ManifestParam>& list) {
   Manifest& manifest = reader.manifest;
-  if (!reader.has_mesh) return fault(reader, Code::TP7001, tree.nodes[0], "`parameters` stand before the mesh");
+  if (!reader.has_mesh) return fault(reader, Code::InvalidManifest, tree.nodes[0], "`parameters` precedes the mesh");
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a parameter")) return false;
   const uint32_t path = member(reader, tree, 0, "path", JsonKind::String);
   if (path == 0) return false;
@@ -57,16 +56,16 @@ bool read_parameter(ManifestReader& reader, const JsonTree& tree) {
   const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
   const auto last = static_cast<uint32_t>(manifest.parameters.size() - 1);
   if (insert(reader.paths, name_of(last), last, name_of) == kNotFound) return true;
-  return fault(reader, Code::TP7002, tree.nodes[find_member(tree, 0, "path")],
-               fmt::format("`{}` stands twice", name_of(last)));
+  return fault(reader, Code::InconsistentManifest, tree.nodes[find_member(tree, 0, "path")],
+               fmt::format("`{}` appears twice", name_of(last)));
 }
 
-// Not in the index of paths: ties, which look there, are of parameters.
+// Reads a buffer. It is not in the index of paths, because that is for ties, which have only parameters.
 bool read_buffer(ManifestReader& reader, const JsonTree& tree) {
   return read_param(reader, tree, reader.manifest.buffers);
 }
 
-// One group of names of one tensor.
+// Reads one group of tied parameters.
 bool read_tie(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Array, "a group of tied names")) return false;
   const Manifest& manifest = reader.manifest;
@@ -78,20 +77,23 @@ bool read_tie(ManifestReader& reader, const JsonTree& tree) {
     if (!expect(reader, name, JsonKind::String, "a tied name")) return false;
     const uint32_t param = find(reader.paths, name.text, name_of);
     if (param == kNotFound) {
-      return fault(reader, Code::TP7002, name,
-                   fmt::format("tied name `{}` is not a parameter that stands before it", name.text));
+      return fault(reader, Code::InconsistentManifest, name,
+                   fmt::format("tied name `{}` is not an earlier parameter", name.text));
     }
-    if (reader.is_tied[param]) return fault(reader, Code::TP7002, name, fmt::format("`{}` is tied twice", name.text));
+    if (reader.is_tied[param])
+      return fault(reader, Code::InconsistentManifest, name, fmt::format("`{}` is tied twice", name.text));
     reader.is_tied[param] = true;
     names.push_back(param);
     const ParamLayout& first = layout_of(manifest, manifest.parameters[names[0]]);
     const ParamLayout& other = layout_of(manifest, manifest.parameters[param]);
     if (first.shape == other.shape && first.dtype == other.dtype && first.sharding == other.sharding) return true;
-    return fault(reader, Code::TP7002, name,
-                 fmt::format("tied names `{}` and `{}` are not cut alike", name_of(names[0]), name_of(param)));
+    return fault(
+        reader, Code::InconsistentManifest, name,
+        fmt::format("tied names `{}` and `{}` differ in shape, dtype or sharding", name_of(names[0]), name_of(param)));
   });
   if (!read) return false;
-  if (names.size() < 2) return fault(reader, Code::TP7002, tree.nodes[0], "a tie names fewer than two parameters");
+  if (names.size() < 2)
+    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "a tie names fewer than two parameters");
   reader.manifest.tied.push_back(std::move(names));
   return true;
 }

@@ -6,7 +6,7 @@
 
 namespace tpplan {
 
-// The product is held below 2^31 axis by axis, so that ranks and coordinates of the mesh are computed without checks.
+// Reads the mesh. Limits the number of ranks to less than 2^31, so that later code needs no overflow checks.
 bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
   reader.has_mesh = true;
   if (!expect(reader, tree.nodes[0], JsonKind::Array, "`mesh`")) return false;
@@ -24,8 +24,8 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
     const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) &&
                       find_axis(mesh, axis) == kNoAxis && mesh.axes.size() < kMaxAxes;
     if (!good) {
-      return fault(reader, Code::TP7002, tree.nodes[size],
-                   fmt::format("axis `{}` of size {} stands twice, or makes the mesh too large", axis, ways));
+      return fault(reader, Code::InconsistentManifest, tree.nodes[size],
+                   fmt::format("axis `{}` of size {} appears twice, or makes the mesh too large", axis, ways));
     }
     mesh.axes.push_back({axis, ways});
     return true;
@@ -36,7 +36,7 @@ bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`uneven`")) return false;
   return find_uneven_policy(node.text, reader.manifest.uneven) ||
-         fault(reader, Code::TP7001, node, "`uneven` is neither error nor torch");
+         fault(reader, Code::InvalidManifest, node, "`uneven` must be error or torch");
 }
 
 namespace {
@@ -48,13 +48,10 @@ bool read_total(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
   return true;
 }
 
-// Absent: the rule holds no such thing.
-bool read_holds(ManifestReader& reader, const JsonTree& tree, ManifestRule& rule) {
-  uint32_t at = 0;
-  if (!optional_member(reader, tree, 0, "holds", JsonKind::Object, at)) return false;
-  if (at == 0) return true;
-  HeldKinds& holds = rule.holds.emplace();
-  return only(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
+// Reads the numbers of parameters by kind. An absent kind is 0.
+bool read_holds(ManifestReader& reader, const JsonTree& tree, HeldKinds& holds) {
+  const uint32_t at = member(reader, tree, 0, "holds", JsonKind::Object);
+  return at != 0 && only(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
          std::ranges::all_of(kHeldKinds, [&](const auto& kind) {
            return read_total(reader, tree, at, kind.first, holds.*kind.second);
          });
@@ -74,14 +71,15 @@ bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_
                !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local))
              return false;
            if ((arg == 0) == (kwarg == 0))
-             return fault(reader, Code::TP7001, tree.nodes[i], "a value of a rule has one of `arg` and `kwarg`");
+             return fault(reader, Code::InvalidManifest, tree.nodes[i],
+                          "a value of a rule must have either `arg` or `kwarg`");
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            return arg == 0 || read_index(reader, tree.nodes[arg], value.arg);
          });
 }
 
-// Of a rule with a style: its axis comes with what it does to values.
+// Reads the boundary of a rule: its axis and the inputs and outputs that it converts.
 bool read_rule_boundary(ManifestReader& reader, const JsonTree& tree, ManifestRule& rule) {
   uint32_t axis = 0;
   if (!optional_member(reader, tree, 0, "axis", JsonKind::String, axis)) return false;
@@ -103,22 +101,21 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
     return false;
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
-                 matches = member(reader, tree, 0, "matches", JsonKind::Integer), block = find_member(tree, 0, "block");
-  if (key == 0 || line == 0 || matches == 0) return false;
+                 matches = member(reader, tree, 0, "matches", JsonKind::Integer),
+                 modules = member(reader, tree, 0, "modules", JsonKind::Integer), block = find_member(tree, 0, "block");
+  if (key == 0 || line == 0 || matches == 0 || modules == 0) return false;
   ManifestRule& rule = reader.manifest.rules.emplace_back();
   rule.key = tree.nodes[key].text;
   rule.line = static_cast<uint32_t>(tree.nodes[line].integer);
   rule.matches = static_cast<uint64_t>(tree.nodes[matches].integer);
   rule.in_block = block != 0;
   if (block != 0) rule.block = tree.nodes[block].text;
-  uint32_t modules = 0, sums = 0;
-  if (!optional_member(reader, tree, 0, "modules", JsonKind::Integer, modules) ||
-      !optional_member(reader, tree, 0, "sums", JsonKind::String, sums))
-    return false;
-  if (modules != 0) rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
+  rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
+  uint32_t sums = 0;
+  if (!optional_member(reader, tree, 0, "sums", JsonKind::String, sums)) return false;
   reader.rule_spans.push_back(value_span(reader.file, tree.nodes[0]));
   return read_sent_dtypes(reader, tree, 0, rule.forward_dtype, rule.backward_dtype) &&
-         (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule) &&
+         (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule.holds) &&
          read_rule_boundary(reader, tree, rule);
 }
 
@@ -134,7 +131,7 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
   return for_each(tree, axes, [&](uint32_t i) {
     return read_axis(reader, tree.nodes[i], data.axes.emplace_back()) &&
            (std::ranges::count(data.axes, data.axes.back()) == 1 ||
-            fault(reader, Code::TP7002, tree.nodes[i], "the batch is cut over an axis twice"));
+            fault(reader, Code::InconsistentManifest, tree.nodes[i], "the batch is sharded over an axis twice"));
   });
 }
 

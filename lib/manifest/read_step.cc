@@ -12,7 +12,8 @@ bool read_step_size(ManifestReader& reader, const JsonTree& tree, std::string_vi
   if (!optional_member(reader, tree, 0, key, JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   size = tree.nodes[at].integer;
-  return size >= 1 || fault(reader, Code::TP7002, tree.nodes[at], fmt::format("`{}` of a step is 1 or more", key));
+  return size >= 1 || fault(reader, Code::InconsistentManifest, tree.nodes[at],
+                            fmt::format("`{}` of a step must be 1 or more", key));
 }
 
 }  // namespace
@@ -30,26 +31,27 @@ bool read_step(ManifestReader& reader, const JsonTree& tree) {
     AxisId axis = kNoAxis;
     if (!read_axis(reader, tree.nodes[i], axis)) return false;
     if (std::ranges::find(step.unlisted, axis) != step.unlisted.end())
-      return fault(reader, Code::TP7002, tree.nodes[i], "the axis is named twice");
+      return fault(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
     step.unlisted.push_back(axis);
     return true;
   });
 }
 
-// When all is read: `data` and `fsdp`, which say over what batches are cut, may stand behind `step`.
+// Checks that `unlisted` has only data axes without listed calls. Runs at the end, because `data` and `fsdp` may follow
+// `step` in the file.
 bool prove_step(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<AxisId> data = data_axes_of(manifest);
   for (const AxisId axis : manifest.step.unlisted) {
     const auto is_it = [axis](const CollectiveCall& call) { return call.axis == axis; };
     if (std::ranges::find(data, axis) == data.end())
-      return fault(reader, Code::TP7002, reader.step_span,
-                   fmt::format("`unlisted` names {}, and batches are cut over `data` and `fsdp` only",
+      return fault(reader, Code::InconsistentManifest, reader.step_span,
+                   fmt::format("`unlisted` names {}, but only the axes of `data` and `fsdp` shard batches",
                                axis_name(manifest.mesh, axis)));
     if (std::ranges::any_of(manifest.collectives, is_it))
       return fault(
-          reader, Code::TP7002, reader.step_span,
-          fmt::format("`unlisted` names {}, and `collectives` lists calls over it", axis_name(manifest.mesh, axis)));
+          reader, Code::InconsistentManifest, reader.step_span,
+          fmt::format("`unlisted` names {}, but `collectives` lists calls over it", axis_name(manifest.mesh, axis)));
   }
   return true;
 }

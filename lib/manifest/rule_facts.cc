@@ -12,8 +12,8 @@ namespace {
 
 constexpr std::string_view kSeparators = "./";
 
-// Calls visit(prefix) for the paths of the modules that a parameter is in, the model itself among them; those that it
-// shares with the parameter before it were visited for that one.
+// Calls visit(path) for each module that contains the parameter. Skips modules that it shares with the previous
+// parameter `before`, because they were visited then.
 template <typename Visit>
 void for_each_module_around(std::string_view path, std::string_view before, Visit visit) {
   const size_t alike = static_cast<size_t>(std::ranges::mismatch(path, before).in1 - path.begin());
@@ -26,7 +26,7 @@ bool has_dim(const ParamLayout& layout, std::string_view name) {
   return std::ranges::find(layout.dims, name) != layout.dims.end();
 }
 
-// A product whose dims do not say which is which cannot be run, and counts among the others.
+// Returns the counter for a parameter's kind. A linear or embedding without named dims counts as `other`.
 uint64_t HeldKinds::*kind_of(const ParamLayout& layout) {
   const bool is_named = has_dim(layout, "out") && (layout.shape.size() < 2 || has_dim(layout, "in"));
   if (layout.kind != "norm" && !is_named) return &HeldKinds::other;
@@ -38,22 +38,30 @@ uint64_t HeldKinds::*kind_of(const ParamLayout& layout) {
 }  // namespace
 
 std::vector<HeldKinds> count_held_kinds(const Manifest& manifest) {
+  std::vector<uint64_t> uses(manifest.layouts.size());
+  for (const ManifestParam& param : manifest.parameters) ++uses[param.layout];
   std::vector<HeldKinds> held(manifest.rules.size());
-  for (const ManifestParam& param : manifest.parameters) {
-    const ParamLayout& layout = layout_of(manifest, param);
-    if (layout.rule != kNoManifestRule) ++(held[layout.rule].*kind_of(layout));
+  for (size_t i = 0; i < uses.size(); ++i) {
+    const ParamLayout& layout = manifest.layouts[i];
+    if (layout.rule != kNoManifestRule) held[layout.rule].*kind_of(layout) += uses[i];
   }
   return held;
 }
 
-std::vector<uint64_t> count_bare_modules(const Manifest& manifest) {
+std::vector<uint64_t> count_bare_modules(const Manifest& manifest, const ManifestPaths& paths,
+                                         const std::vector<bool>& has_params) {
   std::vector<uint64_t> bare(manifest.rules.size());
   TextMap<std::string_view, bool> is_bare;
-  for (const ManifestModule& module : manifest.modules) is_bare.try_emplace(path_of(manifest, module), true);
+  std::vector<uint32_t> searched;
+  for (uint32_t i = 0; i < manifest.modules.size(); ++i) {
+    if (!has_params.empty() && has_params[i]) continue;
+    searched.push_back(i);
+    is_bare.try_emplace(paths.module(i), true);
+  }
   if (is_bare.empty()) return bare;
-  std::string_view before;
-  for (const ManifestParam& param : manifest.parameters) {
-    const std::string_view path = path_of(manifest, param);
+  std::string before;
+  for (uint32_t i = 0; i < manifest.parameters.size(); ++i) {
+    const std::string_view path = paths.parameter(i);
     for_each_module_around(path, before, [&](std::string_view module) {
       if (const auto found = is_bare.find(module); found != is_bare.end()) found->second = false;
     });
@@ -61,8 +69,8 @@ std::vector<uint64_t> count_bare_modules(const Manifest& manifest) {
   }
   if (const auto root = is_bare.find(std::string_view()); root != is_bare.end())
     root->second = manifest.parameters.empty();
-  for (const ManifestModule& module : manifest.modules)
-    bare[layout_of(manifest, module).rule] += is_bare.find(path_of(manifest, module))->second;
+  for (const uint32_t i : searched)
+    bare[layout_of(manifest, manifest.modules[i]).rule] += is_bare.find(paths.module(i))->second;
   return bare;
 }
 

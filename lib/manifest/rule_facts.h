@@ -1,4 +1,4 @@
-// What rules say of all their parameters and modules, counted from what these say each for itself.
+// Computes the summary fields of rules from their parameters and modules.
 #pragma once
 
 #include <string>
@@ -9,13 +9,16 @@
 
 namespace tpplan {
 
-// By rule: the parameters that stand under it.
+// Returns the number of parameters of each rule, by kind.
 [[nodiscard]] std::vector<HeldKinds> count_held_kinds(const Manifest& manifest);
 
-// By rule: its modules that have no parameter in or below them.
-[[nodiscard]] std::vector<uint64_t> count_bare_modules(const Manifest& manifest);
+// Returns for each rule the number of its modules without parameters in or below them. Searches only modules whose flag
+// in `has_params` is not set, or all modules if it is empty.
+[[nodiscard]] std::vector<uint64_t> count_bare_modules(const Manifest& manifest, const ManifestPaths& paths,
+                                                       const std::vector<bool>& has_params = {});
 
-// "input 0 as a local tensor, input hidden_states as a DTensor"; "no input". `side`: "input" or "output".
+// Returns text such as "input 0 as a local tensor, input hidden_states as a DTensor" or "no input". `side` is "input"
+// or "output".
 [[nodiscard]] std::string to_text(const std::vector<RuleValue>& values, std::string_view side);
 
 }  // namespace tpplan

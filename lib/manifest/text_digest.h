@@ -1,6 +1,5 @@
-// What a manifest says of its own text, so that one that was changed is known: SHA-256 of all that stands before its
-// last member, `digest`, and the comma there, without blanks and line breaks between values. Printed anew by a JSON
-// library it is the same manifest.
+// The digest that a manifest stores of its text, to detect edits: SHA-256 of everything before the last field,
+// `digest`, and its comma. Whitespace between values does not count, so a JSON library may reformat the file.
 #pragma once
 
 #include <string>
@@ -15,10 +14,10 @@ struct TextDigest {
   bool in_string = false, is_escaped = false;
 };
 
-// The next piece of the text, cut anywhere.
+// Adds the next chunk of the text. Chunks may end anywhere.
 void add(TextDigest& digest, std::string_view text);
 
-// "sha256:" and 64 digits.
+// Returns "sha256:" and 64 hex digits.
 [[nodiscard]] std::string to_text(const TextDigest& digest);
 
 }  // namespace tpplan

@@ -1,12 +1,15 @@
 #include "manifest/write_manifest.h"
 
+#include <functional>
+#include <utility>
+
 #include "manifest/manifest_json.h"
 #include "manifest/text_digest.h"
 
 namespace tpplan {
 namespace {
 
-// The members of a parameter behind its path.
+// Writes the fields of a parameter after its path.
 void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
   write_key(json, "shape");
   write_array(json, layout.shape);
@@ -59,7 +62,7 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
     write_value(json, layout.init);
 }
 
-// The members of a module behind its path.
+// Writes the fields of a module after its path.
 void write_layout(JsonWriter& json, const ModuleLayout& module, const Mesh& mesh) {
   write_member(json, "style", module.style);
   write_member(json, "rule", module.rule);
@@ -75,7 +78,7 @@ void write_rule(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
   write_member(json, "key", rule.key);
   write_member(json, "line", rule.line);
   write_member(json, "matches", rule.matches);
-  if (rule.modules) write_member(json, "modules", *rule.modules);
+  write_member(json, "modules", rule.modules);
   write_sent_dtypes(json, rule.forward_dtype, rule.backward_dtype);
   if (rule.sums != kNoAxis) write_member(json, "sums", mesh.axes[rule.sums].name);
   write_rule_facts(json, rule, mesh);
@@ -120,13 +123,13 @@ void write_totals(JsonWriter& json, const ManifestTotals& t) {
   end_object(json);
 }
 
-// A member of the manifest itself: each on a line of its own.
+// Writes a key of the manifest object on a new line.
 void write_top_key(JsonWriter& json, std::string_view key) {
   next_line(json, 1);
   write_key(json, key);
 }
 
-// One item a line.
+// Writes an array with one item per line.
 template <typename Range, typename Write>
 void write_lines(JsonWriter& json, std::string_view key, const Range& items, Write write) {
   write_top_key(json, key);
@@ -139,21 +142,69 @@ void write_lines(JsonWriter& json, std::string_view key, const Range& items, Wri
   end_array(json);
 }
 
-// `layout` holds members, as text: a million parameters have a dozen layouts.
-// The path comes first and the rest is one text: the reader knows a layout that it has seen by this text (find_layout).
-void write_path(JsonWriter& json, std::string_view path, std::string_view layout) {
+// The fields of a layout as text, because a million parameters have a dozen layouts.
+struct LayoutText {
+  std::string text;
+  std::string tight;  // without blanks
+};
+
+template <typename Layout>
+std::vector<LayoutText> layout_texts(const std::vector<Layout>& layouts, const Mesh& mesh) {
+  std::vector<LayoutText> texts;
+  for (const Layout& layout : layouts) {
+    JsonWriter json, tight{.is_tight = true};
+    write_layout(json, layout, mesh);
+    write_layout(tight, layout, mesh);
+    texts.push_back({std::move(json.out), std::move(tight.out)});
+  }
+  return texts;
+}
+
+// Writes an entry: the path, as JSON text, and the fields of its layout. The path comes first, because the reader
+// recognizes a layout by the text after it (find_layout).
+void write_row(JsonWriter& json, std::string_view path, std::string_view layout) {
   begin_object(json);
-  write_member(json, "path", path);
+  write_key(json, "path");
+  write_json(json, path);
   write_json(json, layout);
   end_object(json);
 }
 
-template <typename Layout>
-std::vector<std::string> layout_texts(const std::vector<Layout>& layouts, const Mesh& mesh) {
-  std::vector<std::string> texts;
-  for (const Layout& layout : layouts)
-    texts.push_back(json_of([&](JsonWriter& json) { write_layout(json, layout, mesh); }));
-  return texts;
+struct ManifestOutput {
+  const Sink& sink;    // of the file
+  TextDigest& digest;  // of the text so far
+  JsonWriter& json;    // its sink adds the text to the digest and sends it to `sink`
+};
+
+// Writes one row per line. The digest receives a second text without blanks, because removing them from the first costs
+// more than writing a row twice.
+template <typename Row>
+void write_rows(const ManifestOutput& output, std::string_view key, const std::vector<Row>& rows,
+                const std::function<std::string_view(uint32_t)>& path_of_row, const std::vector<LayoutText>& layouts) {
+  JsonWriter& json = output.json;
+  write_top_key(json, key);
+  begin_array(json);
+  send_text(json);
+  const Sink digest_sink = [&output](std::string_view text) {
+    add(output.digest.hash, text);
+    return true;
+  };
+  JsonWriter tight{.sink = &digest_sink, .is_tight = true};
+  const Sink* const digested_sink = std::exchange(json.sink, &output.sink);
+  std::string path;
+  for (uint32_t i = 0; i < rows.size(); ++i) {
+    const LayoutText& layout = layouts[rows[i].layout];
+    path.clear();
+    append_json_string(path, path_of_row(i));
+    next_line(json, 2);
+    write_row(json, path, layout.text);
+    write_row(tight, path, layout.tight);
+  }
+  send_text(json);
+  send_text(tight);
+  json.sink = digested_sink;
+  if (!rows.empty()) next_line(json, 1);
+  end_array(json);
 }
 
 void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& mesh) {
@@ -167,23 +218,23 @@ void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& 
   write_member(json, "dtype", call.dtype);
   write_member(json, "bytes", call.bytes);
   if (call.hidden) write_member(json, "hidden", true);
+  if (!call.operation.empty()) write_member(json, "operation", call.operation);
   end_object(json);
 }
 
 }  // namespace
 
-// Members stand where a reader needs them: mesh and rules before the parameters that name them, ties behind these, sums
-// at the end (kMembers of read_manifest.cc), and behind all the digest of it.
-bool write_manifest(const Manifest& manifest, const Sink& sink) {
+// Writes fields in the order that the reader needs (kMembers of read_manifest.cc): mesh and rules before the
+// parameters, ties after them, then the totals. The digest of all preceding text is last.
+bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const Sink& sink) {
   TextDigest digest;
-  const Sink hashed = [&](std::string_view text) {
+  const Sink digested_sink = [&](std::string_view text) {
     add(digest, text);
     return sink(text);
   };
-  const std::vector<std::string> layouts = layout_texts(manifest.layouts, manifest.mesh);
-  const std::vector<std::string> module_layouts = layout_texts(manifest.module_layouts, manifest.mesh);
-  JsonWriter json{.sink = &hashed};
-  const auto write_param = [&](const ManifestParam& p) { write_path(json, path_of(manifest, p), layouts[p.layout]); };
+  JsonWriter json{.sink = &digested_sink};
+  const ManifestOutput output{.sink = sink, .digest = digest, .json = json};
+  const std::vector<LayoutText> layouts = layout_texts(manifest.layouts, manifest.mesh);
   begin_object(json);
   write_top_key(json, "format");
   write_value(json, kManifestFormat);
@@ -196,12 +247,11 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_top_key(json, "uneven");
   write_value(json, to_text(manifest.uneven));
   write_lines(json, "rules", manifest.rules, [&](const ManifestRule& rule) { write_rule(json, rule, manifest.mesh); });
-  write_lines(json, "parameters", manifest.parameters, write_param);
-  write_lines(json, "modules", manifest.modules,
-              [&](const ManifestModule& m) { write_path(json, path_of(manifest, m), module_layouts[m.layout]); });
-  write_lines(json, "buffers", manifest.buffers, write_param);
+  write_rows(output, "parameters", manifest.parameters, paths.parameter, layouts);
+  write_rows(output, "modules", manifest.modules, paths.module, layout_texts(manifest.module_layouts, manifest.mesh));
+  write_rows(output, "buffers", manifest.buffers, paths.buffer, layouts);
   write_lines(json, "tied", manifest.tied, [&](const std::vector<uint32_t>& tie) {
-    write_array(json, tie, [&](uint32_t p) { write_value(json, path_of(manifest, manifest.parameters[p])); });
+    write_array(json, tie, [&](uint32_t p) { write_value(json, paths.parameter(p)); });
   });
   if (manifest.has_collectives) {
     write_lines(json, "collectives", manifest.collectives,
@@ -225,7 +275,7 @@ bool write_manifest(const Manifest& manifest, const Sink& sink) {
   write_init(json, manifest.distributions);
   write_top_key(json, "totals");
   write_totals(json, manifest.totals);
-  // What is not sent yet is counted here, and what follows not at all.
+  // Adds the text that is not sent yet. The digest does not cover the text after this point.
   add(digest, json.out);
   json.sink = &sink;
   write_top_key(json, "digest");

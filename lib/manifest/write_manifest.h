@@ -1,4 +1,4 @@
-// Manifest -> manifest file.
+// Writes a manifest file.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace tpplan {
 
-// Sends the manifest (schemas/manifest.schema.json) to `sink` piece by piece, one parameter a line. The bytes depend on
-// the manifest alone. False as soon as the sink refuses.
-[[nodiscard]] bool write_manifest(const Manifest& manifest, const Sink& sink);
+// Sends the manifest (schemas/manifest.schema.json) to `sink` in chunks, one parameter per line. The bytes depend only
+// on the manifest and its paths. Returns false if the sink fails.
+[[nodiscard]] bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const Sink& sink);
 
-// The line of one parameter or buffer: a JSON object.
+// Returns the line of one parameter or buffer, a JSON object.
 [[nodiscard]] std::string param_json(const Manifest& manifest, const ManifestParam& param);
 
 }  // namespace tpplan

@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-// Names of attention projections in the families that are in use. A name that is not here is not checked.
+// Names of attention projections in common model families. Checks ignore projections with other names.
 constexpr AttentionName kRoles[] = {
     {"q_proj", HeadRole::Query, "k_proj", "v_proj"},
     {"query", HeadRole::Query, "key", "value"},
@@ -38,6 +38,7 @@ constexpr AttentionName kRoles[] = {
     {"qkv", HeadRole::FusedInBlocks},
     {"wqkv", HeadRole::FusedInBlocks},
     {"to_qkv", HeadRole::FusedInBlocks},
+    {"W_pack", HeadRole::FusedInBlocks},
     {"query_key_value", HeadRole::FusedByHead},
     {"linear_qkv", HeadRole::FusedByHead},
     {"o_proj", HeadRole::Output},

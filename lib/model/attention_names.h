@@ -1,4 +1,4 @@
-// What a projection of an attention is, by the last part of its path. A new name is a row in attention_names.cc.
+// Roles of attention projections by the last part of their path. To add a name, add a row in attention_names.cc.
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,19 @@
 namespace tpplan {
 
 enum class HeadRole : uint8_t {
-  None,  // no name of an attention projection
+  None,  // not an attention projection
   Query,
   Key,
   Value,
-  FusedInBlocks,  // its rows are q, k and v one after the other, each by heads
-  FusedByHead,    // its rows are q, k and v of the first head, or of the first group with one k and v, then of the next
+  FusedInBlocks,  // rows are all heads of q, then of k, then of v
+  FusedByHead,    // rows are q, k and v of the first head (or kv group), then of the next
   Output,
 };
 
 struct AttentionName {
   std::string_view leaf;
   HeadRole role{};
-  std::string_view key, value;  // of a Query: those that go with it
+  std::string_view key, value;  // for a Query: the names of its key and value projections
 };
 [[nodiscard]] std::span<const AttentionName> attention_names();
 

@@ -6,9 +6,9 @@
 namespace tpplan {
 namespace {
 
-// Names in the families that are in use. The first that fits decides.
+// Names of MLP layers in common model families. The first match applies.
 constexpr MlpName kNames[] = {
-    {"intermediate", "dense", MlpRole::Up},  // BERT and its kin
+    {"intermediate", "dense", MlpRole::Up},  // BERT family
     {"output", "dense", MlpRole::Down},
     {{}, "gate_proj", MlpRole::Gate, "up_proj"},
     {{}, "up_proj", MlpRole::Up},

@@ -1,4 +1,4 @@
-// What a layer of an MLP is, by the last part of its path. A new name is a row in mlp_names.cc.
+// Roles of MLP layers by the last part of their path. To add a name, add a row in mlp_names.cc.
 #pragma once
 
 #include <cstdint>
@@ -7,25 +7,25 @@
 namespace tpplan {
 
 enum class MlpRole : uint8_t {
-  None,     // no name of a layer of an MLP
-  Gate,     // into the hidden layer, beside another layer with whose output its own is multiplied
-  Up,       // into it
-  FusedUp,  // gate and up in one
-  Down,     // out of it
+  None,     // not an MLP layer
+  Gate,     // into the hidden dim; its output is multiplied with that of another up layer
+  Up,       // into the hidden dim
+  FusedUp,  // gate and up, fused
+  Down,     // out of the hidden dim
 };
 
 struct MlpName {
-  std::string_view parent;  // the part before the leaf; empty: any
+  std::string_view parent;  // the part before the leaf; empty matches any
   std::string_view leaf;
   MlpRole role{};
-  std::string_view up;  // of a Gate: the layer that its output meets, beside it
+  std::string_view up;  // for a Gate: the sibling layer whose output is multiplied with the gate's
 };
 
-// The row of a layer called `leaf` in a module called `parent`; nullptr: none. Names that projections of attentions
-// have, too (attention_names.h), are among them: what stands beside the layer says which it is.
+// Returns the row of a layer called `leaf` in a module called `parent`, or nullptr. Some names also denote attention
+// projections (attention_names.h); the caller decides by the sibling layers.
 [[nodiscard]] const MlpName* find_mlp_name(std::string_view parent, std::string_view leaf);
 
-// The role of that row.
+// Returns the role of that row, or MlpRole::None.
 [[nodiscard]] MlpRole mlp_role(std::string_view parent, std::string_view leaf);
 
 }  // namespace tpplan

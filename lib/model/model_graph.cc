@@ -1,8 +1,6 @@
 #include "model/model_graph.h"
 
-#include <spdlog/fmt/fmt.h>
-
-#include "model/module_kinds.h"
+#include <algorithm>
 
 namespace tpplan {
 
@@ -35,7 +33,7 @@ ModuleId find_module(const ModelGraph& graph, std::string_view path) {
 
 namespace {
 
-// Module path and name of a parameter's path; names hold no separator.
+// Splits a parameter's path into module path and name; names contain no separator.
 std::pair<std::string_view, std::string_view> split_path(const ModelGraph& graph, std::string_view path) {
   const size_t at = path.rfind(separator(graph.framework));
   if (at == std::string_view::npos) return {"", path};
@@ -44,7 +42,7 @@ std::pair<std::string_view, std::string_view> split_path(const ModelGraph& graph
 
 }  // namespace
 
-// The module is found by its hash, the parameter by going through those of that one module.
+// Looks up the module by hash, then scans its parameters.
 ParamId find_param(const ModelGraph& graph, std::string_view path) {
   const auto [module_path, name] = split_path(graph, path);
   const ModuleId id = find_module(graph, module_path);
@@ -56,20 +54,40 @@ ParamId find_param(const ModelGraph& graph, std::string_view path) {
   return kNone;
 }
 
+// Buffers are in the order of their modules.
 ParamId find_buffer(const ModelGraph& graph, std::string_view path) {
   const auto [module_path, name] = split_path(graph, path);
-  for (ParamId id = 0; id < graph.buffers.size(); ++id) {
-    const Param& buffer = graph.buffers[id];
-    if (buffer.name == name && graph.modules[buffer.module].path == module_path) return id;
+  const ModuleId id = find_module(graph, module_path);
+  if (id == kNone) return kNone;
+  auto at = std::ranges::lower_bound(graph.buffers, id, {}, &Param::module);
+  for (; at != graph.buffers.end() && at->module == id; ++at) {
+    if (at->name == name) return static_cast<ParamId>(at - graph.buffers.begin());
   }
   return kNone;
+}
+
+// Compares nearby entries first, because siblings are close in most files and the index of a large model is slow.
+ModuleId find_sibling(const ModelGraph& graph, ModuleId id, std::string_view leaf) {
+  constexpr ModuleId kNear = 4;
+  const ModuleId parent = graph.modules[id].parent;
+  const auto is_it = [&](ModuleId other) {
+    return other < graph.modules.size() && graph.modules[other].parent == parent &&
+           leaf_of(graph, graph.modules[other].path) == leaf;
+  };
+  for (ModuleId step = 1; step <= kNear; ++step) {
+    if (is_it(id + step)) return id + step;
+    if (step <= id && is_it(id - step)) return id - step;
+  }
+  std::string path(parent == kNone ? std::string_view{} : graph.modules[parent].path);
+  if (!path.empty()) path += separator(graph.framework);
+  return find_module(graph, path += leaf);
 }
 
 ModuleId parent_of(const ModelGraph& graph, ModuleId module) { return graph.modules[module].parent; }
 
 std::string_view leaf_of(const ModelGraph& graph, std::string_view path) { return split_path(graph, path).second; }
 
-// A prefix of the text is not enough: layers.1 is not above layers.10.
+// Compares up to a separator, because layers.1 is not an ancestor of layers.10.
 bool is_below(const ModelGraph& graph, std::string_view path, std::string_view ancestor) {
   if (ancestor.empty() || path == ancestor) return true;
   return path.size() > ancestor.size() && path.starts_with(ancestor) &&
@@ -81,44 +99,5 @@ Span span_of(const ModelGraph& graph, const Param& param) {
 }
 
 Span span_of(const ModelGraph& graph, const Module& module) { return {graph.file, module.offset, 1}; }
-
-namespace {
-
-void dump_param(std::string& out, const ModelGraph& graph, const Module& module, const Param& param) {
-  out += fmt::format("  {} {} {} {}", param.is_buffer ? "buffer" : "parameter", param.name,
-                     shape_text(shape_of(graph, param)), dtypes()[param.dtype].name);
-  const auto dims = param.is_buffer ? std::span<const std::string_view>{} : dims_of(graph, module, param);
-  if (!dims.empty()) out += fmt::format(" ({})", fmt::join(dims, ", "));
-  if (param.extras != kNone) {
-    for (const DimSegments& segments : graph.extras[param.extras].segments) {
-      out += fmt::format(" segments {}: {}", segments.dim, shape_text(segments.sizes));
-    }
-    for (const auto& [dim, granule] : graph.extras[param.extras].granularity)
-      out += fmt::format(" granularity {}: {}", dim, granule);
-  }
-  out += '\n';
-}
-
-}  // namespace
-
-std::string dump(const ModelGraph& graph) {
-  std::string out;
-  size_t buffer = 0;
-  for (ModuleId id = 0; id < graph.modules.size(); ++id) {
-    const Module& module = graph.modules[id];
-    out += fmt::format("module {} {} ({})\n", module.path.empty() ? "<root>" : module.path,
-                       type_of(graph, module).empty() ? "(not listed)" : type_of(graph, module), to_text(module.kind));
-    for (const Param& param : params_of(graph, module)) dump_param(out, graph, module, param);
-    for (; buffer < graph.buffers.size() && graph.buffers[buffer].module == id; ++buffer) {
-      dump_param(out, graph, module, graph.buffers[buffer]);
-    }
-  }
-  for (const Tie& tie : graph.ties) {
-    out += "tied";
-    for (const ParamId param : tie.params) out += " " + path_of(graph, graph.params[param]);
-    out += '\n';
-  }
-  return out;
-}
 
 }  // namespace tpplan

@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/text.h"
-#include "model/read_model.h"
 
 namespace tpplan {
 namespace {
@@ -25,23 +24,23 @@ void fault(ModelReader& reader, Code code, const JsonNode& node, std::string mes
 
 bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   const std::string_view found = node.kind == JsonKind::Number ? node.text : json_kind_name(node.kind);
-  fault(reader, Code::TP2003, node, fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
+  fault(reader, Code::InvalidModelValue, node, fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
   return false;
 }
 
 bool good_length(ModelReader& reader, std::string_view text, Span span) {
   if (text.size() <= kMaxPathBytes) return true;
-  fault(reader, Code::TP2006, span, fmt::format("a name of {} bytes is longer than {}", text.size(), kMaxPathBytes));
+  fault(reader, Code::InvalidPath, span, fmt::format("a name has {} bytes, more than {}", text.size(), kMaxPathBytes));
   return false;
 }
 
-// A finding for each key and kind of place, with a count: an exporter that writes one key too many writes it
+// Reports one counted diagnostic per key and kind of object, because an exporter with an extra key writes it
 // everywhere.
 void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_view key, Span span,
                       std::span<const std::string_view> known) {
-  Diagnostic* d = report(reader.diagnostics, Code::TP2004, span, fmt::format("{}/{}", where, key));
+  Diagnostic* d = report(reader.diagnostics, Code::UnknownModelKey, span, fmt::format("{}/{}", where, key));
   if (d == nullptr) return;
-  d->message = fmt::format("unknown key `{}` in {} is left unread", key, where);
+  d->message = fmt::format("unknown key `{}` in {} is ignored", key, where);
   d->counted = "place";
   const std::string_view nearest = nearest_name(key, known);
   if (!nearest.empty()) d->help = fmt::format("did you mean `{}`?", nearest);

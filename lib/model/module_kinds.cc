@@ -19,7 +19,7 @@ struct KindRow {
   ModuleKind kind;
 };
 
-// Types whose names say it exactly.
+// Kinds of types by their exact name.
 constexpr KindRow kExactKinds[] = {
     {kTorch, "Linear", Linear},
     {kTorch, "NonDynamicallyQuantizableLinear", Linear},
@@ -43,8 +43,8 @@ constexpr KindRow kExactKinds[] = {
     {kAny, "Sequential", Other},
 };
 
-// Endings of the names of subclasses. The first that fits decides.
-// Rows of kind Other keep a name from an ending further down: a RotaryEmbedding has no table of vectors.
+// Kinds of types by the ending of their name. The first match applies.
+// Rows of kind Other exclude names from the endings below them: a RotaryEmbedding has no embedding weight.
 constexpr KindRow kKindEndings[] = {
     {kAny, "RotaryEmbedding", Other},
     {kAny, "PatchEmbedding", Other},
@@ -63,17 +63,19 @@ constexpr KindRow kKindEndings[] = {
 struct DimsRow {
   uint8_t frameworks;
   ModuleKind kind;
-  std::string_view type;   // empty: any type of the kind
-  std::string_view param;  // empty: any parameter
+  std::string_view type;   // empty matches any type of the kind
+  std::string_view param;  // empty matches any parameter
   size_t ndim;
   std::array<std::string_view, 5> dims;
 };
 
-// The first row that fits decides. Torch stores a Linear as (out, in) (torch.nn.Linear.weight), flax and Keras as
-// (in, out) (flax.linen.Dense, keras.layers.Dense), equinox as torch does (equinox.nn.Linear.weight).
+// Names of dims; the first matching row applies. Torch stores a Linear as (out, in) (torch.nn.Linear.weight), and so
+// does equinox (equinox.nn.Linear.weight). Flax and Keras use (in, out) (flax.linen.Dense, keras.layers.Dense).
 constexpr DimsRow kDims[] = {
     {kTorch, Linear, "Conv1D", "weight", 2, {"in", "out"}},
     {kTorch | kJax, Linear, "", "weight", 2, {"out", "in"}},
+    {kTorch, Linear, "", "qweight", 2, {"in", "out"}},        // GPTQ, AWQ
+    {kTorch, Linear, "", "weight_packed", 2, {"out", "in"}},  // compressed-tensors
     {kJax | kKeras, Linear, "", "kernel", 2, {"in", "out"}},
     {kAny, Linear, "", "", 1, {"out"}},
     {kTorch | kJax, Embedding, "", "weight", 2, {"in", "out"}},
@@ -81,10 +83,11 @@ constexpr DimsRow kDims[] = {
     {kKeras, Embedding, "", "embeddings", 2, {"in", "out"}},
     {kKeras, Embedding, "", "reverse_embeddings", 2, {"out", "in"}},
     {kAny, Norm, "", "", 1, {"out"}},
-    // transformers 5.23 keeps experts as [expert, out, in], but for these two families (and gpt-oss' biases).
+    // transformers 5.23 stores experts as [expert, out, in], except in these two families and in the biases of gpt-oss.
     {kTorch, Experts, "Llama4TextExperts", "", 3, {"expert", "in", "out"}},
     {kTorch, Experts, "GptOssExperts", "", 3, {"expert", "in", "out"}},
     {kTorch, Experts, "", "", 3, {"expert", "out", "in"}},
+    {kTorch, Experts, "", "", 4, {"expert", "out", "in", "packed"}},  // mxfp4: 16 bytes a block of 32 inputs
     {kTorch, Experts, "", "", 2, {"expert", "out"}},
 };
 
@@ -93,12 +96,12 @@ struct FeaturesRow {
   Features features;
 };
 
-// Types of transformers 5.23 whose attributes are not those of a linear layer, though they own a 2-D weight or end in
-// "Linear", and the other way round. The first that fits decides.
+// Types of transformers 5.23 whose features do not follow from their kind, by the ending of the name. Some have a 2-D
+// weight or end in "Linear" but lack the attributes; others are the reverse. The first match applies.
 constexpr FeaturesRow kFeatures[] = {
     {"Conv1D", kNoFeatures},
-    {"PhimoeTopKRouter", kBothFeatures},  // a subclass of Linear
-    {"Llama4Router", kBothFeatures},      // so is this one
+    {"PhimoeTopKRouter", kBothFeatures},  // subclass of Linear
+    {"Llama4Router", kBothFeatures},      // subclass of Linear
     {"Router", kNoFeatures},
     {"AMSoftmaxLoss", kNoFeatures},
     {"MoshiLinear", kNoFeatures},

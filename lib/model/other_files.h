@@ -1,4 +1,4 @@
-// Files of other kinds that people give as a model.
+// Detects files of other kinds that users pass as a model.
 #pragma once
 
 #include <string_view>
@@ -8,12 +8,12 @@
 
 namespace tpplan {
 
-// When the file is one of those that are known: takes what was said of it back and says what it is (TP2001), and how a
-// model is made of it. Reads no more than its beginning.
+// Recognizes known file kinds by their first bytes. Replaces all diagnostics of the file by TP2001, which names the
+// kind and how to convert it to a model. Returns false for unknown kinds.
 [[nodiscard]] bool report_other_file(const SourceFile& file, Diagnostics& diagnostics);
 
-// As which format `tpplan import` makes a model of a file that begins so: "config", "safetensors". Empty for models,
-// and for what it does not read.
+// Returns the `tpplan import` format of a file with this text: "config" or "safetensors". Empty for model files and for
+// files that it cannot import.
 [[nodiscard]] std::string_view import_format_of(std::string_view text);
 
 }  // namespace tpplan

@@ -6,27 +6,28 @@
 #include <span>
 #include <string>
 
-#include "graph/number_signatures.h"
-#include "graph/size_ops.h"
+#include "model/graph_words.h"
+#include "model/number_signatures.h"
+#include "model/size_ops.h"
 
 namespace tpplan {
 namespace {
 
-// Positions are those of nodes: 0 is before all of them, which is where leaves are known. One number for each value
-// says whether a use is behind its definition, so that nothing is searched.
+// State of the validation. A position is an index into the nodes; values defined before all nodes have position 0. One
+// position per value decides whether a use follows its definition, without a search.
 struct Prover {
   OpGraph& graph;
   const ModelGraph& model;
   Diagnostics& diagnostics;
-  std::vector<uint32_t> known_at;       // by value: the first position at which it may be used; kNoId: not defined
+  std::vector<uint32_t> known_at;       // by value: the first position at which it may be used; kNoId if undefined
   std::vector<uint32_t> size_known_at;  // by size entry
   bool failed = false;
 };
 
-bool refuse(Prover& p, uint32_t offset, std::string message, Code code = Code::TP2013) {
+bool refuse(Prover& p, uint32_t offset, std::string message, Code code = Code::InvalidGraph) {
   if (!p.failed)
     report_message(p.diagnostics, code, {p.model.file, offset, 1}, std::move(message),
-                   "write the model and its graph again, in one run of: python -m tpplan.export");
+                   "export the model and its graph together again: python -m tpplan.export");
   p.failed = true;
   return false;
 }
@@ -39,7 +40,7 @@ bool is_value(Prover& p, ValueId id, uint32_t offset) {
   return id < p.graph.values.size() || refuse(p, offset, fmt::format("value {} of the graph does not exist", id));
 }
 
-// Defined once: from then on the position never changes, and one number can answer every use.
+// Sets the position of a value. Reports a second definition, so that the position is unique.
 bool define(Prover& p, ValueId id, uint32_t position, uint32_t offset) {
   if (!is_value(p, id, offset)) return false;
   if (p.known_at[id] != kNoId) return refuse(p, offset, fmt::format("value {} of the graph is defined twice", id));
@@ -64,7 +65,7 @@ bool prove_values(Prover& p) {
   return true;
 }
 
-// A parameter of the graph is one of the model's, by path and shape. A tie has one of its names here.
+// Defines a leaf. A parameter must exist in the model with this shape; a tied one may use any of its names.
 bool prove_leaf(Prover& p, const GraphLeaf& leaf) {
   if (!is_string(p, leaf.path, leaf.offset) || !define(p, leaf.value, 0, leaf.offset)) return false;
   if (leaf.kind != LeafKind::Param) return true;
@@ -72,14 +73,14 @@ bool prove_leaf(Prover& p, const GraphLeaf& leaf) {
   const ParamId param = find_param(p.model, path);
   if (param == kNone)
     return refuse(p, leaf.offset, fmt::format("the graph uses a parameter `{}` that the model does not have", path),
-                  Code::TP2014);
+                  Code::GraphModelMismatch);
   const auto in_model = shape_of(p.model, p.model.params[param]);
   const auto in_graph = shape_of(p.graph, leaf.value);
   if (std::equal(in_model.begin(), in_model.end(), in_graph.begin(), in_graph.end())) return true;
   return refuse(
       p, leaf.offset,
       fmt::format("`{}` is {} in the model and {} in its graph", path, shape_text(in_model), shape_text(in_graph)),
-      Code::TP2014);
+      Code::GraphModelMismatch);
 }
 
 bool prove_operand(Prover& p, const SizeOperand& operand, size_t before, uint32_t offset, uint32_t& known_at,
@@ -89,13 +90,13 @@ bool prove_operand(Prover& p, const SizeOperand& operand, size_t before, uint32_
     return true;
   }
   if (operand.number < 0 || static_cast<size_t>(operand.number) >= before)
-    return refuse(p, offset, fmt::format("size {} of the graph is none that stands before", operand.number));
+    return refuse(p, offset, fmt::format("size {} of the graph is used before it is defined", operand.number));
   known_at = std::max(known_at, p.size_known_at[static_cast<size_t>(operand.number)]);
   number = p.graph.sizes[static_cast<size_t>(operand.number)].traced;
   return true;
 }
 
-// Values are defined by then, so that it is known from when on a size can be.
+// Checks the sizes and computes their traced values and positions. @pre all values are defined.
 bool prove_sizes(Prover& p) {
   p.size_known_at.resize(p.graph.sizes.size());
   for (size_t i = 0; i < p.graph.sizes.size(); ++i) {
@@ -103,16 +104,17 @@ bool prove_sizes(Prover& p) {
     if (entry.op == SizeOp::Size) {
       if (entry.a.is_entry || entry.b.is_entry || entry.a.number < 0 ||
           static_cast<size_t>(entry.a.number) >= p.graph.values.size())
-        return refuse(p, entry.offset, fmt::format("size {} of the graph is of no value", i));
+        return refuse(p, entry.offset, fmt::format("size {} of the graph refers to no value", i));
       const auto shape = shape_of(p.graph, static_cast<ValueId>(entry.a.number));
       if (entry.b.number < 0 || static_cast<size_t>(entry.b.number) >= shape.size())
         return refuse(p, entry.offset,
-                      fmt::format("size {} is of dim {}, and value {} has {} dims", i, entry.b.number, entry.a.number,
-                                  shape.size()));
+                      fmt::format("size {} refers to dim {}, but value {} has {} dims", i, entry.b.number,
+                                  entry.a.number, shape.size()));
       entry.traced = shape[static_cast<size_t>(entry.b.number)];
       p.size_known_at[i] = p.known_at[static_cast<size_t>(entry.a.number)];
       if (p.size_known_at[i] == kNoId)
-        return refuse(p, entry.offset, fmt::format("size {} is of value {}, which nothing defines", i, entry.a.number));
+        return refuse(p, entry.offset,
+                      fmt::format("size {} refers to value {}, which is never defined", i, entry.a.number));
       continue;
     }
     int64_t a = 0, b = 0;
@@ -121,12 +123,13 @@ bool prove_sizes(Prover& p) {
       return false;
     if (!apply_size_op(entry.op, a, b, entry.traced))
       return refuse(p, entry.offset,
-                    fmt::format("size {} of the graph has no value: the numbers are {} and {}", i, a, b));
+                    fmt::format("size {} of the graph cannot be computed from its operands {} and {}", i, a, b));
   }
   return true;
 }
 
-// Arguments of an op, the parts of tuples and the keywords' arguments are one run of args (read_op): no recursion.
+// Checks the arguments of an op. Positional arguments, their elements and keyword arguments are consecutive in `args`
+// (read_op), so no recursion is needed.
 bool prove_args(Prover& p, const GraphNode& node, uint32_t position) {
   for (uint32_t i = node.args_begin; i < p.graph.args.size(); ++i) {
     const bool in_keywords = node.keywords_begin < node.keywords_end && i >= node.args_end &&
@@ -138,12 +141,12 @@ bool prove_args(Prover& p, const GraphNode& node, uint32_t position) {
     if (arg.id >= p.graph.sizes.size())
       return refuse(p, node.offset, fmt::format("size {} of the graph does not exist", arg.id));
     if (p.size_known_at[arg.id] > position)
-      return refuse(p, node.offset, fmt::format("size {} is of a value that is not yet known here", arg.id));
+      return refuse(p, node.offset, fmt::format("size {} refers to a value that is not yet defined here", arg.id));
   }
   return true;
 }
 
-// First definitions, with their positions: values are used from the next node on.
+// Records the definitions of all values. A value may be used from the node after its definition.
 bool define_all(Prover& p) {
   OpGraph& graph = p.graph;
   for (const GraphLeaf& leaf : graph.leaves) {
@@ -172,38 +175,42 @@ bool prove_nodes(Prover& p) {
     }
     for (uint32_t c = node.crossing_begin; c < node.crossing_end; ++c) {
       const Crossing& crossing = graph.crossings[c];
-      // A value that enters twice may be named the second time as it was bound the first time.
+      // If a value enters twice, the second crossing may use the id that the first one defines.
       const auto before = std::span(graph.crossings).subspan(node.crossing_begin, c - node.crossing_begin);
       const bool again =
           std::any_of(before.begin(), before.end(), [&](const Crossing& b) { return b.to == crossing.from; });
       if (!again && !use(p, crossing.from, i, node.offset)) return false;
       if (graph.values[crossing.from].shape != graph.values[crossing.to].shape)
-        return refuse(p, node.offset, fmt::format("value {} has another shape behind the boundary", crossing.from));
+        return refuse(p, node.offset,
+                      fmt::format("value {} changes its shape at the boundary of a module", crossing.from));
     }
     if (node.kind == NodeKind::Enter) {
       if (find_module(p.model, graph.strings[node.name]) == kNone)
         return refuse(
             p, node.offset,
             fmt::format("the graph enters a module `{}` that the model does not have", graph.strings[node.name]),
-            Code::TP2014);
+            Code::GraphModelMismatch);
+      if (open.size() == kMaxFrames)
+        return refuse(p, node.offset, fmt::format("modules are nested deeper than {} levels", kMaxFrames),
+                      Code::NestingTooDeep);
       open.push_back(node.name);
     } else if (node.kind == NodeKind::Exit) {
       if (open.empty() || open.back() != node.name)
         return refuse(p, node.offset,
-                      fmt::format("`{}` is left, and the module entered last is `{}`", graph.strings[node.name],
+                      fmt::format("the graph exits `{}`, but the innermost module is `{}`", graph.strings[node.name],
                                   open.empty() ? "" : graph.strings[open.back()]));
       open.pop_back();
     }
   }
   if (!open.empty())
-    return refuse(p, graph.offset, fmt::format("`{}` is entered and never left", graph.strings[open.back()]));
+    return refuse(p, graph.offset, fmt::format("the graph enters `{}` but never exits it", graph.strings[open.back()]));
   for (const ValueId output : graph.outputs) {
     if (!use(p, output, static_cast<uint32_t>(graph.nodes.size()), graph.offset)) return false;
   }
   return true;
 }
 
-// A guard is of the run as a whole, not of a place in it: it may name every size.
+// Checks the guards. A guard has no position in the trace, so it may use every size.
 bool prove_guards(Prover& p) {
   for (const GraphGuard& guard : p.graph.guards) {
     uint32_t known_at = 0;
@@ -217,8 +224,7 @@ bool prove_guards(Prover& p) {
 
 }  // namespace
 
-// In this order, for each proof relies on those before it: leaves compare shapes, sizes ask when their values are
-// known, nodes ask when their sizes are.
+// The order matters: leaves compare shapes, sizes need the positions of values, and nodes need the positions of sizes.
 bool prove_graph(OpGraph& graph, const ModelGraph& model, Diagnostics& diagnostics) {
   Prover p{.graph = graph,
            .model = model,

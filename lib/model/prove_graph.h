@@ -1,13 +1,13 @@
-// The graph of operations x the model -> a graph that may be walked.
+// Validates the traced operations against the model before they are walked.
 #pragma once
 
 #include "model/model_graph.h"
 
 namespace tpplan {
 
-// Proves what was read: every id exists, has one definition and stands before its uses, boundaries nest, sizes are of
-// values that are known, parameters and modules are those of `model`. Fills in what sizes came to in the recorded run.
-// Reports TP2013 and TP2014 and returns false where anything is wrong.
+// Validates the graph: every id exists, every value has one definition before its uses, and boundaries nest. Sizes use
+// defined values; parameters and modules exist in `model`. Sets SizeEntry::traced. Reports TP2013 or TP2014 and returns
+// false at the first error.
 [[nodiscard]] bool prove_graph(OpGraph& graph, const ModelGraph& model, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -4,18 +4,21 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
-#include "diagnostics/remove_findings.h"
-#include "graph/read_graph.h"
+#include "diagnostics/remove_diagnostics.h"
 #include "model/complete_graph.h"
 #include "model/other_files.h"
 #include "model/prove_graph.h"
+#include "model/read_graph.h"
+#include "model/read_graph_text.h"
 #include "model/read_module.h"
 
 namespace tpplan {
 namespace {
 
 constexpr size_t kMaxTiedNames = size_t{2} << 20;
+constexpr size_t kMaxGraphLines = size_t{16} << 20;
 
 void read_format(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
@@ -23,9 +26,9 @@ void read_format(ModelReader& reader, const JsonTree& tree) {
   if (node.text == kModelFormat) return;
   const bool newer = node.text.starts_with("tpplan.model/");
   const bool other = node.text.starts_with("tpplan.");
-  fault(reader, Code::TP2001, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
-        newer   ? "a newer tpplan reads this version"
-        : other ? "the model comes first, then the plan: tpplan compile MODEL PLAN"
+  fault(reader, Code::UnknownModelFormat, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
+        newer   ? "update tpplan: a newer version reads this format"
+        : other ? "write the model before the plan: tpplan compile MODEL PLAN"
                 : "");
   reader.is_another_file = true;
 }
@@ -41,11 +44,10 @@ void read_framework(ModelReader& reader, const JsonTree& tree) {
   if (found != std::end(kFrameworkNames))
     reader.graph.framework = static_cast<Framework>(found - std::begin(kFrameworkNames));
   else
-    fault(reader, Code::TP2011, node, fmt::format("unknown framework `{}`", node.text),
-          "frameworks are torch, jax and keras");
+    fault(reader, Code::UnknownKind, node, fmt::format("unknown framework `{}`", node.text), "use torch, jax or keras");
 }
 
-// One group of names.
+// Reads one group of tied names.
 void read_tie(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& group = tree.nodes[0];
   if (!expect(reader, group, JsonKind::Array, "a group of tied names")) return;
@@ -54,53 +56,62 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a tied name")) return;
     names.push_back(tree.nodes[i].text);
   }
-  if (names.size() < 2) return fault(reader, Code::TP2010, group, "a tie names fewer than two parameters");
+  if (names.size() < 2) return fault(reader, Code::InvalidTie, group, "a tie names fewer than two parameters");
   reader.tied_names += names.size();
   if (reader.tied_names > kMaxTiedNames) {
-    return fault(reader, Code::TP1007, {reader.graph.file, group.offset, 1},
-                 fmt::format("the ties hold more than {} names", kMaxTiedNames));
+    return fault(reader, Code::NestingTooDeep, {reader.graph.file, group.offset, 1},
+                 fmt::format("the ties contain more than {} names", kMaxTiedNames));
   }
   reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
 }
 
-// Comes here only where it is no object: what is in it goes to graph_visitor.
-void read_no_graph(ModelReader& reader, const JsonTree& tree) {
-  fault(reader, Code::TP2003, tree.nodes[0], "`graph` is not an object");
+// Reads a line of a graph in text notation. graph_visitor reads the fields of a graph object.
+void read_graph_line(ModelReader& reader, const JsonTree& tree) {
+  const JsonNode& node = tree.nodes[0];
+  if (!node.key.empty() || node.kind != JsonKind::String)
+    return fault(reader, Code::InvalidModelValue, node,
+                 fmt::format("{} is {}", node.key.empty() ? "a line of `graph`" : "`graph`", json_kind_name(node.kind)),
+                 "write `graph` as an object, or as a list of lines of text");
+  if (reader.graph_lines.size() == kMaxGraphLines)
+    return fault(reader, Code::NestingTooDeep, node, fmt::format("`graph` has more than {} lines", kMaxGraphLines));
+  const bool is_in_file =
+      node.text.data() >= reader.text.data() && node.text.data() <= reader.text.data() + reader.text.size();
+  reader.graph_lines.push_back({node.text, node.offset + (is_in_file ? 1 : 0), !is_in_file});
 }
 
-struct MemberRow {
+struct ModelField {
   std::string_view key;
   JsonMember mode;
-  void (*read)(ModelReader&, const JsonTree&);  // the member, or each element of it
+  void (*read)(ModelReader&, const JsonTree&);  // reads the field, or each of its elements
   bool is_required = false;
 };
 
-constexpr MemberRow kMembers[] = {
+constexpr ModelField kModelFields[] = {
     {"format", JsonMember::Whole, read_format, true},
     {"name", JsonMember::Whole, read_name, true},
     {"framework", JsonMember::Whole, read_framework, true},
     {"modules", JsonMember::Elements, read_module, true},
     {"tied", JsonMember::Elements, read_tie},
-    {"graph", JsonMember::Members, read_no_graph},
+    {"graph", JsonMember::Members, read_graph_line},
     {"$schema", JsonMember::Skip, nullptr},
     {"metadata", JsonMember::Skip, nullptr},
 };
 
-// The index of a member's row; behind the last where there is none.
-size_t find_row(std::string_view key) {
-  const auto row =
-      std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
-  return static_cast<size_t>(row - std::begin(kMembers));
+// Returns the index of the field's row, or the number of rows if the key is unknown.
+size_t find_field(std::string_view key) {
+  const auto row = std::find_if(std::begin(kModelFields), std::end(kModelFields),
+                                [key](const ModelField& r) { return r.key == key; });
+  return static_cast<size_t>(row - std::begin(kModelFields));
 }
 
 void warn_unknown_member(ModelReader& reader, std::string_view key, Span span) {
   std::vector<std::string_view> known;
-  for (const MemberRow& row : kMembers) known.push_back(row.key);
+  for (const ModelField& row : kModelFields) known.push_back(row.key);
   warn_unknown_key(reader, "the model", key, span, known);
 }
 
-// An element has no key: a node with one is a member that is read by its elements and is no array.
-void read_member(ModelReader& reader, const MemberRow& row, const JsonTree& tree) {
+// Reads a field or an element. An element has no key: if a field that is read by elements has one, it is not an array.
+void read_member(ModelReader& reader, const ModelField& row, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (row.mode == JsonMember::Elements && !node.key.empty())
     report_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
@@ -109,55 +120,64 @@ void read_member(ModelReader& reader, const MemberRow& row, const JsonTree& tree
 }
 
 void check_required(ModelReader& reader, std::span<const bool> is_there) {
-  for (size_t i = 0; i < std::size(kMembers); ++i) {
-    if (!kMembers[i].is_required || is_there[i]) continue;
-    const bool is_format = kMembers[i].key == "format";
-    fault(reader, is_format ? Code::TP2001 : Code::TP2002, {reader.graph.file, 0, 1},
-          fmt::format("the model has no `{}`", kMembers[i].key),
-          is_format ? fmt::format("a model file starts with {{\"format\": \"{}\"; `tpplan import --help` says of which "
-                                  "files a model is made",
-                                  kModelFormat)
-                    : "");
+  for (size_t i = 0; i < std::size(kModelFields); ++i) {
+    if (!kModelFields[i].is_required || is_there[i]) continue;
+    const bool is_format = kModelFields[i].key == "format";
+    fault(reader, is_format ? Code::UnknownModelFormat : Code::MissingModelField, {reader.graph.file, 0, 1},
+          fmt::format("the model has no `{}`", kModelFields[i].key),
+          is_format
+              ? fmt::format("start the file with {{\"format\": \"{}\", or create a model file with `tpplan import`",
+                            kModelFormat)
+              : "");
     if (!is_format) continue;
-    remove_findings(reader.diagnostics, [&](const Diagnostic& d) { return d.code == Code::TP2004; });
-    return;  // the rest would be said of another file
+    remove_diagnostics(reader.diagnostics, [&](const Diagnostic& d) { return d.code == Code::UnknownModelKey; });
+    return;  // other diagnostics would only repeat that this is not a model file
   }
 }
 
 }  // namespace
 
-// The graph of operations is proven last: it names modules and parameters, which complete_graph has made findable.
+// Validates the traced operations last: they refer to modules and parameters, which complete_graph indexes.
 ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   ModelGraph graph;
   graph.file = file.id;
-  ModelReader reader{
-      .graph = graph, .text = file.text, .diagnostics = diagnostics, .type_index = {}, .pending = {}, .ties = {}};
-  std::array<bool, std::size(kMembers)> is_there{};
+  ModelReader reader{.graph = graph,
+                     .text = file.text,
+                     .diagnostics = diagnostics,
+                     .type_index = {},
+                     .pending = {},
+                     .ties = {},
+                     .graph_lines = {}};
+  std::array<bool, std::size(kModelFields)> is_there{};
   GraphReader graph_reader{.graph = graph.operations, .file = file.id, .diagnostics = diagnostics};
   const JsonVisitor inner = graph_visitor(graph_reader);
   const JsonVisitor visitor{.member =
                                 [&](std::string_view key, Span span) {
-                                  const size_t row = find_row(key);
-                                  if (row == std::size(kMembers)) {
+                                  const size_t row = find_field(key);
+                                  if (row == std::size(kModelFields)) {
                                     warn_unknown_member(reader, key, span);
                                     return JsonMember::Skip;
                                   }
                                   is_there[row] = true;
                                   if (key == "graph") graph.operations.offset = static_cast<uint32_t>(span.offset);
-                                  return kMembers[row].mode;
+                                  return kModelFields[row].mode;
                                 },
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
-                                  read_member(reader, kMembers[find_row(key)], tree);
+                                  read_member(reader, kModelFields[find_field(key)], tree);
                                   return !reader.is_another_file && !too_many_faults(reader);
                                 },
                             .inner = &inner,
-                            .kind_help = "a model starts with `{\"format\": ...`"};
+                            .kind_help = "start the model with `{\"format\": ...`"};
+  reserve_modules(reader);
   const bool is_json = read_json(file, visitor, graph.strings, diagnostics);
-  if (!is_there[find_row("format")] && report_other_file(file, diagnostics)) return graph;
+  if (!is_there[find_field("format")] && report_other_file(file, diagnostics)) return graph;
   if (!is_json) return graph;
   check_required(reader, is_there);
+  index_modules(reader);
   if (!has_errors(diagnostics)) complete_graph(reader);
+  if (!has_errors(diagnostics) && !reader.graph_lines.empty())
+    std::ignore = read_graph_text(reader.graph_lines, graph, diagnostics);  // what is wrong is reported
   graph.operations.is_there =
       !has_errors(diagnostics) && !graph.operations.nodes.empty() && prove_graph(graph.operations, graph, diagnostics);
   return graph;

@@ -1,4 +1,4 @@
-// Model file -> ModelGraph.
+// Reads a model file into a ModelGraph.
 #pragma once
 
 #include "base/source_file.h"
@@ -7,15 +7,8 @@
 
 namespace tpplan {
 
-inline constexpr std::string_view kModelFormat = "tpplan.model/1";
-
-inline constexpr size_t kMaxModelBytes = size_t{2} * 1024 * 1024 * 1024;
-inline constexpr size_t kMaxPathBytes = 4096;
-inline constexpr size_t kMaxDims = 64;
-
-// Reads a model file (schemas/model.schema.json). The graph keeps views into `file`, which must outlive it. Reports
-// every fault with its place; the graph is only meaningful when no error was reported. The operations under "graph" are
-// checked for JSON syntax and left unread.
+// Reads a model file (schemas/model.schema.json) with its traced operations. The graph has views into `file`, which
+// must outlive it. Reports every error with its position; the graph is valid only if no error was reported.
 [[nodiscard]] ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "model/module_kinds.h"
 #include "model/read_params.h"
 
@@ -17,7 +19,7 @@ constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[]
     {"qk_rope_head_dim", &ModuleAttributes::rope_dim},
 };
 
-// Attributes are free: those that no check knows are left unread, and nothing is said of them.
+// Reads the attributes that checks use, and ignores all others silently.
 void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Module& module) {
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, "`attributes`")) return;
@@ -27,7 +29,7 @@ void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Mod
       if (tree.nodes[i].key != name) continue;
       if (!expect(reader, tree.nodes[i], JsonKind::Integer, fmt::format("attribute `{}`", name))) return;
       if (tree.nodes[i].integer < 1) {
-        return fault(reader, Code::TP2003, tree.nodes[i], fmt::format("attribute `{}` is below 1", name));
+        return fault(reader, Code::InvalidModelValue, tree.nodes[i], fmt::format("attribute `{}` is below 1", name));
       }
       attributes.*attribute = tree.nodes[i].integer;
     }
@@ -38,32 +40,46 @@ void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Mod
 
 uint32_t intern_type(ModelReader& reader, std::string_view type) {
   std::vector<std::string_view>& types = reader.graph.types;
+  if (!types.empty() && types[reader.last_type] == type) return reader.last_type;
   const auto name_of = [&types](uint32_t i) { return types[i]; };
-  const uint32_t known = find(reader.type_index, type, name_of);
-  if (known != kNotFound) return known;
+  reader.last_type = find(reader.type_index, type, name_of);
+  if (reader.last_type != kNotFound) return reader.last_type;
+  reader.last_type = static_cast<uint32_t>(types.size());
   types.push_back(type);
-  insert(reader.type_index, type, static_cast<uint32_t>(types.size() - 1), name_of);
-  return static_cast<uint32_t>(types.size() - 1);
+  insert(reader.type_index, type, reader.last_type, name_of);
+  return reader.last_type;
 }
 
 }  // namespace
+
+// Reserves too much rather than too little, because unused memory is never touched.
+void reserve_modules(ModelReader& reader) {
+  constexpr size_t kEntryBytes = 96;  // a module with one parameter takes more of a file
+  const size_t count = std::min(reader.text.size() / kEntryBytes, kMaxModules);
+  reader.graph.modules.reserve(count);
+  reader.graph.params.reserve(count);
+}
 
 void read_module(ModelReader& reader, const JsonTree& tree) {
   ModelGraph& graph = reader.graph;
   const JsonNode& entry = tree.nodes[0];
   if (!expect(reader, entry, JsonKind::Object, "a module")) return;
   if (graph.modules.size() >= kMaxModules) {
-    return fault(reader, Code::TP1007, {reader.graph.file, entry.offset, 1},
+    return fault(reader, Code::NestingTooDeep, {reader.graph.file, entry.offset, 1},
                  fmt::format("the model has more than {} modules", kMaxModules));
   }
   const auto [path, type, kind, features, parameters, buffers, attributes] =
       find_members(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0)
-      return fault(reader, Code::TP2002, {reader.graph.file, entry.offset, 1},
+      return fault(reader, Code::MissingModelField, {reader.graph.file, entry.offset, 1},
                    fmt::format("a module has no `{}`", name));
-    if (!expect(reader, tree.nodes[index], JsonKind::String, fmt::format("`{}`", name))) return;
-    if (!good_length(reader, tree.nodes[index].text, {reader.graph.file, tree.nodes[index].offset, 1})) return;
+    const JsonNode& node = tree.nodes[index];
+    if (node.kind != JsonKind::String) {
+      report_kind(reader, node, JsonKind::String, fmt::format("`{}`", name));
+      return;
+    }
+    if (!good_length(reader, node.text, {reader.graph.file, node.offset, 1})) return;
   }
   Module module{.path = tree.nodes[path].text,
                 .offset = static_cast<uint32_t>(tree.nodes[path].offset),
@@ -73,34 +89,24 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
     if (!expect(reader, tree.nodes[kind], JsonKind::String, "`kind`")) return;
     module.kind_is_given = true;
     if (!find_module_kind(tree.nodes[kind].text, module.kind)) {
-      return fault(reader, Code::TP2011, tree.nodes[kind], fmt::format("unknown kind `{}`", tree.nodes[kind].text),
-                   "kinds are linear, embedding, norm, experts and other");
+      return fault(reader, Code::UnknownKind, tree.nodes[kind], fmt::format("unknown kind `{}`", tree.nodes[kind].text),
+                   "use linear, embedding, norm, experts or other");
     }
   }
   if (features != 0) {
     if (!expect(reader, tree.nodes[features], JsonKind::String, "`features`")) return;
     if (!find_features(tree.nodes[features].text, module.features)) {
-      return fault(reader, Code::TP2011, tree.nodes[features],
-                   fmt::format("unknown features `{}`", tree.nodes[features].text),
-                   "features are in, out, both and none");
+      return fault(reader, Code::UnknownKind, tree.nodes[features],
+                   fmt::format("unknown features `{}`", tree.nodes[features].text), "use in, out, both or none");
     }
   }
   if (attributes != 0) read_attributes(reader, tree, attributes, module);
   const auto id = static_cast<ModuleId>(graph.modules.size());
-  const auto path_of_module = [&graph](uint32_t i) { return graph.modules[i].path; };
   if (graph.types.size() > kMaxTypes) {
-    return fault(reader, Code::TP1007, tree.nodes[type],
+    return fault(reader, Code::NestingTooDeep, tree.nodes[type],
                  fmt::format("the model has more than {} module types", kMaxTypes));
   }
-  // Before it is known to be the first of its path: the index asks for paths by id.
   graph.modules.push_back(module);
-  if (const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module); earlier != kNotFound) {
-    ++reader.faults;
-    Diagnostic& d = report_message(reader.diagnostics, Code::TP2005, value_span(reader.graph.file, tree.nodes[path]),
-                                   fmt::format("module `{}` is declared twice", module.path), "list each module once");
-    d.notes.push_back({"first one", span_of(graph, graph.modules[earlier])});
-    return;
-  }
   if (parameters != 0) read_params(reader, tree, parameters, id, false);
   if (buffers != 0) read_params(reader, tree, buffers, id, true);
   graph.modules[id].param_count = static_cast<uint32_t>(graph.params.size()) - module.first_param;

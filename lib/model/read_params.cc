@@ -4,15 +4,32 @@
 
 #include "base/text.h"
 #include "model/module_kinds.h"
-#include "model/read_model.h"
 
 namespace tpplan {
 namespace {
 
 constexpr uint32_t kMaxSegments = 65536;
+constexpr size_t kMaxSharedShapes = 4096;
 constexpr std::string_view kParamKeys[] = {"shape", "dtype", "dims", "logical_axes", "segments", "granularity"};
 
-// Sizes of 0 are left out of the product, so that the product of any of a tensor's sizes stays in 64 bits.
+// Replaces the shape at the end of `sizes` by an equal earlier one. A million parameters have a dozen shapes.
+void share_shape(ModelReader& reader, Param& param) {
+  std::vector<int64_t>& sizes = reader.graph.sizes;
+  const auto bytes_of_shape = [&](uint32_t i) {
+    const auto [begin, ndim] = reader.shapes[i];
+    return std::string_view(reinterpret_cast<const char*>(sizes.data() + begin), ndim * sizeof(int64_t));
+  };
+  const auto id = static_cast<uint32_t>(reader.shapes.size());
+  if (id == kMaxSharedShapes) return;
+  reader.shapes.emplace_back(param.shape_begin, param.ndim);
+  const uint32_t known = insert(reader.shape_index, bytes_of_shape(id), id, bytes_of_shape);
+  if (known == kNotFound) return;
+  reader.shapes.pop_back();
+  sizes.resize(param.shape_begin);
+  param.shape_begin = reader.shapes[known].first;
+}
+
+// Reads a shape and limits its number of elements. Skips sizes of 0, so that no product of some of the sizes overflows.
 bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& param) {
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`shape`")) return false;
@@ -24,8 +41,8 @@ bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& p
     const JsonNode& size = tree.nodes[i];
     if (!expect(reader, size, JsonKind::Integer, "a size")) return false;
     if (size.integer < 0) {
-      fault(reader, Code::TP2008, size, fmt::format("size {} is negative", size.integer),
-            "a model file has whole sizes: export the model with the dims it will have");
+      fault(reader, Code::ShapeOutOfRange, size, fmt::format("size {} is negative", size.integer),
+            "export the model again with fixed sizes");
       return false;
     }
     if (size.integer != 0 && good) product *= static_cast<unsigned __int128>(size.integer);
@@ -33,12 +50,13 @@ bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& p
     reader.graph.sizes.push_back(size.integer);
     ++ndim;
   }
-  if (!good) fault(reader, Code::TP2008, list, "the sizes other than 0 multiply to 2^63 elements or more");
+  if (!good) fault(reader, Code::ShapeOutOfRange, list, "the product of the nonzero sizes is 2^63 elements or more");
   if (ndim > kMaxDims) {
-    fault(reader, Code::TP2008, list, fmt::format("{} dims are more than {}", ndim, kMaxDims));
+    fault(reader, Code::ShapeOutOfRange, list, fmt::format("the shape has {} dims, more than {}", ndim, kMaxDims));
     return false;
   }
   param.ndim = static_cast<uint8_t>(ndim);
+  share_shape(reader, param);
   return good;
 }
 
@@ -48,8 +66,8 @@ bool read_dtype(ModelReader& reader, const JsonNode& node, Param& param) {
   std::vector<std::string_view> names;
   for (const DTypeRow& row : dtypes()) names.push_back(row.name);
   const std::string_view nearest = nearest_name(node.text, names);
-  fault(reader, Code::TP2007, node, fmt::format("unknown dtype `{}`", node.text),
-        nearest.empty() ? "dtypes are called as in torch: float32, bfloat16, float8_e4m3fn, ..."
+  fault(reader, Code::UnknownDtype, node, fmt::format("unknown dtype `{}`", node.text),
+        nearest.empty() ? "use a dtype name of torch: float32, bfloat16, float8_e4m3fn, ..."
                         : fmt::format("did you mean `{}`?", nearest));
   return false;
 }
@@ -58,17 +76,18 @@ void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Par
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`dims`")) return;
   if (list.end - at - 1 > kMaxDims) {
-    return fault(reader, Code::TP2009, list, fmt::format("`dims` holds more than {} values", kMaxDims));
+    return fault(reader, Code::DimsShapeMismatch, list, fmt::format("`dims` has more than {} values", kMaxDims));
   }
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a dim name")) return;
     if (find_dim(extras.dims, tree.nodes[i].text) >= 0) {
-      return fault(reader, Code::TP2009, tree.nodes[i], fmt::format("dim `{}` is named twice", tree.nodes[i].text));
+      return fault(reader, Code::DimsShapeMismatch, tree.nodes[i],
+                   fmt::format("dim `{}` is named twice", tree.nodes[i].text));
     }
     extras.dims.push_back(tree.nodes[i].text);
   }
   if (extras.dims.size() != param.ndim) {
-    fault(reader, Code::TP2009, list,
+    fault(reader, Code::DimsShapeMismatch, list,
           fmt::format("{} for {}", counted(extras.dims.size(), "dim name"), counted(param.ndim, "dim")));
     extras.dims.clear();
   }
@@ -79,26 +98,29 @@ void read_logical_axes(ModelReader& reader, const JsonTree& tree, uint32_t at, c
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`logical_axes`")) return;
   if (list.end - at - 1 > kMaxDims)
-    return fault(reader, Code::TP2009, list, fmt::format("`logical_axes` holds more than {} values", kMaxDims));
+    return fault(reader, Code::DimsShapeMismatch, list,
+                 fmt::format("`logical_axes` has more than {} values", kMaxDims));
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     const JsonNode& name = tree.nodes[i];
     if (name.kind != JsonKind::Null && !expect(reader, name, JsonKind::String, "the logical name of a dim")) return;
     if (name.kind == JsonKind::String && name.text.empty())
-      return fault(reader, Code::TP2009, name, "the logical name of a dim is empty", "a dim without a name is `null`");
+      return fault(reader, Code::DimsShapeMismatch, name, "the logical name of a dim is empty",
+                   "write `null` for a dim without a name");
     extras.logical_axes.push_back(name.kind == JsonKind::Null ? std::string_view{} : name.text);
   }
   if (extras.logical_axes.size() == param.ndim) return;
-  fault(reader, Code::TP2009, list,
+  fault(reader, Code::DimsShapeMismatch, list,
         fmt::format("{} for {}", counted(extras.logical_axes.size(), "logical name"), counted(param.ndim, "dim")));
   extras.logical_axes.clear();
 }
 
-// A map by dim has no more entries than a tensor has dims.
+// Checks that an object with dims as keys has no more entries than a tensor may have dims.
 bool few_dims(ModelReader& reader, const JsonTree& tree, uint32_t map, std::string_view what) {
   size_t count = 0;
   for (uint32_t i = map + 1; i < tree.nodes[map].end; i = tree.nodes[i].end) ++count;
   if (count <= kMaxDims) return true;
-  fault(reader, Code::TP2009, tree.nodes[map], fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
+  fault(reader, Code::DimsShapeMismatch, tree.nodes[map],
+        fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
   return false;
 }
 
@@ -109,13 +131,13 @@ void read_segments(ModelReader& reader, const JsonTree& tree, uint32_t at, Pendi
     const JsonNode& list = tree.nodes[i];
     if (!expect(reader, list, JsonKind::Array, "the segments of a dim")) return;
     if (list.end - i - 1 > kMaxSegments) {
-      return fault(reader, Code::TP1007, list, fmt::format("a dim has more than {} segments", kMaxSegments));
+      return fault(reader, Code::NestingTooDeep, list, fmt::format("a dim has more than {} segments", kMaxSegments));
     }
     std::vector<int64_t> sizes;
     for (uint32_t k = i + 1; k < list.end; k = tree.nodes[k].end) {
       if (!expect(reader, tree.nodes[k], JsonKind::Integer, "a segment's size")) return;
       if (tree.nodes[k].integer < 0) {
-        return fault(reader, Code::TP2009, tree.nodes[k], "a segment's size is negative");
+        return fault(reader, Code::DimsShapeMismatch, tree.nodes[k], "a segment's size is negative");
       }
       sizes.push_back(tree.nodes[k].integer);
     }
@@ -130,7 +152,7 @@ void read_granularity(ModelReader& reader, const JsonTree& tree, uint32_t at, Pe
     const JsonNode& granule = tree.nodes[i];
     if (!expect(reader, granule, JsonKind::Integer, "a granularity")) return;
     if (granule.integer < 1) {
-      return fault(reader, Code::TP2009, granule, "a granularity is below 1");
+      return fault(reader, Code::DimsShapeMismatch, granule, "a granularity is below 1");
     }
     pending.granularity.emplace_back(granule.key, granule.integer, granule.key_offset);
   }
@@ -147,7 +169,7 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   const auto [shape, dtype, dims, logical, segments, granularity] =
       find_members(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
-    return fault(reader, Code::TP2002, key_span(reader.graph.file, entry),
+    return fault(reader, Code::MissingModelField, key_span(reader.graph.file, entry),
                  fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
   }
   if (!read_shape(reader, tree, shape, param)) return;

@@ -4,13 +4,12 @@
 #include <span>
 
 #include "model/module_kinds.h"
-#include "model/read_model.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
 
-// Dims by their names.
+// Writes an object with dim names as keys.
 template <typename Entries, typename Write>
 void write_dims(JsonWriter& json, std::string_view key, const Entries& entries, Write write) {
   if (entries.empty()) return;
@@ -63,7 +62,8 @@ void write_params(JsonWriter& json, std::string_view key, const ModelGraph& grap
   end_object(json);
 }
 
-// Those that importers fill. What only an exporter knows, as qk_rope_head_dim, no graph that is written here has.
+// Writes the attributes that importers set. Others, such as qk_rope_head_dim, come only from exporters, whose graphs
+// are not written here.
 void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
   const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
                                                          {"num_kv_heads", attributes.num_kv_heads},
@@ -78,7 +78,7 @@ void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
   end_object(json);
 }
 
-// `buffers` are this module's.
+// Writes a module with its parameters and `buffers`.
 void write_module(JsonWriter& json, const ModelGraph& graph, const Module& module, std::span<const Param> buffers) {
   begin_object(json);
   write_member(json, "path", module.path);
@@ -101,7 +101,7 @@ bool write_model(const ModelGraph& graph, std::string_view operations, const Sin
   write_member(json, "framework", to_text(graph.framework));
   write_key(json, "modules");
   begin_array(json);
-  size_t first = 0;  // of the module's buffers: they stand in the order of their modules
+  size_t first = 0;  // index of the module's first buffer; buffers are in module order
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     size_t end = first;
     while (end < graph.buffers.size() && graph.buffers[end].module == id) ++end;

@@ -1,4 +1,4 @@
-// ModelGraph -> model file.
+// Writes a ModelGraph as a model file.
 #pragma once
 
 #include <string_view>
@@ -8,10 +8,9 @@
 
 namespace tpplan {
 
-// Writes the graph as a model file (schemas/model.schema.json), one module a line, in file order. Kinds are
-// set, and every segment's dim has a name, by the table or in the graph. Module::offset is not asked, nor are
-// ModelGraph::operations: the member `graph` is `operations`, JSON as it stands, and left out where that is empty.
-// False as soon as the sink refuses.
+// Writes the graph as a model file (schemas/model.schema.json), one module per line in file order. The field `graph` is
+// the JSON text `operations`, omitted if empty; ModelGraph::operations is ignored. Returns false if the sink fails.
+// @pre kinds are set, and the dim of every segment has a name.
 [[nodiscard]] bool write_model(const ModelGraph& graph, std::string_view operations, const Sink& sink);
 
 }  // namespace tpplan

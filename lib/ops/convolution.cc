@@ -1,5 +1,5 @@
-// Convolutions and their transposes, over one to three dims: by notation, whose groups must come out as many channels
-// on every rank.
+// Convolutions and transposed convolutions over one to three dims, by notation. The channels of each rank must fit its
+// groups.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,14 +10,14 @@
 namespace tpplan {
 namespace {
 
-// A filter takes all channels, or depthwise one; of groups, which channels it takes follows from its place among all.
+// The channels that a filter uses: all, one (depthwise), or those of its group, which depend on its global index.
 enum class Filters : uint8_t { Plain, Depthwise, Grouped };
 
 struct FilterText {
   std::string_view channels, filter, bias, out, whole;
 };
 
-// By [transposed][kind of filters]: the weight is [filters, channels / groups, ..], or [channels, filters / groups,
+// By [transposed][kind of filters]. The weight is [filters, channels / groups, ..], or [channels, filters / groups,
 // ..].
 constexpr FilterText kFilters[2][3] = {
     {{"i", "o i", "o", "o", ""}, {"c", "c 1", "c", "c", ""}, {"i", "o j", "o", "o", "i j o"}},
@@ -32,7 +32,7 @@ std::string notation_of(const FilterText& filters, size_t dims) {
                      taps, filters.bias, filters.out, kMade[dims - 1], filters.whole, positions, taps);
 }
 
-// As torch checks them on each rank.
+// Checks channels, filters and groups on each rank, as torch does.
 void check_groups(OpCall& call, OpResult& result, const Operand& x, const Operand& weight, const RankNumber& groups,
                   bool is_transposed) {
   const size_t channel_dim = x.shape.size() - (weight.shape.size() - 1);
@@ -43,13 +43,13 @@ void check_groups(OpCall& call, OpResult& result, const Operand& x, const Operan
     const bool fits = count != 0 && (is_transposed ? channels == filters && channels % count == 0
                                                    : channels == count * of_group && filters % count == 0);
     if (!fits)
-      crash(result, Code::TP5102,
-            fmt::format("{} in {} groups, and rank {} has {} channels and a weight of {} x {}", name_of(call), count,
-                        rank, channels, filters, of_group));
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("{} in {} groups: rank {} has {} channels and a weight of {} x {}, which do not match",
+                        name_of(call), count, rank, channels, filters, of_group));
   }
 }
 
-// torch 2.13 convolves nothing: no rank may be without channels or filters.
+// Reports ranks without channels or filters, which torch 2.13 rejects.
 void check_filled(OpCall& call, OpResult& result, const Operand& x, const Operand& weight) {
   const size_t channel_dim = x.shape.size() - (weight.shape.size() - 1);
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
@@ -57,8 +57,9 @@ void check_filled(OpCall& call, OpResult& result, const Operand& x, const Operan
     for (size_t dim = 0; dim < weight.shape.size(); ++dim)
       is_filled = is_filled && local_size(call.table, *weight.layout, dim, rank) != 0;
     if (!is_filled)
-      crash(result, Code::TP5102,
-            fmt::format("{}, and rank {} has no channels, or nothing of the weight", name_of(call), rank));
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("{} of an empty tensor: rank {} has no channels or no elements of the weight", name_of(call),
+                        rank));
   }
 }
 
@@ -78,7 +79,7 @@ void rule_convolution(OpCall& call, OpResult& result) {
       x->shape.size() + 1 < weight->shape.size())
     return;
   check_filled(call, result, *x, *weight);
-  const bool is_transposed = call.name.starts_with("conv_transpose");
+  const bool is_transposed = op_row(call.node.op).product == Contraction::Scatter;
   const RankNumber groups = number_at(call, 6, "groups", 1);
   std::vector<Operand> operands{*x, *weight};
   if (const auto bias = tensor_at(call, 2, "bias")) operands.push_back(*bias);

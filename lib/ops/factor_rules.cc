@@ -6,16 +6,17 @@
 #include <cctype>
 #include <map>
 
+#include "base/text.h"
 #include "ops/notation.h"
-#include "ops/op_rules.h"
+#include "ops/op_row.h"
 
 namespace tpplan {
 namespace {
 
-// What met at each factor: one map, or one for each dim of a `..` factor.
-using Factors = std::map<std::string_view, std::vector<MapId>>;
+// The combined layout of each factor; one for each dim of a `..` factor.
+using Factors = std::map<std::string_view, std::vector<DimLayoutId>>;
 
-// How many dims of an operand a token stands for. Of two `..` factors the second has `norm_dims`.
+// Returns the number of dims of a token. The second of two `..` factors has `norm_dims`.
 size_t dims_of(const DimTokens& tokens, size_t at, size_t ndim, size_t norm_dims) {
   if (!tokens[at].is_many) return 1;
   const auto is_many = [](const DimToken& token) { return token.is_many; };
@@ -26,13 +27,13 @@ size_t dims_of(const DimTokens& tokens, size_t at, size_t ndim, size_t norm_dims
   return ndim - std::min(ndim, taken);
 }
 
-// A factor of one operand meets what it was in those before. Dims of a `..` factor are aligned at the end.
-void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& token, std::span<const MapId> dims,
+// Combines a factor of one operand with that of the previous ones. Dims of a `..` factor are aligned at the end.
+void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& token, std::span<const DimLayoutId> dims,
           bool may_broadcast) {
   const auto [entry, is_new] = factors.try_emplace(token.factor, dims.begin(), dims.end());
   if (is_new) return;
-  std::vector<MapId>& met = entry->second;
-  if (dims.size() > met.size()) met.insert(met.begin(), dims.size() - met.size(), whole_map(call.table.maps, 1));
+  std::vector<DimLayoutId>& met = entry->second;
+  if (dims.size() > met.size()) met.insert(met.begin(), dims.size() - met.size(), replicated_dim(call.table.maps, 1));
   for (size_t i = 0; i < dims.size(); ++i) {
     const size_t at = met.size() - dims.size() + i;
     met[at] = join(call, result, met[at], dims[i], token.is_many || may_broadcast,
@@ -40,7 +41,7 @@ void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& toke
   }
 }
 
-// Also says of each operand which addend it is of.
+// Combines the factors of all operands. Sets the index of each operand's addend.
 Factors meet_all(OpCall& call, OpResult& result, const Notation& notation, std::span<const Operand> operands,
                  std::vector<size_t>& addend_of) {
   size_t norm_dims = 1;
@@ -49,14 +50,14 @@ Factors meet_all(OpCall& call, OpResult& result, const Notation& notation, std::
   for (size_t addend = 0; addend < notation.addends.size(); ++addend) {
     for (const DimTokens& tokens : notation.addends[addend]) {
       if (addend_of.size() == operands.size()) break;
-      const std::span<const MapId> dims = operands[addend_of.size()].layout->dims;
+      const std::span<const DimLayoutId> dims = operands[addend_of.size()].layout->dims;
       addend_of.push_back(addend);
       size_t dim = 0;
       for (size_t at = 0; at < tokens.size(); ++at) {
         const size_t begin = std::min(dim, dims.size()), count = dims_of(tokens, at, dims.size(), norm_dims);
         if (!tokens[at].is_one)
           meet(call, result, factors, tokens[at], dims.subspan(begin, std::min(count, dims.size() - begin)),
-               addend > 0 || call.name == "einsum");
+               addend > 0 || call.node.op == OpId::Einsum);
         dim += count;
       }
     }
@@ -64,47 +65,49 @@ Factors meet_all(OpCall& call, OpResult& result, const Notation& notation, std::
   return factors;
 }
 
-// Factors that must not be cut, and those that are summed over. The axes along which the sum stays open.
+// Checks the factors that must be replicated and those that are summed over. Returns the axes over which the sum is
+// partial.
 AxisMask sum_factors(OpCall& call, OpResult& result, const Notation& notation, const Factors& factors) {
-  const MapTable& maps = call.table.maps;
+  const DimLayoutTable& maps = call.table.maps;
   AxisMask summed = 0;
   for (const auto& [factor, met] : factors) {
     const bool whole = std::find(notation.whole.begin(), notation.whole.end(), factor) != notation.whole.end();
     const bool kept = std::any_of(notation.out.begin(), notation.out.end(),
                                   [name = factor](const DimToken& token) { return token.factor == name; });
-    for (const MapId map : met) {
-      const DimMap& held = maps.maps[map];
+    for (const DimLayoutId map : met) {
+      const DimLayout& held = maps.maps[map];
       if (notation.some && std::find(held.local.begin(), held.local.end(), 0) != held.local.end())
-        crash(result, Code::TP5102,
-              fmt::format("{}, and a rank has nothing of `{}`: {}", name_of(call), factor, map_text(maps, map)));
-      if (whole && held.kind != MapKind::Whole) {
-        if (call.name == "embedding")
-          crash(result, Code::TP5102,
-                fmt::format("a table of which ranks hold pieces is looked up as if it were whole: {}",
-                            map_text(maps, map)));
+        crash(result, Code::OperandSizesDiffer,
+              fmt::format("{} fails on a rank without elements of `{}`: {}", name_of(call), factor,
+                          dim_layout_text(maps, map)));
+      if (whole && held.kind != DimLayoutKind::Whole) {
+        if (call.node.op == OpId::Embedding)
+          crash(result, Code::OperandSizesDiffer,
+                fmt::format("a sharded embedding weight is looked up with global indices: {}",
+                            dim_layout_text(maps, map)));
         else
-          make_wrong(
-              result, Code::TP5113,
-              fmt::format("{} over `{}`, of which ranks hold pieces: {}", name_of(call), factor, map_text(maps, map)));
+          make_wrong(result, Code::ReductionOverShard,
+                     fmt::format("{} over sharded `{}` uses only the local shard: {}", name_of(call), factor,
+                                 dim_layout_text(maps, map)));
       } else if (!whole && !kept && !held.is_complete) {
         if (held.tiles)
           summed |= held.axes;
         else
-          make_wrong(result, Code::TP5107,
-                     fmt::format("{} sums over `{}`, of which ranks hold what does not add up to the whole: {}",
-                                 name_of(call), factor, map_text(maps, map)));
+          make_wrong(result, Code::ShardsMismatch,
+                     fmt::format("{} sums over `{}`, whose shards do not tile the dim: {}", name_of(call), factor,
+                                 dim_layout_text(maps, map)));
       }
     }
   }
   return summed;
 }
 
-std::vector<MapId> out_dims(OpCall& call, const Notation& notation, const Factors& factors) {
+std::vector<DimLayoutId> out_dims(OpCall& call, const Notation& notation, const Factors& factors) {
   const auto target = out_shape(call);
-  std::vector<MapId> dims;
+  std::vector<DimLayoutId> dims;
   for (const DimToken& token : notation.out) {
     if (token.is_new) {
-      dims.push_back(whole_map(call.table.maps, dims.size() < target.size() ? target[dims.size()] : 1));
+      dims.push_back(replicated_dim(call.table.maps, dims.size() < target.size() ? target[dims.size()] : 1));
     } else if (const auto met = factors.find(token.factor); met != factors.end()) {
       dims.insert(dims.end(), met->second.begin(), met->second.end());
     }
@@ -112,7 +115,7 @@ std::vector<MapId> out_dims(OpCall& call, const Notation& notation, const Factor
   return dims;
 }
 
-// What is open of the product, of what is added to it, and what of that is complete.
+// The axes over which the product and the addends are partial, and over which an addend is complete.
 struct Sums {
   AxisMask product = 0, added = 0, complete_added = 0;
   bool product_twice = false, product_is_zero = false, adds = false;
@@ -120,18 +123,21 @@ struct Sums {
 
 Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span<const Operand> operands,
              std::span<const size_t> addend_of) {
-  // The addend that multiplies is the product; it stands first, or behind what is added (addmm).
+  // The product is the addend with several operands: the first one, or the second one for addmm.
   const auto& addends = notation.addends;
   const size_t product = addends.size() > 1 && addends[0].size() == 1 && addends[1].size() > 1 ? 1 : 0;
   Sums sums;
   for (size_t i = 0; i < addend_of.size(); ++i) {
-    const Spread& layout = *operands[i].layout;
+    const ValueLayout& layout = *operands[i].layout;
     if (static_cast<int64_t>(i) == notation.index) {
-      if (layout.partial) make_wrong(result, Code::TP5108, "indices are a sum that is still open");
+      if (layout.partial)
+        make_wrong(result, Code::PartialUsedAsFull,
+                   "the indices are a pending partial sum, but are used as the full sum");
       continue;
     }
     if (static_cast<int64_t>(i) == notation.divides && layout.partial)
-      make_wrong(result, Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
+      make_wrong(result, Code::PartialUsedAsFull,
+                 fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
     if (addend_of[i] == product) {
       sums.product_twice = sums.product_twice || (sums.product & layout.partial) != 0;
       sums.product |= layout.partial;
@@ -146,33 +152,40 @@ Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span
   return sums;
 }
 
-// Sets what of the result is open: a product has one open factor at most, and what is added must be open where the
-// product is.
-void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums& sums, AxisMask summed, Spread& out) {
+// Sets `partial` and `zero` of the result. At most one factor of a product can be partial, and addends must be partial
+// over the same axes as the product.
+void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums& sums, AxisMask summed,
+            ValueLayout& out) {
   const std::string name = name_of(call);
   if (sums.product_twice)
-    make_wrong(result, Code::TP5108, fmt::format("{} multiplies two sums that are still open", name));
+    make_wrong(
+        result, Code::PartialUsedAsFull,
+        fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
+                    name));
   if ((notation.norm >= 0 || notation.bends) && sums.product != 0)
-    make_wrong(result, Code::TP5108, fmt::format("{} of a sum that is still open", name));
+    make_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
   if ((summed & sums.product) != 0)
-    make_wrong(result, Code::TP5108, fmt::format("{} sums over pieces of a sum that is still open", name));
+    make_wrong(result, Code::PartialUsedAsFull,
+               fmt::format("{} sums a pending partial sum over a dim that is sharded over the same axis", name));
   const AxisMask open = summed | sums.product;
   if ((open & sums.complete_added) != 0)
-    make_wrong(result, Code::TP5109,
-               fmt::format("{} adds a complete bias to a sum that is still open: it is counted {} times", name,
+    make_wrong(result, Code::ReplicatedValueReduced,
+               fmt::format("{} adds a full bias to a pending partial sum: the reduction counts it {} times", name,
                            call.table.maps.ranks));
   if ((~open & sums.added) != 0)
-    make_wrong(result, Code::TP5109, fmt::format("{} adds a sum that is still open to a complete one", name));
+    make_wrong(
+        result, Code::ReplicatedValueReduced,
+        fmt::format("{} adds a pending partial sum to a full value: the reduction counts the full value on every rank",
+                    name));
   out.partial = open | sums.added;
   out.zero = sums.product_is_zero && !sums.adds;
-  for (const MapId id : out.dims) {
-    const DimMap& map = call.table.maps.maps[id];
-    if (map.kind == MapKind::Cut && (map.axes & summed) != 0)
-      make_wrong(
-          result, Code::TP5107,
-          fmt::format(
-              "{} sums over one cut dim, and another dim is cut too: each rank has only its block of the diagonal",
-              name));
+  for (const DimLayoutId id : out.dims) {
+    const DimLayout& map = call.table.maps.maps[id];
+    if (map.kind == DimLayoutKind::Cut && (map.axes & summed) != 0)
+      make_wrong(result, Code::ShardsMismatch,
+                 fmt::format("{} sums over one sharded dim, but another dim is sharded over the same axis: each rank "
+                             "has only its tile of the diagonal",
+                             name));
   }
 }
 
@@ -187,18 +200,16 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
   std::vector<size_t> addend_of;  // by operand
   const Factors factors = meet_all(call, result, notation, operands, addend_of);
   const AxisMask summed = sum_factors(call, result, notation, factors);
-  Spread out;
+  ValueLayout out;
   out.dims = out_dims(call, notation, factors);
   add_up(call, result, notation, sums_of(call, result, notation, operands, addend_of), summed, out);
   check_layout(call, result, out);
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 void rule_factors(OpCall& call, OpResult& result) {
   std::vector<Operand> operands = tensors_of(call);
-  for (size_t i = 0;; ++i) {
-    const std::string_view text = find_notation(call.name, i);
-    if (text.empty()) break;
+  for (const std::string_view text : split(op_row(call.node.op).notation, '/')) {
     Notation notation;
     if (parse_notation(text, notation) && fits(notation, operands))
       return apply_factors(call, result, text, std::move(operands));
@@ -222,8 +233,8 @@ void rule_matmul(OpCall& call, OpResult& result) {
 
 namespace {
 
-// What torch takes for the result where the equation names none: what `...` stands for, and the letters that occur
-// once, in their order (at::native::einsum, torch 2.13).
+// Returns the result of an einsum equation without `->`: `...`, then the letters that occur once, in alphabetical order
+// (at::native::einsum, torch 2.13).
 std::string implied_result(std::string_view operands) {
   std::string letters;
   for (const char c : operands) {
@@ -236,7 +247,7 @@ std::string implied_result(std::string_view operands) {
 
 }  // namespace
 
-// The equation is rewritten into the notation.
+// Converts the equation to a notation.
 void rule_einsum(OpCall& call, OpResult& result) {
   const GraphArg* equation = find_arg(call, 0, "equation");
   if (equation == nullptr || equation->kind != ArgKind::Text) {

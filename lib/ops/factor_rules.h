@@ -1,4 +1,4 @@
-// Operations by notation (notation.h): what ranks hold of a result follows from what met at each factor.
+// Operations described by notation (notation.h): the layout of a result follows from the layouts of each factor.
 #pragma once
 
 #include <string_view>
@@ -8,14 +8,18 @@
 
 namespace tpplan {
 
-// Products are linear in each operand, which decides all of it:
-// - a factor that the result keeps has the map that its operands share; unlike pieces are wrong (join in op_call.h);
-// - summed over a factor that is cut, each rank has the sum over its own piece: a term of a sum that is still open, if
-//   the pieces make up the whole. No other dim of the result may be cut along the same axes: terms of one element would
-//   be missing;
-// - of an open sum times what is complete each rank has a term; of two open sums it has no term of the product;
-// - what is added must be open exactly where the product is: n ranks would add a complete bias n times.
-// `text` is a notation; where it is none the result stays unknown.
+// Products are linear in each operand, which determines the result:
+// - a factor of the result has the layout that its operands share; different shards are wrong (join in op_call.h);
+// - summed over a sharded factor, the result is partial, if the shards make up the dim. No other dim of the result can
+// be
+//   sharded along the same axes, because terms of its elements would be missing;
+// - a partial value times a complete one is partial; the product of two partial values is wrong;
+// - an addend must be partial over the same axes as the product: n ranks would add a complete bias n times.
+// If `text` is not a notation the result is unknown.
 void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::vector<Operand> operands);
+
+void rule_factors(OpCall& call, OpResult& result);
+void rule_matmul(OpCall& call, OpResult& result);
+void rule_einsum(OpCall& call, OpResult& result);
 
 }  // namespace tpplan

@@ -1,5 +1,5 @@
-// Constants: one row. Their sizes are those that are asked for; those that are 0, or filled by nobody, fit to open
-// sums.
+// The rule of tensor factories. Local sizes are the requested ones. Zeros and uninitialised memory fit partial values
+// too.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -11,42 +11,41 @@ namespace tpplan {
 void rule_fill(OpCall& call, OpResult& result) {
   const auto target = out_shape(call);
   const std::string_view name = call.name;
-  Spread out;
-  out.zero = name.find("zero") != std::string_view::npos || name.find("empty") != std::string_view::npos;
-  if (name.ends_with("_like") || name == "fill" || name == "zero") {
+  const FillSpec& fill = op_row(call.node.op).fill;
+  ValueLayout out;
+  out.zero = fill.is_zero;
+  if (fill.size == FillSize::Like || fill.size == FillSize::InPlace) {
     const auto x = tensor_at(call, 0);
     if (const auto value = tensor_at(call, 1); value && value->layout->partial)
-      make_wrong(result, Code::TP5108, fmt::format("{} with a sum that is still open", name));
-    if (!x) return give(result, whole_layout(call.table, target));
+      make_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
+    if (!x) return append_result(result, replicated_layout(call.table, target));
     for (size_t dim = 0; dim < x->layout->dims.size(); ++dim)
-      out.dims.push_back(any_map(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local,
-                                 call.table.maps.maps[x->layout->dims[dim]].axes));
-    return give(result, std::move(out));
+      out.dims.push_back(unknown_dim(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local,
+                                     call.table.maps.maps[x->layout->dims[dim]].axes));
+    return append_result(result, std::move(out));
   }
-  if (name == "arange" || name == "linspace" || name == "eye") {
-    // The last number that is no step decides over how many there are; a rank's own number gives other values.
+  if (fill.size == FillSize::Range) {
+    // A bound that differs by rank changes the number of elements or their values.
     const std::vector<Operand> tensors = tensors_of(call);
     for (size_t i = 0; i < call.args.size(); ++i) {
       const GraphArg& arg = call.graph.args[call.args[i]];
       if (!is_number(&arg)) continue;
       const RankNumber n = number_of(call, arg);
       if (std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; })) continue;
-      make_wrong(
-          result, Code::TP5113,
-          fmt::format("{} counts to a rank's own size {}, and to {} in the whole model", name, n.local[0], n.traced));
+      make_wrong(result, Code::ReductionOverShard,
+                 fmt::format("{} counts to the local size {}, but the global size is {}", name, n.local[0], n.traced));
       std::vector<int64_t> sizes = n.local;
-      for (const int64_t size : target) out.dims.push_back(any_map(call.table.maps, size, sizes, n.axes));
-      return give(result, std::move(out));
+      for (const int64_t size : target) out.dims.push_back(unknown_dim(call.table.maps, size, sizes, n.axes));
+      return append_result(result, std::move(out));
     }
-    return give(result, whole_layout(call.table, target));
+    return append_result(result, replicated_layout(call.table, target));
   }
-  if (name == "tensor" || name == "scalar_tensor") return give(result, whole_layout(call.table, target));
-  const bool is_method = name.starts_with("new_");
-  std::vector<RankNumber> sizes = numbers_at(call, is_method ? 1 : 0, "size");
-  if (sizes.size() != target.size()) return give(result, whole_layout(call.table, target));
+  if (fill.size == FillSize::Scalar) return append_result(result, replicated_layout(call.table, target));
+  std::vector<RankNumber> sizes = numbers_at(call, fill.size == FillSize::Method ? 1 : 0, "size");
+  if (sizes.size() != target.size()) return append_result(result, replicated_layout(call.table, target));
   for (size_t dim = 0; dim < target.size(); ++dim)
-    out.dims.push_back(any_map(call.table.maps, target[dim], sizes[dim].local, sizes[dim].axes));
-  give(result, std::move(out));
+    out.dims.push_back(unknown_dim(call.table.maps, target[dim], sizes[dim].local, sizes[dim].axes));
+  append_result(result, std::move(out));
 }
 
 }  // namespace tpplan

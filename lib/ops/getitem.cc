@@ -1,4 +1,4 @@
-// x[...]: slices, numbers, new axes, tensors of indices, masks.
+// x[...]: slices, numbers, new axes, index tensors, masks.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,16 +10,16 @@
 namespace tpplan {
 namespace {
 
-// A number picks one element of a dim: the same one of the whole on every rank.
-void pick(OpCall& call, OpResult& result, const IndexItem& item, MapId map, const RankNumber& number) {
-  const DimMap held = call.table.maps.maps[map];
+// Checks an index that is a number: it must select the same global element on every rank.
+void pick(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map, const RankNumber& number) {
+  const DimLayout held = call.table.maps.maps[map];
   std::vector<LocalSlice> local;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     int64_t n = number.local[rank];
     if (n < 0) n += held.local[rank];
     if (n < 0 || n >= held.local[rank]) {
-      crash(result, Code::TP5102,
-            fmt::format("index {} of dim {}, of which rank {} holds {}", number.local[rank], item.dim, rank,
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("index {} of dim {} is out of range: rank {} holds {}", number.local[rank], item.dim, rank,
                         held.local[rank]));
       return;
     }
@@ -27,63 +27,65 @@ void pick(OpCall& call, OpResult& result, const IndexItem& item, MapId map, cons
   }
   const int64_t n = number.traced < 0 ? number.traced + held.size : number.traced;
   std::string fault;
-  if (!slice_map(call.table.maps, map, local, {n, n + 1, 1}, fault))
-    make_wrong(
-        result, Code::TP5107,
-        fmt::format("an index into dim {} picks another element of a piece than of the whole: {}", item.dim, fault));
+  if (!slice_layout(call.table.maps, map, local, {n, n + 1, 1}, fault))
+    make_wrong(result, Code::ShardsMismatch,
+               fmt::format("an index into dim {} selects another element of the shard than of the full tensor: {}",
+                           item.dim, fault));
 }
 
-void need_whole(OpCall& call, OpResult& result, MapId map, size_t dim, std::string_view what) {
-  if (call.table.maps.maps[map].kind == MapKind::Whole) return;
-  make_wrong(result, Code::TP5113,
-             fmt::format("{} of dim {}, of which ranks hold pieces: {}", what, dim, map_text(call.table.maps, map)));
+void need_whole(OpCall& call, OpResult& result, DimLayoutId map, size_t dim, std::string_view what) {
+  if (call.table.maps.maps[map].kind == DimLayoutKind::Whole) return;
+  make_wrong(result, Code::ReductionOverShard,
+             fmt::format("{} into sharded dim {} can only select from the local shard: {}", what, dim,
+                         dim_layout_text(call.table.maps, map)));
 }
 
-// Dims that tensors index come together: where the first stands if they are neighbours, else in front (numpy's advanced
-// indexing, which torch follows).
+// The dims of index tensors are merged. The result is at the first of them if they are adjacent, otherwise in front
+// (numpy's advanced indexing, as in torch).
 struct IndexedDims {
-  std::vector<MapId> maps;
+  std::vector<DimLayoutId> maps;
   size_t at = 0, groups = 0;
-  bool open = false;  // the last item was one of them
+  bool open = false;  // the previous item was an index tensor
 };
 
-// What stands in the place of a dim that a tensor, a list or a mask indexes.
-std::vector<MapId> maps_of_index(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, size_t at) {
+// Returns the layouts that replace a dim indexed by a tensor, a list or a mask.
+std::vector<DimLayoutId> maps_of_index(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item,
+                                       size_t at) {
   if (item.kind == IndexKind::Tensor) return item.tensor->layout->dims;
-  if (item.kind == IndexKind::List) return {whole_map(call.table.maps, item.list)};
+  if (item.kind == IndexKind::List) return {replicated_dim(call.table.maps, item.list)};
   for (size_t d = 0; d < item.dims; ++d) {
     need_whole(call, result, item.tensor->layout->dims[d], d, "a mask");
     join(call, result, x.layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
          fmt::format("dim {}", item.dim + d));
   }
-  // How many the mask takes is data, and stands in what was recorded.
+  // The number of elements that a mask selects depends on the data: use the traced one.
   const auto target = out_shape(call);
   const size_t last = target.empty() ? 0 : target.size() - 1;
-  return {whole_map(call.table.maps, target.empty() ? 1 : target[std::min(at, last)])};
+  return {replicated_dim(call.table.maps, target.empty() ? 1 : target[std::min(at, last)])};
 }
 
 void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, size_t out_dims,
                 IndexedDims& indexed) {
   if (!indexed.open && indexed.groups++ == 0) indexed.at = out_dims;
   if (item.tensor && item.tensor->layout->partial)
-    make_wrong(result, Code::TP5108, "an index is a sum that is still open");
+    make_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
   for (size_t d = 0; d < item.dims; ++d)
     need_whole(call, result, x.layout->dims[item.dim + d], item.dim + d,
                item.kind == IndexKind::Mask ? "a mask" : "indices");
-  const std::vector<MapId> maps = maps_of_index(call, result, x, item, indexed.at);
-  std::vector<MapId>& met = indexed.maps;
-  if (maps.size() > met.size()) met.insert(met.begin(), maps.size() - met.size(), whole_map(call.table.maps, 1));
+  const std::vector<DimLayoutId> maps = maps_of_index(call, result, x, item, indexed.at);
+  std::vector<DimLayoutId>& met = indexed.maps;
+  if (maps.size() > met.size()) met.insert(met.begin(), maps.size() - met.size(), replicated_dim(call.table.maps, 1));
   for (size_t d = 0; d < maps.size(); ++d) {
-    MapId& slot = met[met.size() - maps.size() + d];
+    DimLayoutId& slot = met[met.size() - maps.size() + d];
     slot = join(call, result, slot, maps[d], true, "an index");
   }
 }
 
-// A dim that a slice keeps. What it takes of the whole is a segment, for the gradient.
-MapId kept_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
-  MapId sliced = x.layout->dims[item.dim];
+// Returns the layout of a sliced dim. The global slice becomes a segment, for the gradient.
+DimLayoutId kept_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
+  DimLayoutId sliced = x.layout->dims[item.dim];
   if (takes_all(item)) return sliced;
-  std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // the reason stands in `result`
+  std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // a failure is in `result`
   const LocalSlice whole = slice_of(call, item, x.shape[item.dim], 0, true);
   if (whole.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), whole.begin, whole.end});
   return sliced;
@@ -94,7 +96,7 @@ MapId kept_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem
 void rule_getitem(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  Spread out;
+  ValueLayout out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;
   out.local_view = x->layout->local_view;
@@ -107,7 +109,7 @@ void rule_getitem(OpCall& call, OpResult& result) {
       out.local_view = false;
       index_dims(call, result, *x, item, out.dims.size(), indexed);
     } else if (item.kind == IndexKind::NewAxis) {
-      out.dims.push_back(whole_map(call.table.maps, 1));
+      out.dims.push_back(replicated_dim(call.table.maps, 1));
     } else if (item.kind == IndexKind::Number) {
       const GraphArg& number = *item.number;
       if (is_number(&number)) pick(call, result, item, x->layout->dims[item.dim], number_of(call, number));
@@ -123,7 +125,7 @@ void rule_getitem(OpCall& call, OpResult& result) {
                     indexed.maps.begin(), indexed.maps.end());
   if (result.segments.size() != 1) result.segments.clear();
   check_layout(call, result, out);
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 }  // namespace tpplan

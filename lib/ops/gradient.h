@@ -1,15 +1,15 @@
-// What every rank has of a value's gradient, and how an operation's layouts carry it from its result to its operands.
+// The state of a value's gradient on the ranks, and its propagation from the result of an operation to its operands.
 #pragma once
 
 #include <cstdint>
 
-#include "ops/spread.h"
+#include "ops/value_layout.h"
 
 namespace tpplan {
 
 enum class GradKind : uint8_t { None, Known, Wrong };
 
-// Complete: right for the elements that the rank holds. Or a term of a sum over the ranks along `open`.
+// Complete: right for the local elements. Otherwise partial over the axes in `open`.
 struct GradState {
   GradKind kind = GradKind::None;
   AxisMask open = 0;
@@ -18,18 +18,19 @@ struct GradState {
 
 inline constexpr GradState kNoGrad{}, kComplete{GradKind::Known, 0}, kWrongGrad{GradKind::Wrong, 0};
 
-// The state of the gradient of operand `x` of an operation whose result `y` has a gradient of `state`. Along each axis:
+// Returns the state of the gradient of operand `x` of an operation whose result `y` has a gradient of `state`. Along
+// each axis:
 //
-//   y            x            x's gradient
-//   whole        whole        as y's: every rank computed the same
-//   cut          cut          as y's: a rank's piece of x went into its own piece of y alone
-//   cut, open    whole        a term of a sum: x went into every rank's piece (term), and a rank saw its own
-//   whole, open  open         as y's: d(sum of terms)/d(term) is 1, so that each term has the gradient of the sum
-//   open         cut          as y's: a rank's piece went into its own term
+//   y                    x            gradient of x
+//   replicated           replicated   as y's: every rank computed the same
+//   sharded              sharded      as y's: a shard of x contributes to the same rank's shard of y only
+//   sharded, partial     replicated   partial: x contributes to every rank's shard, and a rank sees its own only
+//   replicated, partial  partial      as y's: d(sum)/d(partial value) is 1, so each has the gradient of the sum
+//   partial              sharded      as y's: a shard of x contributes to the same rank's partial value only
 //
-// (In JAX's shard_map the same are the transposes of psum and pbroadcast.) A gradient that is a term already has no
-// place at a cut, nor behind a y that is open where x is not. `opened`: it became a term here.
-[[nodiscard]] GradState gradient_through(const SpreadTable& table, GradState state, const Spread& x, const Spread& y,
-                                         bool& opened);
+// (In JAX's shard_map these are the transposes of psum and pbroadcast.) A partial gradient is an error at a sharded
+// operand, and at a y that is partial if x is not. `opened`: the gradient became partial here.
+[[nodiscard]] GradState gradient_through(const ValueLayoutTable& table, GradState state, const ValueLayout& x,
+                                         const ValueLayout& y, bool& opened);
 
 }  // namespace tpplan

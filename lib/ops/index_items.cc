@@ -13,7 +13,7 @@ std::string_view operand_dtype(const OpCall& call, ValueId value) {
   return call.graph.strings[call.graph.values[value].dtype];
 }
 
-// What stands between the brackets, comma by comma.
+// Returns the comma-separated parts of the index.
 std::vector<uint32_t> index_parts(const OpCall& call) {
   std::vector<uint32_t> parts;
   uint32_t index = 0;
@@ -23,7 +23,7 @@ std::vector<uint32_t> index_parts(const OpCall& call) {
   return parts;
 }
 
-// How many dims the parts are about; an ellipsis takes the others.
+// Returns the number of dims that the parts cover, without an ellipsis, which covers the others.
 size_t dims_of(const OpCall& call, std::span<const uint32_t> parts) {
   size_t dims = 0;
   for (const uint32_t i : parts) {
@@ -35,7 +35,7 @@ size_t dims_of(const OpCall& call, std::span<const uint32_t> parts) {
   return dims;
 }
 
-// The item of argument `index`, which is about dims from `dim` on. Not of an ellipsis.
+// Returns the item of argument `index`, which covers the dims from `dim` on. It must not be an ellipsis.
 IndexItem item_of(const OpCall& call, uint32_t index, size_t dim) {
   const GraphArg& arg = call.graph.args[index];
   IndexItem item;
@@ -115,23 +115,24 @@ LocalSlice slice_of(const OpCall& call, const IndexItem& item, int64_t size, siz
   return slice;
 }
 
-bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, MapId map, MapId& sliced) {
-  const DimMap held = call.table.maps.maps[map];
+bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map, DimLayoutId& sliced) {
+  const DimLayout held = call.table.maps.maps[map];
   std::vector<LocalSlice> local;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank)
     local.push_back(slice_of(call, item, held.local[rank], rank, false));
   const LocalSlice whole = slice_of(call, item, held.size, 0, true);
   std::string fault;
-  if (const auto out = slice_map(call.table.maps, map, local, whole, fault)) {
+  if (const auto out = slice_layout(call.table.maps, map, local, whole, fault)) {
     sliced = *out;
     return true;
   }
-  make_wrong(result, Code::TP5107,
-             fmt::format("a slice of dim {} takes other elements of a piece than of the whole: {}", item.dim, fault));
+  make_wrong(result, Code::ShardsMismatch,
+             fmt::format("a slice of dim {} selects other elements of the shard than of the full tensor: {}", item.dim,
+                         fault));
   std::vector<int64_t> sizes;
   for (const LocalSlice& s : local) sizes.push_back((s.end - s.begin + s.step - 1) / s.step);
-  sliced =
-      any_map(call.table.maps, (whole.end - whole.begin + whole.step - 1) / whole.step, std::move(sizes), held.axes);
+  sliced = unknown_dim(call.table.maps, (whole.end - whole.begin + whole.step - 1) / whole.step, std::move(sizes),
+                       held.axes);
   return false;
 }
 

@@ -1,4 +1,4 @@
-// meshgrid: each of its vectors along a dim of its own, repeated along those of the others.
+// meshgrid: each vector varies along its dim and is repeated along the others.
 #include <spdlog/fmt/fmt.h>
 
 #include <utility>
@@ -12,17 +12,17 @@ void rule_meshgrid(OpCall& call, OpResult& result) {
   const GraphArg* indexing = find_arg(call, SIZE_MAX, "indexing");
   const bool swaps = indexing != nullptr && indexing->kind == ArgKind::Text && vectors.size() > 1 &&
                      call.graph.texts[indexing->id] == "xy";
-  std::vector<MapId> dims;
+  std::vector<DimLayoutId> dims;
   for (const Operand& vector : vectors)
-    dims.push_back(vector.layout->dims.empty() ? whole_map(call.table.maps, 1) : vector.layout->dims[0]);
+    dims.push_back(vector.layout->dims.empty() ? replicated_dim(call.table.maps, 1) : vector.layout->dims[0]);
   if (swaps) std::swap(dims[0], dims[1]);
   for (const Operand& vector : vectors) {
-    Spread out;
+    ValueLayout out;
     out.dims = dims;
     out.partial = vector.layout->partial;
     out.zero = vector.layout->zero;
     check_layout(call, result, out);
-    give(result, std::move(out));
+    append_result(result, std::move(out));
   }
 }
 

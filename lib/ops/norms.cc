@@ -1,4 +1,5 @@
-// layer_norm, rms_norm: by notation, over the last dims, whose sizes the call names; _weight_norm, over all but one.
+// layer_norm and rms_norm by notation, over the last dims, whose sizes are an argument; _weight_norm, over all dims but
+// one.
 #include <spdlog/fmt/fmt.h>
 
 #include "ops/factor_rules.h"
@@ -11,7 +12,7 @@ constexpr std::string_view kBare = "b.. n.. -> b.. n..; whole n; norm 1";
 constexpr std::string_view kLayerNorm = "b.. n.., n.. | n.. -> b.. n..; whole n; norm 1";
 constexpr std::string_view kRmsNorm = "b.. n.., n.. -> b.. n..; whole n; norm 1";
 
-// torch compares normalized_shape with what the rank holds.
+// Checks normalized_shape against the local sizes, as torch does.
 void check_shape(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0, "input");
   const auto shape = numbers_at(call, 1, "normalized_shape");
@@ -21,8 +22,8 @@ void check_shape(OpCall& call, OpResult& result) {
       const int64_t held = local_size(call.table, *x->layout, x->layout->dims.size() - 1 - i, rank);
       const int64_t asked = shape[shape.size() - 1 - i].local[rank];
       if (held != asked)
-        crash(result, Code::TP5102,
-              fmt::format("{} over {} elements, and rank {} holds {}", name_of(call), asked, rank, held));
+        crash(result, Code::OperandSizesDiffer,
+              fmt::format("{} over {} elements, but rank {} holds {}", name_of(call), asked, rank, held));
     }
   }
 }
@@ -36,12 +37,12 @@ void rule_norm(OpCall& call, OpResult& result) {
     if (x) operands.push_back(*x);
   }
   const bool weighted = tensor_at(call, 2, "weight").has_value();
-  const std::string_view text = !weighted ? kBare : call.name == "layer_norm" ? kLayerNorm : kRmsNorm;
+  const std::string_view text = !weighted ? kBare : call.node.op == OpId::LayerNorm ? kLayerNorm : kRmsNorm;
   apply_factors(call, result, text, std::move(operands));
 }
 
-// torch._weight_norm(v, g, dim = 0): v over its norm along all other dims, times g, which has size 1 along them; -1
-// names no dim (at::native::_weight_norm and norm_except_dim, torch 2.13).
+// torch._weight_norm(v, g, dim = 0): v divided by its norm along all dims but `dim`, times g, which has size 1 along
+// them. -1: the norm covers all dims (at::native::_weight_norm and norm_except_dim, torch 2.13).
 void rule_weight_norm(OpCall& call, OpResult& result) {
   const auto v = tensor_at(call, 0, "v"), g = tensor_at(call, 1, "g");
   if (!v || !g) return;

@@ -5,42 +5,6 @@
 namespace tpplan {
 namespace {
 
-struct NotationRow {
-  std::string_view name;
-  std::string_view text;
-};
-
-// The first row of a name whose operands have as many dims as those at hand.
-constexpr NotationRow kRows[] = {
-    {"linear", "b.. k, o k | o -> b.. o"},
-    {"bmm", "b m k, b k n -> b m n"},
-    {"mm", "m k, k n -> m n"},
-    {"mv", "m k, k -> m"},
-    {"addmm", "n | m k, k n -> m n"},
-    {"addmm", "m n | m k, k n -> m n"},
-    {"baddbmm", "b m n | b m k, b k n -> b m n"},
-    {"outer", "m, n -> m n"},
-    {"dot", "k, k -> "},
-    {"bilinear", "b.. i, b.. j, o i j | o -> b.. o"},
-    {"cdist", "b.. m k, b.. n k -> b.. m n; whole k; bends"},
-    {"bucketize", "b.., n -> b..; whole n; bends"},
-    {"searchsorted", "n, b.. -> b..; whole n; bends"},
-    {"searchsorted", "b.. n, b.. m -> b.. m; whole n; bends"},
-    {"isin", "b.., n.. -> b..; whole n; bends"},
-    {"grid_sample", "n c h w, n p q t -> n c p q; whole h w t; index 1"},
-    {"grid_sample", "n c d h w, n o p q t -> n c o p q; whole d h w t; index 1"},
-    {"stft", "b.. t, w -> b.. f+ n+; whole t w; some"},
-    {"istft", "b.. f n, w -> b.. t+; whole f n w; divides 1; some"},
-    {"embedding", "i.., v h -> i.. h; whole v; index 0"},
-    {"_grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
-    {"grouped_mm", "t k, e k n, e -> t n; whole t e; index 2"},
-    {"linalg_solve_triangular", "b.. n m, b.. n k -> b.. m k; whole n m; divides 0"},
-    {"tril", "b.. m n -> b.. m n; whole m n"},
-    {"triu", "b.. m n -> b.. m n; whole m n"},
-    {"view_as_complex", "b.. c -> b..; whole c"},
-    {"view_as_real", "b.. -> b.. c+"},
-};
-
 std::vector<std::string_view> words(std::string_view text) {
   std::vector<std::string_view> found;
   for (size_t at = text.find_first_not_of(' '); at != std::string_view::npos;) {
@@ -82,7 +46,7 @@ DimTokens tokens_of(std::string_view text) {
 struct ClauseRow {
   std::string_view name;
   int64_t Notation::*number = nullptr;
-  bool Notation::*flag = nullptr;  // neither: it lists factors
+  bool Notation::*flag = nullptr;  // if `number` is nullptr too, the clause lists factors
 };
 
 constexpr ClauseRow kClauses[] = {
@@ -141,17 +105,6 @@ bool fits(const Notation& notation, std::span<const Operand> operands) {
     }
   }
   return at == operands.size();
-}
-
-std::string_view find_notation(std::string_view name, size_t index) {
-  for (const NotationRow& row : kRows) {
-    if (row.name == name && index-- == 0) return row.text;
-  }
-  return {};
-}
-
-void add_notation_names(std::vector<std::string_view>& names) {
-  for (const NotationRow& row : kRows) names.push_back(row.name);
 }
 
 }  // namespace tpplan

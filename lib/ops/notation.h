@@ -1,15 +1,14 @@
-// Operations whose dims are factors, as text: products of tensors, summed over what the result lacks (einsum's idea,
-// with more that an operation can ask for). Tables here and the model file's own rules (OpGraph::rules) are written in
-// it.
+// The notation of operations, an extension of einsum: dims are factors, and factors that the result lacks are summed
+// over. model/operations.def and the rules in a model file (OpGraph::rules) use it.
 //
-// "b.. k, o k | o -> b.. o": operands by their dims; what is multiplied stands between commas, what is added behind
-// bars. A factor that the result lacks is summed over. What stands behind semicolons:
-//   whole f g   factors that must not be cut
+// "b.. k, o k | o -> b.. o": the dims of each operand; commas separate operands that are multiplied, bars those that
+// are added. Properties after semicolons:
+//   whole f g   factors that must not be sharded
 //   index n     operand n holds indices, which must be complete
-//   divides n   operand n is what the others are divided by
-//   norm n      argument n says how many dims the second `..` factor of an operand has
-//   bends       not linear in the operands, and neither is what has `norm`
-//   some        raises an error where a rank holds nothing of a dim
+//   divides n   operand n is the divisor of the others
+//   norm n      argument n is the number of dims of the second `..` factor of an operand
+//   bends       not linear in the operands; `norm` implies it
+//   some        raises an error if a rank's local size of a dim is 0
 #pragma once
 
 #include <cstdint>
@@ -21,12 +20,12 @@
 
 namespace tpplan {
 
-// One or several dims of an operand, or of the result.
+// A token for one or several dims of an operand or of the result.
 struct DimToken {
   std::string_view factor;
-  bool is_many = false;  // `f..`: as many dims as the others leave, aligned at the end where operands have several
-  bool is_one = false;   // `1`: a dim of that size, which meets nothing
-  bool is_new = false;   // `f+` in the result: a dim of another size than f, as recorded
+  bool is_many = false;  // `f..`: all dims that no other token covers, aligned at the end
+  bool is_one = false;   // `1`: a dim of size 1
+  bool is_new = false;   // `f+` in the result: a dim of another size than f, as traced
 };
 
 using DimTokens = std::vector<DimToken>;
@@ -42,15 +41,11 @@ struct Notation {
   bool some = false;
 };
 
-// False where the text is none. The notation points into it.
+// Parses the text, to which the notation keeps references. Returns false if it is not a notation.
 [[nodiscard]] bool parse_notation(std::string_view text, Notation& notation);
 [[nodiscard]] bool is_notation(std::string_view text);
 
-// True when operands have as many dims as it says. Operands at the end may be left out (a bias).
+// True if the operands have the number of dims in the notation. The last operands can be omitted (a bias).
 [[nodiscard]] bool fits(const Notation& notation, std::span<const Operand> operands);
-
-// Row `index` of those that an op has; empty behind the last.
-[[nodiscard]] std::string_view find_notation(std::string_view name, size_t index);
-void add_notation_names(std::vector<std::string_view>& names);
 
 }  // namespace tpplan

@@ -18,10 +18,10 @@ void make_wrong(OpResult& result, Code code, std::string reason) {
   result.code = code;
 }
 
-void say_pieces(const OpCall& call, OpResult& result, size_t dim, MapId map) {
-  make_wrong(result, Code::TP5113,
-             fmt::format("{} over dim {}, of which ranks hold pieces: {}", name_of(call), dim,
-                         map_text(call.table.maps, map)));
+void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLayoutId map) {
+  make_wrong(result, Code::ReductionOverShard,
+             fmt::format("{} over sharded dim {} uses only the local shard: {}", name_of(call), dim,
+                         dim_layout_text(call.table.maps, map)));
 }
 
 const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword, uint32_t* index) {
@@ -99,12 +99,12 @@ std::span<const int64_t> out_shape(const OpCall& call, size_t out) {
   return shape_of(call.graph, call.graph.outs[call.node.out_begin + out]);
 }
 
-// Torch broadcasts by the sizes that a rank holds: a piece of one element is repeated beside a longer dim without a
-// word, though the whole dim is longer than 1. That runs, and is wrong; only what is 1 in the whole model gives way
-// rightly.
-MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast, std::string_view what) {
+// Torch broadcasts by local sizes: it silently repeats a shard of one element along a longer dim, even if the global
+// dim is longer than 1. That runs, but is wrong. Only a dim whose global size is 1 is broadcast correctly.
+DimLayoutId join(OpCall& call, OpResult& result, DimLayoutId a, DimLayoutId b, bool may_broadcast,
+                 std::string_view what) {
   if (a == b) return a;
-  const DimMap one = call.table.maps.maps[a], other = call.table.maps.maps[b];
+  const DimLayout one = call.table.maps.maps[a], other = call.table.maps.maps[b];
   std::vector<int64_t> sizes(call.table.maps.ranks);
   bool equal = true;
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
@@ -112,40 +112,40 @@ MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast,
     equal = equal && x == y;
     sizes[rank] = x == 1 ? y : x;
     if (x != y && !(may_broadcast && (x == 1 || y == 1))) {
-      crash(result, Code::TP5102,
-            fmt::format("on the ranks {} is {} in one operand and {} in the other; in the whole model {}", what,
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("the local size of {} is {} in one operand and {} in the other (global {})", what,
                         rank_sizes_text(one.local), rank_sizes_text(other.local),
-                        one.size == other.size ? fmt::format("it is {}", one.size)
-                                               : fmt::format("{} and {}", one.size, other.size)));
+                        one.size == other.size ? fmt::format("size {}", one.size)
+                                               : fmt::format("sizes {} and {}", one.size, other.size)));
       sizes[rank] = std::max(x, y);
     }
   }
-  const auto is_one = [](const DimMap& map) {
+  const auto is_one = [](const DimLayout& map) {
     return map.size == 1 && std::all_of(map.local.begin(), map.local.end(), [](int64_t n) { return n == 1; });
   };
   if (may_broadcast && is_one(one)) return b;
   if (may_broadcast && is_one(other)) return a;
-  if (equal && one.kind == MapKind::Any) return b;
-  if (equal && other.kind == MapKind::Any) return a;
-  make_wrong(result, Code::TP5107,
-             equal ? fmt::format("{} holds different pieces: {} and {}", what, map_text(call.table.maps, a),
-                                 map_text(call.table.maps, b))
-                   : fmt::format("{} is 1 on some rank and is repeated: {} and {}", what, map_text(call.table.maps, a),
-                                 map_text(call.table.maps, b)));
-  return any_map(call.table.maps, std::max(one.size, other.size), std::move(sizes), one.axes | other.axes);
+  if (equal && one.kind == DimLayoutKind::Any) return b;
+  if (equal && other.kind == DimLayoutKind::Any) return a;
+  make_wrong(result, Code::ShardsMismatch,
+             equal ? fmt::format("the operands have different shards of {}: {} and {}", what,
+                                 dim_layout_text(call.table.maps, a), dim_layout_text(call.table.maps, b))
+                   : fmt::format("{} has local size 1 on some rank and is broadcast: {} and {}", what,
+                                 dim_layout_text(call.table.maps, a), dim_layout_text(call.table.maps, b)));
+  return unknown_dim(call.table.maps, std::max(one.size, other.size), std::move(sizes), one.axes | other.axes);
 }
 
-std::vector<MapId> broadcast_dims(OpCall& call, OpResult& result, std::span<const Operand> operands) {
+std::vector<DimLayoutId> broadcast_dims(OpCall& call, OpResult& result, std::span<const Operand> operands) {
   size_t ndim = 0;
   for (const Operand& operand : operands) ndim = std::max(ndim, operand.layout->dims.size());
-  std::vector<MapId> dims;
+  std::vector<DimLayoutId> dims;
   for (size_t dim = 0; dim < ndim; ++dim) {
     bool first = true;
-    MapId joined = 0;
+    DimLayoutId joined = 0;
     for (const Operand& operand : operands) {
       const size_t missing = ndim - operand.layout->dims.size();
       if (dim < missing) continue;
-      const MapId map = operand.layout->dims[dim - missing];
+      const DimLayoutId map = operand.layout->dims[dim - missing];
       joined = first ? map : join(call, result, joined, map, true, fmt::format("dim {}", dim));
       first = false;
     }
@@ -154,12 +154,12 @@ std::vector<MapId> broadcast_dims(OpCall& call, OpResult& result, std::span<cons
   return dims;
 }
 
-// A sum is open where each rank holds a term of it. What f makes of the terms is open, too, where f(a + b) = f(a) +
-// f(b); a product or quotient is so in one operand while the others are complete. A complete value that is added on
-// each rank is counted by all of them. A constant 0 fits to both.
+// A value is partial if each rank holds one addend of it. f of a partial value is partial if f(a + b) = f(a) + f(b). A
+// product or quotient is so in one operand if the others are complete. A complete value that is added on each rank is
+// counted by all of them. A constant 0 fits both.
 void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
-                  bool number_added, Spread& out) {
-  // By axis: open in some operand, in two of them, and not in one that counts.
+                  bool number_added, ValueLayout& out) {
+  // By axis: partial in some operand, partial in two, complete in a nonzero one.
   AxisMask open = 0, open_twice = 0, complete = 0;
   size_t zero = 0, counted = 0;
   for (const Operand& operand : operands) {
@@ -182,48 +182,57 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
       return;
     case Linearity::Add:
       if ((complete & open) != 0 || number_added)
-        say(Code::TP5109, fmt::format("{} adds a complete value to a sum that is still open: it is counted {} times",
-                                      name_of(call), call.table.maps.ranks));
+        say(Code::ReplicatedValueReduced,
+            fmt::format("{} adds a full value to a pending partial sum: the reduction counts it {} times",
+                        name_of(call), call.table.maps.ranks));
       return;
     case Linearity::Mul:
-      if (open_twice != 0) say(Code::TP5108, fmt::format("{} multiplies two sums that are still open", name_of(call)));
+      if (open_twice != 0)
+        say(Code::PartialUsedAsFull,
+            fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
+                        name_of(call)));
       return;
     case Linearity::Div:
-      if (!tensor_at(call, 0) ||  // a number by it
+      if (!tensor_at(call, 0) ||  // a number divided by it
           std::any_of(operands.begin() + 1, operands.end(), [](const Operand& o) { return o.layout->partial != 0; }))
-        say(Code::TP5108, fmt::format("{} divides by a sum that is still open", name_of(call)));
+        say(Code::PartialUsedAsFull,
+            fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
       return;
     case Linearity::Other:
-      say(Code::TP5108,
-          fmt::format("{} of a sum that is still open is not the sum of what it makes of the terms", name_of(call)));
+      say(Code::PartialUsedAsFull,
+          fmt::format("{} of a pending partial sum is not linear: the local results do not add up to the full result",
+                      name_of(call)));
       return;
   }
 }
 
-// Two dims cut over one axis: the rank at i has piece i of both, and nobody has (i, j). A piece of an open sum is one
-// rank's term alone: no sum over the axis can have the other terms of this piece, for their ranks hold other pieces.
-void check_layout(OpCall& call, OpResult& result, Spread& out) {
+// If one axis shards two dims, rank i has shard i of both, and no rank has (i, j). If one axis shards a partial value,
+// no sum over the axis is right, because the other ranks hold other shards.
+void check_layout(OpCall& call, OpResult& result, ValueLayout& out) {
   AxisMask cut = 0, cut_twice = 0;
-  for (const MapId id : out.dims) {
-    const DimMap& map = call.table.maps.maps[id];
-    if (map.kind != MapKind::Cut || map.is_complete) continue;
+  for (const DimLayoutId id : out.dims) {
+    const DimLayout& map = call.table.maps.maps[id];
+    if (map.kind != DimLayoutKind::Cut || map.is_complete) continue;
     cut_twice |= cut & map.axes;
     cut |= map.axes;
   }
   if (cut_twice != 0)
     make_wrong(
-        result, Code::TP5107,
-        fmt::format("{} combines pieces of two dims: each rank has only its block of the diagonal", name_of(call)));
+        result, Code::ShardsMismatch,
+        fmt::format(
+            "{} combines two dims that are sharded over the same axis: each rank has only its tile of the diagonal",
+            name_of(call)));
   if ((cut & out.partial) != 0)
-    make_wrong(result, Code::TP5108,
-               fmt::format("{} cuts a sum that is still open: what the other ranks have of a piece is missing",
+    make_wrong(result, Code::PartialUsedAsFull,
+               fmt::format("{} combines a shard with a pending partial sum over the same axis: partial values of the "
+                           "other ranks are missing",
                            name_of(call)));
 }
 
-void give(OpResult& result, Spread out) { result.outs.push_back(std::move(out)); }
+void append_result(OpResult& result, ValueLayout out) { result.outs.push_back(std::move(out)); }
 
 std::string rank_sizes_text(std::span<const int64_t> sizes) {
-  constexpr size_t kMost = 8;  // runs that are shown
+  constexpr size_t kMost = 8;  // maximum number of printed groups
   std::vector<std::string> runs;
   for (size_t i = 0; i < sizes.size();) {
     size_t end = i;

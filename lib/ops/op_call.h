@@ -1,4 +1,4 @@
-// One operation with what its arguments are on each rank, and what a rule makes of it.
+// A call of an operation with the layouts of its arguments, and the result of its rule.
 #pragma once
 
 #include <optional>
@@ -8,19 +8,19 @@
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
-#include "graph/op_graph.h"
-#include "ops/spread.h"
+#include "model/op_graph.h"
+#include "ops/value_layout.h"
 
 namespace tpplan {
 
-// A number in the program: the same as recorded, or a rank's own.
+// A number in the program, which can differ from rank to rank.
 struct RankNumber {
   std::vector<int64_t> local;  // by rank
   int64_t traced = 0;
-  AxisMask axes = 0;  // those that made it a rank's own
+  AxisMask axes = 0;  // axes along which it differs
 };
 
-// What a size came to.
+// The value of a size expression.
 struct SizeNumber {
   std::vector<int64_t> local;  // by rank
   AxisMask axes = 0;
@@ -29,9 +29,9 @@ struct SizeNumber {
 struct OpCall {
   const OpGraph& graph;
   const GraphNode& node;
-  SpreadTable& table;
-  std::span<const SpreadId> layouts;       // by value
-  std::span<const SizeNumber> numbers;     // what sizes came to, by `size_numbers`
+  ValueLayoutTable& table;
+  std::span<const ValueLayoutId> layouts;  // by value
+  std::span<const SizeNumber> numbers;     // values of sizes, by `size_numbers`
   std::span<const uint32_t> size_numbers;  // by size entry
   std::string_view name;                   // of the op, without a trailing `_`
   std::vector<uint32_t> args;              // positional ones, into OpGraph::args
@@ -39,12 +39,11 @@ struct OpCall {
 
 struct Operand {
   ValueId value = kNoId;
-  const Spread* layout = nullptr;
+  const ValueLayout* layout = nullptr;
   std::span<const int64_t> shape;  // recorded
 };
 
-// Where a part of a value stands in the whole: result `part` of a split is [begin, end) of dim `dim`, or argument
-// `part` of a cat is.
+// A segment of a value: result `part` of a split, or argument `part` of a cat, is [begin, end) of dim `dim`.
 struct Segment {
   uint32_t part = 0;
   uint32_t dim = 0;
@@ -52,37 +51,38 @@ struct Segment {
 };
 
 struct OpResult {
-  std::vector<Spread> outs;
-  std::string crash;      // the operation raises an error on some rank, with this reason
-  std::string wrong;      // it computes something else than the recorded run, for this reason
+  std::vector<ValueLayout> outs;
+  std::string crash;      // why the operation raises an error on some rank
+  std::string wrong;      // why its result differs from that of the traced step
   Code code{};            // of the reason
   bool unknown = false;   // no rule
-  bool is_write = false;  // in place: args[0] gets a new value
+  bool is_write = false;  // in place: args[0] is changed
   std::vector<Segment> segments;
   bool segments_are_arguments = false;
 };
 
-// Crash outranks wrong, and the first of each counts.
+// A crash takes precedence over a wrong result, and the first reason of each is kept.
 void crash(OpResult& result, Code code, std::string reason);
 void make_wrong(OpResult& result, Code code, std::string reason);
 
-// That a call goes over a dim of which ranks hold pieces: TP5113.
-void say_pieces(const OpCall& call, OpResult& result, size_t dim, MapId map);
+// Makes the result wrong with TP5113: the operation covers a sharded dim.
+void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLayoutId map);
 
-// The argument at a position or under a keyword; nullptr where it is not given. Index into OpGraph::args with `index`.
+// Returns the argument at a position or with a keyword; nullptr if it is not given. `index`: its index in
+// OpGraph::args.
 [[nodiscard]] const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword,
                                        uint32_t* index = nullptr);
 [[nodiscard]] bool is_number(const GraphArg* arg);
 [[nodiscard]] RankNumber number_of(const OpCall& call, const GraphArg& arg);
 [[nodiscard]] RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent);
-// The numbers of a tuple, or the one number.
+// Returns the numbers of a tuple, or the single number.
 [[nodiscard]] std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword);
 [[nodiscard]] bool bool_at(const OpCall& call, size_t position, std::string_view keyword, bool absent);
 
 [[nodiscard]] Operand operand_of(const OpCall& call, ValueId value);
-// The tensor at an argument; nothing where it is none.
+// Returns the tensor at an argument; nullopt if it is no tensor.
 [[nodiscard]] std::optional<Operand> tensor_at(const OpCall& call, size_t position, std::string_view keyword = {});
-// All tensors among the arguments, in order, those in tuples too.
+// Returns all tensors among the arguments in order, also those in tuples.
 [[nodiscard]] std::vector<Operand> tensors_of(const OpCall& call);
 [[nodiscard]] std::span<const int64_t> out_shape(const OpCall& call, size_t out = 0);
 
@@ -90,26 +90,30 @@ void say_pieces(const OpCall& call, OpResult& result, size_t dim, MapId map);
   return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(ndim) : dim);
 }
 
-// What meets at one dim of an operation: equal maps stay, a dim of size 1 takes the other's, sizes that differ on a
-// rank are a crash, unlike pieces of equal size are wrong. `may_broadcast`: 1 fits to everything.
-MapId join(OpCall& call, OpResult& result, MapId a, MapId b, bool may_broadcast, std::string_view what);
+// Combines the layouts of two operands at one dim: equal layouts are the result, a dim of size 1 takes the other
+// layout, different local sizes are a crash, different shards of equal size are wrong. `may_broadcast`: size 1 fits any
+// size.
+DimLayoutId join(OpCall& call, OpResult& result, DimLayoutId a, DimLayoutId b, bool may_broadcast,
+                 std::string_view what);
 
-// The dims of a result by elements, operands aligned at their last dims; each meets by `join`.
-[[nodiscard]] std::vector<MapId> broadcast_dims(OpCall& call, OpResult& result, std::span<const Operand> operands);
+// Returns the dim layouts of an elementwise result: operands are aligned at their last dims and combined by `join`.
+[[nodiscard]] std::vector<DimLayoutId> broadcast_dims(OpCall& call, OpResult& result,
+                                                      std::span<const Operand> operands);
 
-// How an operation treats open sums.
+// How an operation treats partial values.
 enum class Linearity : uint8_t { Linear, Add, Mul, Div, Other };
 
-// Sets partial and zero of `out` from the operands, and says where a sum may not stay open. `number_added`: a number
-// other than 0 takes part in a sum.
+// Sets `partial` and `zero` of `out` from the operands, and reports partial operands that the operation must not have.
+// `number_added`: a number other than 0 is added.
 void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
-                  bool number_added, Spread& out);
+                  bool number_added, ValueLayout& out);
 
-// An open sum has whole dims, and at most one dim is cut: else the ranks together do not hold the value.
-void check_layout(OpCall& call, OpResult& result, Spread& out);
+// Checks that no axis both shards a dim and is partial, or shards two dims: the ranks together would not hold the
+// value.
+void check_layout(OpCall& call, OpResult& result, ValueLayout& out);
 
-// The result has the layout `out` in each of its values; sizes must be those recorded on a whole value.
-void give(OpResult& result, Spread out);
+// Appends a value with layout `out` to the result.
+void append_result(OpResult& result, ValueLayout out);
 
 [[nodiscard]] std::string name_of(const OpCall& call);  // of the op, for messages
 

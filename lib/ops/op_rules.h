@@ -1,40 +1,21 @@
-// What each operation makes of the layouts of its operands: tables of rules, and a file for each that needs code.
+// The rules of operations, which compute the layouts of results: tables, and a file for each rule that needs code.
 #pragma once
 
-#include "ops/op_call.h"
+#include "ops/op_row.h"
 
 namespace tpplan {
 
-using OpRule = void (*)(OpCall&, OpResult&);
-
-// The rule of an op by its name; nullptr where there is none. The model's own rules (OpGraph::rules) go first.
-[[nodiscard]] OpRule find_rule(std::string_view name);
-
-// Every name that has a row, once.
-[[nodiscard]] std::vector<std::string_view> ruled_ops();
-
-// Sets the call's name and arguments, as rules want them.
+// Sets the name and arguments of the call in the form that rules expect.
 void begin_call(OpCall& call);
-// The dims that an operation of the table of dims goes along, as a flag for each of its operand's.
+// Returns a flag for each dim of the operand: true if an operation of dim_rules.cc covers it.
 [[nodiscard]] std::vector<bool> dims_along(const OpCall& call);
 
-// Runs the op's rule on the truth of its operands (claims are not looked at). Results have recorded shapes where all is
-// whole. Sets `unknown` where no rule describes the op.
+// Runs the rule of the operation, or the one in the model file (OpGraph::rules), on the actual layouts of its operands
+// (declared placements are ignored). Sets `unknown` if there is no rule.
 [[nodiscard]] OpResult run_rule(OpCall& call);
 
-// ---- by notation (notation.h) ----
-void rule_factors(OpCall& call, OpResult& result);
-void rule_matmul(OpCall& call, OpResult& result);
-void rule_einsum(OpCall& call, OpResult& result);
-
 // ---- by table ----
-[[nodiscard]] bool find_pointwise(std::string_view name, Linearity& linearity);
-void add_pointwise_names(std::vector<std::string_view>& names);
 void rule_pointwise(OpCall& call, OpResult& result);
-[[nodiscard]] bool is_dim_op(std::string_view name);
-void add_dim_names(std::vector<std::string_view>& names);
-// The words between the blanks of a row.
-void add_words(std::string_view row, std::vector<std::string_view>& names);
 void rule_dim(OpCall& call, OpResult& result);
 void rule_fill(OpCall& call, OpResult& result);
 
@@ -63,5 +44,8 @@ void rule_loss(OpCall& call, OpResult& result);
 void rule_recurrent(OpCall& call, OpResult& result);
 void rule_attention(OpCall& call, OpResult& result);
 void rule_multihead(OpCall& call, OpResult& result);
+
+[[nodiscard]] inline bool is_view(OpId op) { return op_row(op).rule == rule_view; }
+[[nodiscard]] inline bool is_elementwise(OpId op) { return op_row(op).rule == rule_pointwise; }
 
 }  // namespace tpplan

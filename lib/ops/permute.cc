@@ -1,4 +1,5 @@
-// permute, transpose and their like, unsqueeze and squeeze: dims in another order, or more or fewer of size 1.
+// permute, transpose and similar operations, unsqueeze and squeeze: a new order of dims, or dims of size 1 added or
+// removed.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
@@ -10,7 +11,7 @@ namespace tpplan {
 
 namespace {
 
-// movedim: some dims get places, the others fill what is left in their order. By place: the dim that comes there.
+// Returns the source dim of each dim after a movedim. Dims that it does not name fill the other places in order.
 std::vector<size_t> moved_order(const OpCall& call, size_t ndim) {
   const auto from = numbers_at(call, 1, "source"), to = numbers_at(call, 2, "destination");
   const auto dim_of = [ndim](const RankNumber& n) { return from_end(n.traced, ndim) % std::max<size_t>(1, ndim); };
@@ -29,16 +30,16 @@ std::vector<size_t> moved_order(const OpCall& call, size_t ndim) {
   return placed;
 }
 
-// By place: the dim that comes there.
+// Returns the source dim of each dim of the result.
 std::vector<size_t> order_of(const OpCall& call, size_t ndim) {
-  if (call.name == "movedim" || call.name == "moveaxis") return moved_order(call, ndim);
+  if (call.node.op == OpId::Movedim) return moved_order(call, ndim);
   std::vector<size_t> order(ndim);
   std::iota(order.begin(), order.end(), 0);
-  if (call.name == "T" || call.name == "t") {
+  if (call.node.op == OpId::NumpyT || call.node.op == OpId::T) {
     std::reverse(order.begin(), order.end());
-  } else if (call.name == "mT" || call.name == "mH" || call.name == "adjoint") {
+  } else if (call.node.op == OpId::MatrixT || call.node.op == OpId::MatrixH || call.node.op == OpId::Adjoint) {
     if (ndim >= 2) std::swap(order[ndim - 1], order[ndim - 2]);
-  } else if (call.name == "permute") {
+  } else if (call.node.op == OpId::Permute) {
     const auto dims = numbers_at(call, 1, "dims");
     for (size_t i = 0; i < ndim && i < dims.size(); ++i) order[i] = from_end(dims[i].traced, ndim);
   } else {  // transpose, swapaxes, swapdims
@@ -49,20 +50,20 @@ std::vector<size_t> order_of(const OpCall& call, size_t ndim) {
   return order;
 }
 
-// squeeze drops dims of size 1: on a rank that has one element of a cut dim it would drop that too.
-std::vector<MapId> squeezed(OpCall& call, OpResult& result, const Operand& x) {
+// squeeze removes dims of size 1. It would also remove a sharded dim on a rank with one element of it.
+std::vector<DimLayoutId> squeezed(OpCall& call, OpResult& result, const Operand& x) {
   const std::vector<RankNumber> asked = numbers_at(call, 1, "dim");
   const size_t ndim = x.layout->dims.size();
-  std::vector<MapId> dims;
+  std::vector<DimLayoutId> dims;
   for (size_t dim = 0; dim < ndim; ++dim) {
     const bool drops = asked.empty() || std::any_of(asked.begin(), asked.end(), [&](const RankNumber& n) {
                          return from_end(n.traced, ndim) == dim;
                        });
     if (drops && x.shape[dim] == 1) continue;
-    const DimMap& map = call.table.maps.maps[x.layout->dims[dim]];
+    const DimLayout& map = call.table.maps.maps[x.layout->dims[dim]];
     if (drops && std::any_of(map.local.begin(), map.local.end(), [](int64_t n) { return n == 1; }))
-      crash(result, Code::TP5102,
-            fmt::format("{} drops dim {}, of which some rank holds one of {}", name_of(call), dim, map.size));
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("{} drops dim {}, because a rank holds one element of {}", name_of(call), dim, map.size));
     dims.push_back(x.layout->dims[dim]);
   }
   return dims;
@@ -73,14 +74,15 @@ std::vector<MapId> squeezed(OpCall& call, OpResult& result, const Operand& x) {
 void rule_permute(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  Spread out = *x->layout;
+  ValueLayout out = *x->layout;
   out.is_dtensor = false;
   out.wrong = false;
   const size_t ndim = x->layout->dims.size();
-  if (call.name == "unsqueeze") {
+  if (call.node.op == OpId::Unsqueeze) {
     const auto at = from_end(number_at(call, 1, "dim", 0).traced, ndim + 1);
-    if (at <= ndim) out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(at), whole_map(call.table.maps, 1));
-  } else if (call.name == "squeeze") {
+    if (at <= ndim)
+      out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(at), replicated_dim(call.table.maps, 1));
+  } else if (call.node.op == OpId::Squeeze) {
     out.dims = squeezed(call, result, *x);
   } else {
     const std::vector<size_t> order = order_of(call, ndim);
@@ -88,7 +90,7 @@ void rule_permute(OpCall& call, OpResult& result) {
       if (order[i] < ndim) out.dims[i] = x->layout->dims[order[i]];
     }
   }
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 }  // namespace tpplan

@@ -1,15 +1,16 @@
-// split, chunk, unbind, tensor_split, narrow, select: parts of one dim.
+// split, chunk, unbind, tensor_split, narrow and select: parts of one dim.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
-#include "ops/map_parts.h"
+#include "ops/layout_parts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {
 namespace {
 
-// The parts' bounds for a dim of `size`; `rank` kNoId: as recorded.
+// Returns the bounds of the parts of a dim of `size`, with the numbers of `rank`, or with the traced ones if `traced`
+// is set.
 std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, bool traced, std::string& fault) {
   std::vector<Interval> bounds;
   const auto value = [&](const RankNumber& n) { return traced ? n.traced : n.local[rank]; };
@@ -17,14 +18,15 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
     for (int64_t at = 0; at < size || bounds.empty(); at += std::max<int64_t>(1, step))
       bounds.push_back({at, std::min(size, at + step)});
   };
-  if (call.name == "chunk") {
+  if (call.node.op == OpId::Chunk) {
     const int64_t n = std::max<int64_t>(1, value(number_at(call, 1, "chunks", 1)));
     const int64_t step = (size + n - 1) / n;
     if (step == 0) return std::vector<Interval>(static_cast<size_t>(n), Interval{0, 0});
     every(step);
-  } else if (call.name == "split" || call.name == "split_with_sizes") {
+  } else if (call.node.op == OpId::Split || call.node.op == OpId::SplitWithSizes) {
     uint32_t index = 0;
-    const GraphArg* arg = find_arg(call, 1, call.name == "split" ? "split_size_or_sections" : "split_sizes", &index);
+    const GraphArg* arg =
+        find_arg(call, 1, call.node.op == OpId::Split ? "split_size_or_sections" : "split_sizes", &index);
     if (arg == nullptr) arg = find_arg(call, 1, "split_size", &index);
     if (arg != nullptr && arg->kind == ArgKind::Tuple) {
       int64_t at = 0;
@@ -33,30 +35,30 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
         bounds.push_back({at, at + n});
         at += n;
       }
-      if (at != size) fault = fmt::format("the sizes of the parts add up to {}, and the dim is {}", at, size);
+      if (at != size) fault = fmt::format("the part sizes add up to {}, but the dim has {}", at, size);
     } else if (arg != nullptr) {
       every(value(number_of(call, *arg)));
     }
-  } else if (call.name == "tensor_split") {
+  } else if (call.node.op == OpId::TensorSplit) {
     const int64_t n = std::max<int64_t>(1, value(number_at(call, 1, "indices_or_sections", 1)));
     for (int64_t i = 0, at = 0; i < n; ++i) {
       const int64_t length_of = size / n + (i < size % n);
       bounds.push_back({at, at + length_of});
       at += length_of;
     }
-  } else if (call.name == "unbind") {
+  } else if (call.node.op == OpId::Unbind) {
     for (int64_t i = 0; i < size; ++i) bounds.push_back({i, i + 1});
-  } else if (call.name == "narrow") {
+  } else if (call.node.op == OpId::Narrow) {
     int64_t begin = value(number_at(call, 2, "start", 0));
     if (begin < 0) begin += size;
     const int64_t n = value(number_at(call, 3, "length", 0));
     bounds.push_back({begin, begin + n});
-    if (begin + n > size) fault = fmt::format("{}..{} of a dim of {}", begin, begin + n - 1, size);
+    if (begin + n > size) fault = fmt::format("{}..{} is out of range for size {}", begin, begin + n - 1, size);
   } else {  // select
     int64_t at = value(number_at(call, 2, "index", 0));
     if (at < 0) at += size;
     bounds.push_back({at, at + 1});
-    if (at < 0 || at >= size) fault = fmt::format("index {} of a dim of {}", at, size);
+    if (at < 0 || at >= size) fault = fmt::format("index {} is out of range for size {}", at, size);
   }
   return bounds;
 }
@@ -66,12 +68,12 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
 void rule_pieces(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  const bool drops = call.name == "unbind" || call.name == "select";
-  const bool dim_first = call.name == "unbind" || call.name == "narrow" || call.name == "select";
+  const bool drops = call.node.op == OpId::Unbind || call.node.op == OpId::Select;
+  const bool dim_first = call.node.op == OpId::Unbind || call.node.op == OpId::Narrow || call.node.op == OpId::Select;
   const size_t dim = from_end(number_at(call, dim_first ? 1 : 2, "dim", 0).traced, x->shape.size());
   if (dim >= x->shape.size()) return;
   const size_t outs = call.node.out_end - call.node.out_begin;
-  const DimMap held = call.table.maps.maps[x->layout->dims[dim]];
+  const DimLayout held = call.table.maps.maps[x->layout->dims[dim]];
   std::string fault;
   const std::vector<Interval> whole = bounds_of(call, held.size, 0, true, fault);
   std::vector<std::vector<Interval>> local;
@@ -79,16 +81,15 @@ void rule_pieces(OpCall& call, OpResult& result) {
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     local.push_back(bounds_of(call, held.local[rank], rank, false, fault));
     if (!fault.empty())
-      crash(result, Code::TP5102,
-            fmt::format("{} of dim {}: {} on rank {} ({} in the whole model)", name_of(call), dim, fault, rank,
-                        held.size));
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("{} of dim {}: {} on rank {} (global size {})", name_of(call), dim, fault, rank, held.size));
     if (local.back().size() != whole.size())
-      crash(result, Code::TP5102,
-            fmt::format("{} of dim {} makes {} parts on rank {}, and {} are expected", name_of(call), dim,
+      crash(result, Code::OperandSizesDiffer,
+            fmt::format("{} of dim {} returns {} parts on rank {}, but the model expects {}", name_of(call), dim,
                         local.back().size(), rank, whole.size()));
   }
   for (size_t part = 0; part < outs; ++part) {
-    Spread out = *x->layout;
+    ValueLayout out = *x->layout;
     out.is_dtensor = false;
     out.wrong = false;
     if (result.crash.empty() && part < whole.size()) {
@@ -100,19 +101,20 @@ void rule_pieces(OpCall& call, OpResult& result) {
       }
       std::string reason;
       const auto map =
-          slice_map(call.table.maps, x->layout->dims[dim], slices, {whole[part].begin, whole[part].end, 1}, reason);
+          slice_layout(call.table.maps, x->layout->dims[dim], slices, {whole[part].begin, whole[part].end, 1}, reason);
       if (!map)
-        make_wrong(result, Code::TP5107,
-                   fmt::format("part {} of {} along dim {} has other elements of a piece than of the whole: {}", part,
-                               name_of(call), dim, reason));
+        make_wrong(
+            result, Code::ShardsMismatch,
+            fmt::format("part {} of {} along dim {} selects other elements of the shard than of the full tensor: {}",
+                        part, name_of(call), dim, reason));
       out.dims[dim] = map ? *map
-                          : any_map(call.table.maps, length(whole[part]), std::move(sizes),
-                                    call.table.maps.maps[x->layout->dims[dim]].axes);
+                          : unknown_dim(call.table.maps, length(whole[part]), std::move(sizes),
+                                        call.table.maps.maps[x->layout->dims[dim]].axes);
       result.segments.push_back(
           {static_cast<uint32_t>(part), static_cast<uint32_t>(dim), whole[part].begin, whole[part].end});
     }
     if (drops) out.dims.erase(out.dims.begin() + static_cast<std::ptrdiff_t>(dim));
-    give(result, std::move(out));
+    append_result(result, std::move(out));
   }
 }
 

@@ -11,18 +11,18 @@
 namespace tpplan {
 namespace {
 
-// One rank that holds all there is.
+// A step on one rank, which holds the full tensors.
 struct WholeStep {
   const OpGraph& graph;
-  SpreadTable table;
-  std::vector<SpreadId> layout_of;     // by value
-  std::vector<SizeNumber> numbers;     // by size entry
-  std::vector<uint32_t> size_numbers;  // by size entry: itself
+  ValueLayoutTable table;
+  std::vector<ValueLayoutId> layout_of;  // by value
+  std::vector<SizeNumber> numbers;       // by size entry
+  std::vector<uint32_t> size_numbers;    // by size entry: its index
 };
 
 WholeStep whole_step(const OpGraph& graph) {
   WholeStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
-  const std::vector<SpreadId> layout_of_shape = whole_layouts(whole.table, graph);
+  const std::vector<ValueLayoutId> layout_of_shape = replicated_layouts(whole.table, graph);
   for (const GraphValue& value : graph.values) whole.layout_of.push_back(layout_of_shape[value.shape]);
   for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
     whole.numbers.push_back({{graph.sizes[id].traced}, kAllAxes});
@@ -31,7 +31,7 @@ WholeStep whole_step(const OpGraph& graph) {
   return whole;
 }
 
-// What operations that are alike have in common: name and literals by their signature, shapes, and sizes.
+// Appends what identical operations have in common: shapes and sizes, besides the signature with name and literals.
 void append_arg(const OpGraph& graph, uint32_t begin, uint32_t end, std::string& key) {
   for (uint32_t i = begin; i < end; ++i) {
     const GraphArg& arg = graph.args[i];
@@ -50,7 +50,7 @@ std::string key_of(const OpGraph& graph, const GraphNode& node) {
   return key;
 }
 
-// Why it cannot be as recorded; empty where it can, or where no rule says.
+// Returns why the node cannot be as traced; empty if it can, or if it has no rule.
 std::string contradiction(WholeStep& whole, const GraphNode& node) {
   OpCall call{.graph = whole.graph,
               .node = node,
@@ -69,7 +69,7 @@ std::string contradiction(WholeStep& whole, const GraphNode& node) {
     for (size_t dim = 0; dim < recorded.size(); ++dim) {
       const int64_t size = whole.table.maps.maps[result.outs[out].dims[dim]].size;
       if (size != recorded[dim])
-        return fmt::format("{} gives {} elements in dim {}, and the file says {}", name_of(call), size, dim,
+        return fmt::format("{} returns {} elements in dim {}, but the file declares {}", name_of(call), size, dim,
                            recorded[dim]);
     }
   }
@@ -82,10 +82,10 @@ bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
   if (!graph.is_there) return true;
   for (const auto& [op, rule] : graph.rules) {
     if (is_notation(rule)) continue;
-    report_message(
-        diagnostics, Code::TP2013, {file, graph.offset, 1},
-        fmt::format("the rule `{}` of `{}` cannot be read", rule, op),
-        "operands by their dims, what comes out, and what must not be cut: \"b.. k, o k | o -> b.. o; whole k\"");
+    report_message(diagnostics, Code::InvalidGraph, {file, graph.offset, 1},
+                   fmt::format("the rule `{}` of `{}` has invalid syntax", rule, op),
+                   "write the dims of operands and result, and the dims that must be replicated: \"b.. k, o k | o -> "
+                   "b.. o; whole k\"");
     return false;
   }
   WholeStep whole = whole_step(graph);
@@ -94,9 +94,9 @@ bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
     if (node.kind != NodeKind::Op || !proven.insert(key_of(graph, node)).second) continue;
     const std::string reason = contradiction(whole, node);
     if (reason.empty()) continue;
-    report_message(diagnostics, Code::TP2013, {file, node.offset, 1},
-                   fmt::format("{} cannot be as recorded: {}", graph.strings[node.name], reason),
-                   "write the model and its graph again, in one run of: python -m tpplan.export");
+    report_message(diagnostics, Code::InvalidGraph, {file, node.offset, 1},
+                   fmt::format("the traced {} is inconsistent: {}", graph.strings[node.name], reason),
+                   "export the model and its graph again in one run: python -m tpplan.export");
     return false;
   }
   return true;

@@ -1,15 +1,15 @@
-// Whether what each operation is recorded to give is what its rule says of whole operands.
+// Checks that the traced result of each operation is the one that its rule computes for replicated operands.
 #pragma once
 
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
-#include "graph/op_graph.h"
+#include "model/op_graph.h"
 
 namespace tpplan {
 
-// Before any plan is laid on it: an operation that cannot be, or that gives another size than the file says, is TP2013
-// at its place, and the result false. What has no rule is not looked at; rules
-// of the model's own are read. Operations that are alike are looked at once.
+// Runs before any plan is applied. Reports TP2013 and returns false if an operation is impossible or has another result
+// size than the file states. Skips operations without a rule; parses the rules of the model file. Checks identical
+// operations once.
 [[nodiscard]] bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -1,9 +1,9 @@
-// repeat, tile, repeat_interleave: elements several times.
+// repeat, tile and repeat_interleave.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
-#include "ops/map_parts.h"
+#include "ops/layout_parts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {
@@ -11,45 +11,47 @@ namespace {
 
 void interleave(OpCall& call, OpResult& result, const Operand& x) {
   const auto target = out_shape(call);
-  Spread out = *x.layout;
+  ValueLayout out = *x.layout;
   out.is_dtensor = false;
   out.wrong = false;
   out.local_view = false;
   const GraphArg* count = find_arg(call, 1, "repeats");
   const size_t dim = from_end(number_at(call, 2, "dim", 0).traced, x.shape.size());
-  if (dim >= x.shape.size()) return give(result, whole_layout(call.table, target));
-  const DimMap held = call.table.maps.maps[x.layout->dims[dim]];
+  if (dim >= x.shape.size()) return append_result(result, replicated_layout(call.table, target));
+  const DimLayout held = call.table.maps.maps[x.layout->dims[dim]];
   if (!is_number(count)) {
     const auto counts = tensor_at(call, 1, "repeats");
-    if (counts && (counts->layout->partial || !is_all_whole(call.table, *counts->layout)))
-      make_wrong(result, Code::TP5113,
-                 fmt::format("{} by counts that are not whole on every rank: {}", name_of(call),
+    if (counts && (counts->layout->partial || !is_all_replicated(call.table, *counts->layout)))
+      make_wrong(result, Code::ReductionOverShard,
+                 fmt::format("{} by counts that are not replicated: {}", name_of(call),
                              layout_text(call.table, *counts->layout)));
-    if (held.kind != MapKind::Whole)
-      make_wrong(result, Code::TP5113, fmt::format("repeats of dim {} by a tensor, of which ranks hold pieces", dim));
-    out.dims[dim] = whole_map(call.table.maps, target[dim]);
-    return give(result, std::move(out));
+    if (held.kind != DimLayoutKind::Whole)
+      make_wrong(result, Code::ReductionOverShard,
+                 fmt::format("repeats of sharded dim {} by a tensor: its counts are for the full dim", dim));
+    out.dims[dim] = replicated_dim(call.table.maps, target[dim]);
+    return append_result(result, std::move(out));
   }
   const RankNumber n = number_of(call, *count);
   std::vector<int64_t> sizes;
-  RankRuns runs(call.table.maps.ranks);
+  RankIntervals runs(call.table.maps.ranks);
   bool same = true;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     same = same && n.local[rank] == n.traced;
     sizes.push_back(held.local[rank] * n.local[rank]);
-    for (const Interval& run : runs_of(held, rank)) runs[rank].push_back({run.begin * n.traced, run.end * n.traced});
+    for (const Interval& run : rank_intervals(held, rank))
+      runs[rank].push_back({run.begin * n.traced, run.end * n.traced});
   }
-  if (held.kind == MapKind::Any || !same) {
-    // One element, however often, is the same all along.
-    if (!same && held.kind != MapKind::Any && held.size != 1)
-      make_wrong(result, Code::TP5107,
-                 fmt::format("{} repeats dim {} {} times, and {} times in the whole model", name_of(call), dim,
+  if (held.kind == DimLayoutKind::Any || !same) {
+    // A single element stays constant, however often it is repeated.
+    if (!same && held.kind != DimLayoutKind::Any && held.size != 1)
+      make_wrong(result, Code::ShardsMismatch,
+                 fmt::format("{} repeats dim {} {} times, but {} times in the unsharded model", name_of(call), dim,
                              n.local[0], n.traced));
-    out.dims[dim] = any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes);
+    out.dims[dim] = unknown_dim(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes);
   } else {
-    out.dims[dim] = runs_map(call.table.maps, target[dim], std::move(runs));
+    out.dims[dim] = layout_of_intervals(call.table.maps, target[dim], std::move(runs));
   }
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 }  // namespace
@@ -57,19 +59,20 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
 void rule_repeat(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
-  if (call.name == "repeat_interleave") return interleave(call, result, *x);
+  if (call.node.op == OpId::RepeatInterleave) return interleave(call, result, *x);
   const auto target = out_shape(call);
-  const std::vector<RankNumber> repeats = numbers_at(call, 1, call.name == "tile" ? "dims" : "repeats");
-  Spread out;
+  const std::vector<RankNumber> repeats = numbers_at(call, 1, call.node.op == OpId::Tile ? "dims" : "repeats");
+  ValueLayout out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;
   for (size_t dim = 0; dim < target.size(); ++dim) {
     const size_t from_back = target.size() - 1 - dim;
     const bool has_dim = from_back < x->layout->dims.size();
-    const MapId map = has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_back] : whole_map(call.table.maps, 1);
+    const DimLayoutId map =
+        has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_back] : replicated_dim(call.table.maps, 1);
     const RankNumber n = from_back < repeats.size() ? repeats[repeats.size() - 1 - from_back]
                                                     : RankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1, 0};
-    const DimMap held = call.table.maps.maps[map];
+    const DimLayout held = call.table.maps.maps[map];
     const bool same = std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; });
     if (n.traced == 1 && same) {
       out.dims.push_back(map);
@@ -77,24 +80,24 @@ void rule_repeat(OpCall& call, OpResult& result) {
     }
     std::vector<int64_t> sizes;
     for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) sizes.push_back(held.local[rank] * n.local[rank]);
-    if (held.size != 1 && held.kind == MapKind::Cut) {
-      const std::vector<MapId> copies(static_cast<size_t>(std::clamp<int64_t>(n.traced, 0, 1024)), map);
-      const auto joined = same ? concat_maps(call.table.maps, copies) : std::nullopt;
+    if (held.size != 1 && held.kind == DimLayoutKind::Cut) {
+      const std::vector<DimLayoutId> copies(static_cast<size_t>(std::clamp<int64_t>(n.traced, 0, 1024)), map);
+      const auto joined = same ? concat_layouts(call.table.maps, copies) : std::nullopt;
       if (!joined)
-        make_wrong(
-            result, Code::TP5107,
-            fmt::format("{} of dim {} repeats pieces another number of times than the whole", name_of(call), dim));
+        make_wrong(result, Code::ShardsMismatch,
+                   fmt::format("{} of dim {} repeats the shards a different number of times than the full dim",
+                               name_of(call), dim));
       out.dims.push_back(joined ? *joined
-                                : any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
+                                : unknown_dim(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
       continue;
     }
     if (held.size != 1 && !same)
-      make_wrong(
-          result, Code::TP5107,
-          fmt::format("{} of dim {} repeats another number of times than the whole model does", name_of(call), dim));
-    out.dims.push_back(any_map(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
+      make_wrong(result, Code::ShardsMismatch,
+                 fmt::format("{} of dim {} repeats it a different number of times than the unsharded model",
+                             name_of(call), dim));
+    out.dims.push_back(unknown_dim(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));
   }
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 }  // namespace tpplan

@@ -6,28 +6,27 @@
 #include <map>
 #include <optional>
 
-#include "graph/number_signatures.h"
-#include "graph/size_ops.h"
+#include "model/number_signatures.h"
+#include "model/size_ops.h"
 #include "ops/op_rules.h"
-#include "ops/size_rows.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
 
-// A step at other sizes is a step on one rank that holds another number of elements than was recorded: the rules say
-// how many of each result. What they say of values does not count here.
+// A step at other sizes is a step on one rank with another number of elements than traced. The rules compute the sizes
+// of the results; their errors about values are ignored.
 struct Resizing {
   OpGraph& graph;
   FileId file;
   const StepSizes& wanted;
   Diagnostics& diagnostics;
-  SpreadTable table;
-  std::vector<SpreadId> layout_of;        // by value
+  ValueLayoutTable table;
+  std::vector<ValueLayoutId> layout_of;   // by value
   std::vector<SizeNumber> numbers;        // by size entry
-  std::vector<uint32_t> size_numbers;     // by size entry: itself once it is worked out, else kNoId
-  std::vector<bool> known;                // by value: it stands before
-  std::vector<std::string_view> modules;  // that are entered
+  std::vector<uint32_t> size_numbers;     // by size entry: its index once it is evaluated, kNoId before
+  std::vector<bool> known;                // by value: its shape is set
+  std::vector<std::string_view> modules;  // the current modules, outermost first
   bool failed = false;
 };
 
@@ -37,18 +36,18 @@ bool refuse(Resizing& r, uint32_t offset, const std::string& reason) {
   const StepSizes& w = r.wanted;
   const int64_t batch = w.batch > 0 ? w.batch : r.graph.batch,
                 sequence = w.sequence > 0 ? w.sequence : r.graph.sequence;
-  report_message(r.diagnostics, Code::TP2015, {r.file, offset, 1},
+  report_message(r.diagnostics, Code::GraphNotResizable, {r.file, offset, 1},
                  fmt::format("at batch {}, sequence {}: {}", batch, sequence, reason),
-                 fmt::format("record the step at these sizes: python -m tpplan.export ... --batch {} --sequence {}",
+                 fmt::format("trace the step at these sizes: python -m tpplan.export ... --batch {} --sequence {}",
                              batch, sequence));
   return false;
 }
 
 void set_sizes(Resizing& r, ValueId value, std::span<const int64_t> sizes) {
   const auto recorded = shape_of(r.graph, value);
-  Spread layout;
+  ValueLayout layout;
   for (size_t dim = 0; dim < recorded.size(); ++dim)
-    layout.dims.push_back(any_map(r.table.maps, recorded[dim], {dim < sizes.size() ? sizes[dim] : recorded[dim]}));
+    layout.dims.push_back(unknown_dim(r.table.maps, recorded[dim], {dim < sizes.size() ? sizes[dim] : recorded[dim]}));
   r.layout_of[value] = intern(r.table, layout);
   r.known[value] = true;
 }
@@ -61,7 +60,7 @@ bool is_as_recorded(const Resizing& r, ValueId value) { return r.table.is_plain[
 
 std::optional<int64_t> operand(Resizing& r, const SizeOperand& operand);
 
-// What a size comes to; nothing where it is of a value that is not there yet, or has no number.
+// Returns the number of a size; nullopt if its value does not exist yet, or if it has no number.
 std::optional<int64_t> size_number(Resizing& r, uint32_t id) {
   if (r.size_numbers[id] != kNoId) return r.numbers[id].local[0];
   const SizeEntry& entry = r.graph.sizes[id];
@@ -113,7 +112,7 @@ int64_t recorded_number(const OpGraph& graph, const SizeOperand& operand) {
   return operand.is_entry ? graph.sizes[static_cast<size_t>(operand.number)].traced : operand.number;
 }
 
-// Comparisons whose sizes are known by now.
+// Checks the comparisons whose sizes are known.
 bool check_guards(Resizing& r) {
   for (const GraphGuard& guard : r.graph.guards) {
     const auto a = operand(r, guard.a), b = operand(r, guard.b);
@@ -121,15 +120,14 @@ bool check_guards(Resizing& r) {
     const std::string_view sign = sign_of(guard.op);
     return refuse(
         r, guard.offset,
-        fmt::format("the model's code would go another way: {} {} {} is {}, and it was {} in the recorded step "
-                    "({} {} {})",
-                    *a, sign, *b, !guard.held, guard.held, recorded_number(r.graph, guard.a), sign,
+        fmt::format("the model would take another branch: {} {} {} is {}, but was {} in the traced step ({} {} {})", *a,
+                    sign, *b, !guard.held, guard.held, recorded_number(r.graph, guard.a), sign,
                     recorded_number(r.graph, guard.b)));
   }
   return true;
 }
 
-// Several tensors, each as large as all of them together.
+// Gives every result of broadcast_tensors the broadcast shape of all operands.
 bool broadcast_all(Resizing& r, const GraphNode& node, const OpCall& call) {
   Sizes out;
   const auto operands = tensors_of(call);
@@ -149,14 +147,14 @@ std::string shapes_text(const std::vector<std::string>& shapes) {
   return fmt::format("{}", fmt::join(shapes, " and "));
 }
 
-// Operands as they are now, and as they were recorded.
+// Returns the new and the traced shapes of the operands.
 std::string operands_text(const Resizing& r, const OpCall& call) {
   std::vector<std::string> now, recorded;
   for (const Operand& x : tensors_of(call)) {
     now.push_back(shape_text(local_shape(r.table, *x.layout, 0)));
     recorded.push_back(shape_text(x.shape));
   }
-  return fmt::format("{} (recorded with {})", shapes_text(now), shapes_text(recorded));
+  return fmt::format("{} (traced with {})", shapes_text(now), shapes_text(recorded));
 }
 
 std::string place_text(const Resizing& r) {
@@ -164,7 +162,7 @@ std::string place_text(const Resizing& r) {
                                                        : fmt::format("`{}`", r.modules.back());
 }
 
-// Works out the sizes that the node asks for. `same`: all that it gets is as recorded. False where a size has no
+// Evaluates the sizes among the arguments. `same`: all operands and sizes are as traced. Returns false if a size has no
 // number.
 bool see_args(Resizing& r, const GraphNode& node, bool& same) {
   const OpGraph& graph = r.graph;
@@ -175,7 +173,7 @@ bool see_args(Resizing& r, const GraphNode& node, bool& same) {
       if (arg.kind != ArgKind::Size) continue;
       const auto number = size_number(r, arg.id);
       if (!number)
-        return refuse(r, node.offset, fmt::format("a size that {} asks for has no number", graph.strings[node.name]));
+        return refuse(r, node.offset, fmt::format("a size argument of {} is unknown", graph.strings[node.name]));
       same = same && *number == graph.sizes[arg.id].traced;
     }
     return true;
@@ -188,7 +186,7 @@ bool see_args(Resizing& r, const GraphNode& node, bool& same) {
   return true;
 }
 
-// False where they are no sizes of a tensor.
+// True if a tensor can have these sizes.
 bool can_be(const Sizes& sizes) {
   int64_t elements = 1;
   return std::all_of(sizes.begin(), sizes.end(), [&](int64_t size) {
@@ -219,27 +217,28 @@ bool run_op(Resizing& r, const GraphNode& node) {
     if (!check_guards(r)) return false;
     return refuse(
         r, node.offset,
-        fmt::format("{} in {} does not fit any more: {}", name_of(call), place_text(r), operands_text(r, call)));
+        fmt::format("{} in {} fails for these shapes: {}", name_of(call), place_text(r), operands_text(r, call)));
   }
-  if (call.name == "broadcast_tensors") return broadcast_all(r, node, call);
-  const SizeRule size_rule = find_size_rule(call.name);
+  if (node.op == OpId::BroadcastTensors) return broadcast_all(r, node, call);
+  const SizeRule size_rule = op_row(node.op).sizes;
   if (result.unknown && size_rule == nullptr && node.out_begin != node.out_end)
     return refuse(r, node.offset,
-                  fmt::format("no rule says what {} in {} makes of other sizes", name_of(call), place_text(r)));
+                  fmt::format("no rule computes the shape of {} in {} for other sizes", name_of(call), place_text(r)));
   const auto operands = tensors_of(call);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i) {
     Sizes sizes = local_shape(r.table, result.outs[i - node.out_begin], 0);
     if (size_rule != nullptr)
       size_rule(call, operands.empty() ? Sizes{} : local_shape(r.table, *operands[0].layout, 0), sizes);
     if (!can_be(sizes))
-      return refuse(r, node.offset,
-                    fmt::format("{} in {} would make {}", name_of(call), place_text(r), shape_text(sizes)));
+      return refuse(
+          r, node.offset,
+          fmt::format("{} in {} would return the invalid shape {}", name_of(call), place_text(r), shape_text(sizes)));
     set_sizes(r, graph.outs[i], sizes);
   }
   return true;
 }
 
-// Puts what was worked out in the place of what was recorded.
+// Replaces the traced shapes and sizes by the computed ones.
 void commit(Resizing& r) {
   OpGraph& graph = r.graph;
   std::map<std::vector<int64_t>, uint32_t> shapes;
@@ -266,7 +265,7 @@ void commit(Resizing& r) {
   number_signatures(graph);
 }
 
-// What the step was recorded with: dims 0 and 1 of an input, of the first one where the graph does not say which.
+// Returns the sizes of the traced step: dims 0 and 1 of an input, of the first one if the graph does not specify them.
 StepSizes recorded_sizes(const OpGraph& graph) {
   StepSizes first;
   for (const GraphLeaf& leaf : graph.leaves) {
@@ -288,12 +287,12 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
              .wanted = sizes,
              .diagnostics = diagnostics,
              .table = {},
-             .layout_of = std::vector<SpreadId>(graph.values.size(), 0),
+             .layout_of = std::vector<ValueLayoutId>(graph.values.size(), 0),
              .numbers = std::vector<SizeNumber>(graph.sizes.size()),
              .size_numbers = std::vector<uint32_t>(graph.sizes.size(), kNoId),
              .known = std::vector<bool>(graph.values.size(), false),
              .modules = {}};
-  if (!graph.is_there) return refuse(r, 0, "the model file has no operations, and so no sizes that could be others");
+  if (!graph.is_there) return refuse(r, 0, "the model file has no operations, so it has no sizes to change");
   const StepSizes recorded = recorded_sizes(graph);
   bool has_batch = sizes.batch <= 0, has_sequence = sizes.sequence <= 0;
   for (const GraphLeaf& leaf : graph.leaves) {
@@ -308,7 +307,7 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
   }
   if (!has_batch || !has_sequence)
     return refuse(r, graph.offset,
-                  fmt::format("no input of the recorded step has a dim for its {}", has_batch ? "sequence" : "batch"));
+                  fmt::format("no input of the traced step has a dim for its {}", has_batch ? "sequence" : "batch"));
   for (const GraphNode& node : graph.nodes) {
     if (node.kind == NodeKind::Op) {
       if (!run_op(r, node)) return false;

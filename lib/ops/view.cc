@@ -1,10 +1,10 @@
-// view, reshape, flatten, unflatten, view_as: elements in the same order under other dims.
+// view, reshape, flatten, unflatten, view_as and reshape_as: the same order of elements with other dims.
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
 
 #include "ops/op_rules.h"
-#include "ops/regroup_maps.h"
+#include "ops/regroup_layouts.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -16,28 +16,28 @@ int64_t product(std::span<const int64_t> sizes) {
   return all;
 }
 
-// The new sizes as the call has them; -1: worked out.
+// Returns the sizes in the call; -1: inferred.
 std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
   const auto& maps = call.table.maps.maps;
   const size_t ndim = x.shape.size();
   std::vector<RankNumber> sizes;
-  // Dims that stay as they are.
+  // Adds unchanged dims.
   const auto keep = [&](const Operand& operand, size_t begin, size_t end) {
     for (size_t dim = begin; dim < end; ++dim)
       sizes.push_back({maps[operand.layout->dims[dim]].local, operand.shape[dim], 0});
   };
-  if (call.name == "flatten") {
+  if (call.node.op == OpId::Flatten) {
     const auto begin = from_end(number_at(call, 1, "start_dim", 0).traced, ndim),
                end = from_end(number_at(call, 2, "end_dim", -1).traced, ndim);
     keep(x, 0, begin);
     sizes.push_back({std::vector<int64_t>(call.table.maps.ranks, -1), -1, 0});
     keep(x, end + 1, ndim);
-  } else if (call.name == "unflatten") {
+  } else if (call.node.op == OpId::Unflatten) {
     const auto at = from_end(number_at(call, 1, "dim", 0).traced, ndim);
     keep(x, 0, at);
     for (const RankNumber& n : numbers_at(call, 2, "sizes")) sizes.push_back(n);
     keep(x, at + 1, ndim);
-  } else if (call.name == "view_as" || call.name == "reshape_as") {
+  } else if (call.node.op == OpId::ViewAs || call.node.op == OpId::ReshapeAs) {
     if (const auto other = tensor_at(call, 1, "other")) keep(*other, 0, other->shape.size());
   } else {
     sizes = numbers_at(call, 1, "shape");
@@ -45,15 +45,15 @@ std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
   return sizes;
 }
 
-// The sizes that each rank asks for, [dim][rank]; -1 is worked out from what the rank holds.
+// Returns the sizes that each rank requests, [dim][rank]. -1 is inferred from the local sizes.
 std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, const Operand& x,
                                                std::span<const int64_t> target) {
   const size_t ranks = call.table.maps.ranks;
   std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
   const std::vector<RankNumber> numbers = asked_sizes(call, x);
   if (numbers.size() != target.size()) {
-    crash(result, Code::TP5103,
-          fmt::format("{} to {} dims, and the recorded result has {}", name_of(call), numbers.size(), target.size()));
+    crash(result, Code::GlobalSizeInView,
+          fmt::format("{} to {} dims, but the traced result has {}", name_of(call), numbers.size(), target.size()));
     return wanted;
   }
   for (size_t rank = 0; rank < ranks; ++rank) {
@@ -69,27 +69,27 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
         known *= wanted[dim][rank];
     }
     bool fits = open == target.size() ? known == count : known != 0 && count % known == 0;
-    // torch does not work out -1 beside a size of 0, even for a tensor without elements.
+    // torch does not infer -1 next to a size of 0, even for a tensor without elements.
     if (open < target.size()) wanted[open][rank] = fits ? count / known : 0;
     if (fits) continue;
     std::vector<int64_t> asked;
     for (const RankNumber& n : numbers) asked.push_back(n.local[rank]);
-    crash(result, Code::TP5103,
-          fmt::format("{} to {}, and rank {} has {}: {}", name_of(call), shape_text(asked), rank, shape_text(local),
-                      open < target.size() ? fmt::format("its {} elements are no multiple of {}", count, known)
-                                           : fmt::format("{} elements, and {} are asked for", count, known)));
+    crash(result, Code::GlobalSizeInView,
+          fmt::format("{} to {}, but rank {} has {}: {}", name_of(call), shape_text(asked), rank, shape_text(local),
+                      open < target.size() ? fmt::format("its {} elements are not a multiple of {}", count, known)
+                                           : fmt::format("{} elements, and the new shape has {}", count, known)));
   }
   return wanted;
 }
 
-// Dims [in_begin, in_end) of the operand that become [out_begin, out_end) of the result.
+// Dims [in_begin, in_end) of the operand, which become [out_begin, out_end) of the result.
 struct ViewGroup {
   size_t in_begin = 0, in_end = 0;
   size_t out_begin = 0, out_end = 0;
 };
 
-// The next dims whose product is the same on both sides (torch's view_groups, distributed/tensor/_ops/_view_ops.py).
-// Dims of size 1 at their end go along. False where there is none.
+// Finds the next dims with equal products on both sides, including dims of size 1 after them (torch's view_groups,
+// distributed/tensor/_ops/_view_ops.py). Returns false if there are none.
 bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewGroup& group) {
   size_t i = group.in_begin = group.in_end, j = group.out_begin = group.out_end;
   int64_t from = 1, to = 1;
@@ -110,10 +110,11 @@ bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewG
   return from == to;
 }
 
-// The maps of a group's new dims. nullopt where a rank's elements of it are none, for the reason in `fault`.
-std::optional<std::vector<MapId>> view_group(OpCall& call, const Operand& x, std::span<const int64_t> target,
-                                             std::span<const std::vector<int64_t>> wanted, const ViewGroup& group,
-                                             std::string& fault) {
+// Returns the layouts of the new dims of a group; nullopt with the reason in `fault` if the elements of a rank do not
+// form them.
+std::optional<std::vector<DimLayoutId>> view_group(OpCall& call, const Operand& x, std::span<const int64_t> target,
+                                                   std::span<const std::vector<int64_t>> wanted, const ViewGroup& group,
+                                                   std::string& fault) {
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     int64_t held = 1, asked = 1;
     for (size_t dim = group.in_begin; dim < group.in_end; ++dim) held *= local_size(call.table, *x.layout, dim, rank);
@@ -121,8 +122,9 @@ std::optional<std::vector<MapId>> view_group(OpCall& call, const Operand& x, std
     if (held != asked) return std::nullopt;
   }
   const size_t dims = group.out_end - group.out_begin;
-  return regroup_maps(call.table.maps, std::span(x.layout->dims).subspan(group.in_begin, group.in_end - group.in_begin),
-                      target.subspan(group.out_begin, dims), wanted.subspan(group.out_begin, dims), fault);
+  return regroup_layouts(call.table.maps,
+                         std::span(x.layout->dims).subspan(group.in_begin, group.in_end - group.in_begin),
+                         target.subspan(group.out_begin, dims), wanted.subspan(group.out_begin, dims), fault);
 }
 
 }  // namespace
@@ -132,33 +134,33 @@ void rule_view(OpCall& call, OpResult& result) {
   const auto target = out_shape(call);
   if (!x) return;
   const GraphArg* type = find_arg(call, 1, "dtype");
-  if (type != nullptr && type->kind == ArgKind::TypeName) return give(result, *x->layout);
-  Spread out;
+  if (type != nullptr && type->kind == ArgKind::TypeName) return append_result(result, *x->layout);
+  ValueLayout out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;
   out.local_view = x->layout->local_view;
   const auto wanted = wanted_sizes(call, result, *x, target);
   const auto give_sizes = [&] {
     for (size_t dim = 0; dim < target.size(); ++dim)
-      out.dims.push_back(any_map(call.table.maps, target[dim], wanted[dim], cut_axes(call.table, *x->layout)));
-    give(result, out);
+      out.dims.push_back(unknown_dim(call.table.maps, target[dim], wanted[dim], sharding_axes(call.table, *x->layout)));
+    append_result(result, out);
   };
   if (!result.crash.empty()) return give_sizes();
   if (product(target) == 0) return give_sizes();
   ViewGroup group;
   while (group.in_end < x->shape.size() || group.out_end < target.size()) {
-    std::string fault = "the pieces are no pieces of the new dims";
-    std::optional<std::vector<MapId>> maps;
+    std::string fault = "the shards do not map to shards of the new dims";
+    std::optional<std::vector<DimLayoutId>> maps;
     if (next_group(x->shape, target, group)) maps = view_group(call, *x, target, wanted, group, fault);
     if (!maps) {
-      make_wrong(result, Code::TP5103, fmt::format("{} goes through the pieces: {}", name_of(call), fault));
+      make_wrong(result, Code::GlobalSizeInView, fmt::format("{} crosses shard boundaries: {}", name_of(call), fault));
       out.dims.clear();
       return give_sizes();
     }
     out.dims.insert(out.dims.end(), maps->begin(), maps->end());
   }
   check_layout(call, result, out);
-  give(result, std::move(out));
+  append_result(result, std::move(out));
 }
 
 }  // namespace tpplan

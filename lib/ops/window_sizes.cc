@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <cmath>
 
+#include "ops/op_row.h"
+
 namespace tpplan {
 namespace {
 
-// An argument that is one number for all dims, or one for each.
+// An argument with one number for all dims, or one for each dim.
 struct PerDim {
   std::vector<RankNumber> numbers;
   int64_t absent = 0;
@@ -30,12 +32,12 @@ int64_t windows(int64_t size, int64_t window, int64_t stride, int64_t padding, i
   const int64_t room = size + 2 * padding - dilation * (window - 1) - 1;
   if (stride <= 0) return size;
   int64_t count = (room + (up ? stride - 1 : 0)) / stride + 1;
-  // The last one must begin within the dim or what is padded before it (at::native::pooling_output_shape, torch 2.13).
+  // The last window must begin within the dim or its left padding (at::native::pooling_output_shape, torch 2.13).
   if (up && (count - 1) * stride >= size + padding) --count;
   return count;
 }
 
-size_t window_dims(const OpCall& call) { return static_cast<size_t>(call.name[call.name.size() - 2] - '0'); }
+size_t window_dims(const OpCall& call) { return static_cast<size_t>(op_row(call.node.op).along.absent - kLastDims); }
 
 }  // namespace
 
@@ -66,7 +68,7 @@ void transposed_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   const size_t dims = window_dims(call), first = out.size() - std::min(dims, out.size());
   if (x.size() != out.size()) return;
-  const bool is_max = call.name.starts_with("max");
+  const bool is_max = op_row(call.node.op).linearity != Linearity::Linear;
   const PerDim window = per_dim(call, 1, "kernel_size", 1), stride = per_dim(call, 2, "stride", 0),
                padding = per_dim(call, 3, "padding", 0),
                dilation = is_max ? per_dim(call, 4, "dilation", 1) : PerDim{{}, 1};
@@ -77,7 +79,7 @@ void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
                 at(padding, dim), at(dilation, dim), up);
 }
 
-// As many as are asked for; a dim that is None among them stays.
+// Sets the requested sizes. A dim with None is unchanged.
 void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   const size_t dims = window_dims(call), first = out.size() - std::min(dims, out.size());
   uint32_t index = 0;
@@ -94,7 +96,7 @@ void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 }
 
 int64_t window_places(const OpCall& call, size_t position, const int64_t (&picture)[2], size_t rank) {
-  constexpr int64_t kMost = int64_t{1} << 31;  // of which products and sums below are no more than an int64_t holds
+  constexpr int64_t kMost = int64_t{1} << 31;  // keeps the products and sums below in the range of int64_t
   const PerDim window = per_dim(call, position, "kernel_size", 1),
                dilation = per_dim(call, position + 1, "dilation", 1),
                padding = per_dim(call, position + 2, "padding", 0), stride = per_dim(call, position + 3, "stride", 1);
@@ -109,7 +111,7 @@ int64_t window_places(const OpCall& call, size_t position, const int64_t (&pictu
   return places;
 }
 
-// (input, kernel_size, dilation, padding, stride): as many columns as windows.
+// (input, kernel_size, dilation, padding, stride): one column for each window.
 void column_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   if (x.size() < 3 || out.empty()) return;
   out.back() = window_places(call, 1, {x[x.size() - 2], x.back()}, 0);

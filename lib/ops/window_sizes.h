@@ -1,7 +1,7 @@
-// How many windows fit along each dim: sizes of what convolutions, pools and interpolation make.
+// Numbers of windows along each dim, for the sizes of convolutions, pools and interpolation.
 #pragma once
 
-#include "ops/size_rows.h"
+#include "ops/op_row.h"
 
 namespace tpplan {
 
@@ -11,8 +11,8 @@ void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void interpolate_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void column_sizes(const OpCall& call, const Sizes& x, Sizes& out);
-// In how many places of a picture of so many rows and columns windows lie on a rank: those whose kernel_size is the
-// argument at `position`, with dilation, padding and stride behind it. -1 where a number is no size.
+// Returns the number of windows in an image of shape `picture` on a rank. The kernel_size is the argument at
+// `position`, followed by dilation, padding and stride. -1 if a number is no size.
 [[nodiscard]] int64_t window_places(const OpCall& call, size_t position, const int64_t (&picture)[2], size_t rank);
 void picture_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 

@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-// Warnings about a rule stand at its key or at its value.
+// True if the span of a warning is the key or value of a rule with this key.
 bool is_about_rule(const TpPlan& plan, const Diagnostic& d, const std::string& key) {
   if (d.span.file != plan.file) return false;
   return std::any_of(plan.rules.begin(), plan.rules.end(), [&](const PlanRule& rule) {
@@ -17,8 +17,7 @@ bool is_about_rule(const TpPlan& plan, const Diagnostic& d, const std::string& k
 
 }  // namespace
 
-// One by one in the plan's order: of two that fit the same warning the second finds nothing, and may be said to be
-// idle.
+// Applies suppressions in file order: if two match the same warning, the second removes nothing and can be reported.
 void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_complete, Diagnostics& diagnostics) {
   for (const Suppression& suppression : plan.suppressions) {
     const size_t removed = std::erase_if(diagnostics.list, [&](const Diagnostic& d) {
@@ -26,9 +25,9 @@ void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_
              (suppression.rule.empty() || is_about_rule(plan, d, suppression.rule));
     });
     if (removed > 0 || !is_complete(suppression.code)) continue;
-    report_message(diagnostics, Code::TP3017, suppression.span,
-                   fmt::format("nothing reports {} any more{}", kind_of(suppression.code).name,
-                               suppression.rule.empty() ? "" : fmt::format(" about rule `{}`", suppression.rule)),
+    report_message(diagnostics, Code::UnusedSuppression, suppression.span,
+                   fmt::format("the suppressed warning {} no longer occurs{}", kind_of(suppression.code).id,
+                               suppression.rule.empty() ? "" : fmt::format(" for rule `{}`", suppression.rule)),
                    "remove the suppression");
   }
 }

@@ -1,4 +1,4 @@
-// Takes out the warnings that the plan's owner has looked at.
+// Removes the warnings that the plan suppresses.
 #pragma once
 
 #include <functional>
@@ -8,9 +8,8 @@
 
 namespace tpplan {
 
-// Removes warnings that a suppression of the plan names: its code and, where it names a rule, a place at that rule's
-// key or value. A suppression that removes nothing is reported (TP3017), so that none outlives its cause, where
-// everything that can report its code has run.
+// Removes warnings with the code of a suppression and, if it names a rule, with a span at that rule's key or value.
+// Reports suppressions that remove nothing (TP3017) if `is_complete(code)`: every check that reports the code has run.
 void apply_suppressions(const TpPlan& plan, const std::function<bool(Code)>& is_complete, Diagnostics& diagnostics);
 
 }  // namespace tpplan

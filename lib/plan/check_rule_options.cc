@@ -17,19 +17,18 @@ struct OptionCheck {
   Diagnostics& diagnostics;
 };
 
-// At `option` where the rule writes it, at the rule's value otherwise.
+// Reports at `option` if the rule has it, else at the rule's value.
 void say(OptionCheck& check, Code code, std::string message, std::string help = {}, std::string_view option = {}) {
   const auto place = check.written.find(option);
   const Span span = place == check.written.end() ? check.rule.value_span : place->second;
   Diagnostic& d = report_message(check.diagnostics, code, span, std::move(message), std::move(help));
-  // torch's styles refuse lists that do not fit when they are made, and a sum that is taken apart when it runs.
-  if (check.dialect.runtime == PlanRuntime::Torch && code == Code::TP3015) d.fails = "apply";
-  if (check.dialect.runtime == PlanRuntime::Torch && code == Code::TP3016) d.fails = "forward";
+  // torch's styles reject lists that do not fit in their constructor, and a shard of a partial value at run time.
+  if (check.dialect.runtime == PlanRuntime::Torch) d.fails = kind_of(code).fails;
 }
 
 void say_without_effect(OptionCheck& check, std::string_view from_name, std::string_view to_name) {
-  say(check, Code::TP3018, fmt::format("`{}` changes nothing without `{}`", to_name, from_name),
-      fmt::format("say how the values come: `{}`", from_name), to_name);
+  say(check, Code::SettingWithoutEffect, fmt::format("`{}` has no effect without `{}`", to_name, from_name),
+      fmt::format("write the layouts of the incoming values: `{}`", from_name), to_name);
 }
 
 std::string layouts(const auto& list) { return counted(list.size(), "layout"); }
@@ -41,22 +40,23 @@ bool can_be_brought(const Placement& from, const Placement& to) {
 void check_pair(OptionCheck& check, std::string_view from_name, std::string_view to_name,
                 const std::optional<std::vector<Layout>>& from, const std::optional<std::vector<Layout>>& to) {
   const auto say_unlike = [&](std::string message) {
-    say(check, Code::TP3015, std::move(message),
-        "one entry for each value in both lists, `null` for one that is left alone", from_name);
+    say(check, Code::LayoutCountMismatch, std::move(message),
+        "write one entry for each value in both lists, `null` for a value that stays unchanged", from_name);
   };
   if (to && !from) return say_without_effect(check, from_name, to_name);
   if (!from) return;
-  if (!to) return say_unlike(fmt::format("`{}` is given without `{}`", from_name, to_name));
+  if (!to) return say_unlike(fmt::format("`{}` is set without `{}`", from_name, to_name));
   if (from->size() != to->size()) {
-    return say_unlike(fmt::format("`{}` has {}, `{}` has {}", from_name, layouts(*from), to_name, layouts(*to)));
+    return say_unlike(fmt::format("`{}` has {}, but `{}` has {}", from_name, layouts(*from), to_name, layouts(*to)));
   }
   for (size_t i = 0; i < from->size(); ++i) {
     const Layout &comes = (*from)[i], &wanted = (*to)[i];
     if (!comes || !wanted || can_be_brought(*comes, *wanted)) continue;
-    say(check, Code::TP3016,
-        fmt::format("value {} of `{}` would be brought from {} to {}: a sum cannot be taken apart again", i, to_name,
-                    to_text(*comes), to_text(*wanted)),
-        "bring a sum to Replicate or Shard(d), or leave it Partial", to_name);
+    say(check, Code::RedistributeToPartial,
+        fmt::format(
+            "value {} of `{}` would be redistributed from {} to {}: a reduced value cannot become partial again", i,
+            to_name, to_text(*comes), to_text(*wanted)),
+        "redistribute to Replicate or Shard(d), or write Partial in both lists", to_name);
   }
 }
 
@@ -66,25 +66,25 @@ void check_kwargs(OptionCheck& check) {
   if (to && !from) return say_without_effect(check, "input_kwarg_layouts", "desired_input_kwarg_layouts");
   if (!from) return;
   if (!to || from->size() != to->size()) {
-    return say(check, Code::TP3015,
-               fmt::format("`input_kwarg_layouts` has {}, `desired_input_kwarg_layouts` has {}", layouts(*from),
+    return say(check, Code::LayoutCountMismatch,
+               fmt::format("`input_kwarg_layouts` has {}, but `desired_input_kwarg_layouts` has {}", layouts(*from),
                            layouts(to ? *to : KwargLayouts())));
   }
   for (const auto& [name, layout] : *from) {
     const auto wanted = std::find_if(to->begin(), to->end(), [&n = name](const auto& w) { return w.first == n; });
     if (wanted == to->end()) {
-      // torch leaves such a value as it comes, still a DTensor.
+      // torch does not change such a value, which stays a DTensor.
       if (check.dialect.runtime == PlanRuntime::Torch) continue;
-      say(check, Code::TP3015, fmt::format("kwarg `{}` has no desired layout", name));
+      say(check, Code::LayoutCountMismatch, fmt::format("kwarg `{}` has no desired layout", name));
     } else if (layout && wanted->second && !can_be_brought(*layout, *wanted->second)) {
-      say(check, Code::TP3016,
-          fmt::format("kwarg `{}` would be brought to {}: a sum cannot be taken apart again", name,
+      say(check, Code::RedistributeToPartial,
+          fmt::format("kwarg `{}` would be redistributed to {}: a reduced value cannot become partial again", name,
                       to_text(*wanted->second)));
     }
   }
 }
 
-// Styles that cut parameters take exactly one layout for their one input, and one for their one output.
+// Styles that shard parameters accept exactly one layout for their input and one for their output.
 void check_single_layouts(OptionCheck& check) {
   const StyleRow& style = *check.rule.style;
   const RuleOptions& options = check.rule.options;
@@ -92,20 +92,21 @@ void check_single_layouts(OptionCheck& check) {
       {"input_layouts", options.input_layouts}, {"output_layouts", options.output_layouts}};
   for (const auto& [name, list] : lists) {
     if (list && (list->size() != 1 || !(*list)[0]))
-      say(check, Code::TP3015, fmt::format("`{}` of {} is not one layout", name, style.name));
+      say(check, Code::LayoutCountMismatch, fmt::format("`{}` of {} needs exactly one layout", name, style.name));
   }
-  // What the style makes is its own affair; only its target can be a redistribution to Partial.
+  // The style determines the placement before; only the target can be Partial by mistake.
   if (!style.output.used || !options.output_layouts || options.output_layouts->size() != 1) return;
   const Placement& made = style.output.from;
   const Layout& wanted = (*options.output_layouts)[0];
   if (wanted && !can_be_brought(made, *wanted)) {
-    say(check, Code::TP3016,
-        fmt::format("the output of {} is {} and cannot be brought to {}", style.name, to_text(made), to_text(*wanted)),
-        "write Replicate or Shard(d), or leave `output_layouts` out", "output_layouts");
+    say(check, Code::RedistributeToPartial,
+        fmt::format("the output of {} is {} and cannot be redistributed to {}", style.name, to_text(made),
+                    to_text(*wanted)),
+        "write Replicate or Shard(d), or remove `output_layouts`", "output_layouts");
   }
 }
 
-// Styles that prepare values at a module's boundary take lists of layouts in pairs.
+// The prepare_module_* styles accept lists of layouts in pairs.
 void check_layout_lists(OptionCheck& check) {
   const StyleRow& style = *check.rule.style;
   const RuleOptions& options = check.rule.options;
@@ -117,11 +118,12 @@ void check_layout_lists(OptionCheck& check) {
                             !options.desired_output_layouts;
   const bool has_outputs = (style.options & kOutputLayouts) != 0;
   if (says_nothing && !has_outputs) {
-    say(check, Code::TP3018, fmt::format("{} changes nothing without layouts", style.name),
-        "give `input_layouts` and `desired_input_layouts`, or remove the rule");
+    say(check, Code::SettingWithoutEffect, fmt::format("{} has no effect without layouts", style.name),
+        "write `input_layouts` and `desired_input_layouts`, or remove the rule");
   }
   if (has_outputs && !options.output_layouts) {
-    say(check, Code::TP3002, fmt::format("{} needs `output_layouts` and `desired_output_layouts`", style.name));
+    say(check, Code::MissingPlanField,
+        fmt::format("{} needs `output_layouts` and `desired_output_layouts`", style.name));
   }
 }
 

@@ -1,4 +1,4 @@
-// What torch itself asserts of a style's options (torch 2.13, style.py), before any model is seen.
+// Checks of a style's options that torch also makes (torch 2.13, style.py) and that need no model.
 #pragma once
 
 #include <map>
@@ -9,10 +9,11 @@
 
 namespace tpplan {
 
-// Where a rule writes its options, by their names.
+// The spans of a rule's options, by their names.
 using OptionSpans = std::map<std::string_view, Span>;
 
-// Reports layouts that do not fit each other, the style or its one input and output (TP3015, TP3016, TP3018, TP3002).
+// Reports layouts that contradict each other, the style, or its number of inputs and outputs (TP3015, TP3016, TP3018,
+// TP3002).
 void check_rule_options(const PlanRule& rule, const OptionSpans& written, const DialectRow& dialect,
                         Diagnostics& diagnostics);
 

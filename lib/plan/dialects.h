@@ -1,6 +1,6 @@
-// The dialects: how the keys of a plan name parameters, and whose result the plan has. One row each. A row stands in
-// lib/dialects, in the file that has the dialect's functions, above all that they use; here is the one door through
-// which the phases below reach them. No phase asks which dialect it is in: it asks the row.
+// The dialects: how the keys of a plan name parameters, and which framework runs it. Each has a row in
+// lib/resolve/dialects, in the file with its functions. Phases never compare dialects: they read the columns of the
+// row.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 #include <string_view>
 
 #include "diagnostics/diagnostics.h"
-#include "plan/style_table.h"
+#include "styles/style_table.h"
 
 namespace tpplan {
 
@@ -24,52 +24,54 @@ struct ParamMatch;
 struct ShardingTable;
 struct TpPlan;
 
-// Names: keys are the logical names of dims, and the rules a list in which a name may stand twice.
+// Names: keys are logical names of dims, and the rules are a list in which a name can occur twice.
 enum class KeySyntax : uint8_t { Glob, Regex, Names };
 // What a key can name.
 enum class KeyTargets : uint8_t { ModulesAndParameters, Modules, Parameters, Dims };
-// Who runs a model by such a plan: tpplan's own packages by the manifest, torch's parallelize_module, transformers'
-// `tp_plan`, or a program's own jax.shard_map, which is what a graph recorded so says of itself.
+// The runtime that applies the plan: tpplan's own packages (by the manifest), torch's parallelize_module, transformers'
+// `tp_plan`, or jax.shard_map, if the graph was traced under it.
 enum class PlanRuntime : uint8_t { Tpplan, Torch, Transformers, ShardMap };
 
 struct DialectRow {
   std::string_view name;
-  StyleSet styles = kOwnStyles;  // whose meaning style names have
+  StyleSet styles = kOwnStyles;  // the set that defines the style names
   PlanRuntime runtime = PlanRuntime::Tpplan;
 
   // Keys.
   KeySyntax keys = KeySyntax::Glob;
+  bool keys_are_names = false;  // of globs, keys know a star in place of a number alone: no `?` and no `[a]`
   KeyTargets targets = KeyTargets::ModulesAndParameters;
-  bool slash_is_dot = false;       // `/` and `.` are the same in keys and paths
-  bool reads_keras_match = false;  // the plan's `keras_match` means something
-  Code dead_rule = Code::TP4001;   // a rule that matches nothing; TP4002 where rules are for many models
+  bool slash_is_dot = false;             // `/` and `.` are the same in keys and paths
+  bool reads_keras_match = false;        // the dialect uses the plan's `keras_match`
+  Code dead_rule = Code::UnmatchedRule;  // for a rule that matches nothing; TP4002 if rules are written for many models
 
   // Results.
-  bool follows_framework = false;         // the framework's result stands, and what is wrong with it is a warning
-  bool distributes_modules_once = false;  // one module under two paths is sharded by whichever comes first
-  bool takes_ids_for_shards = false;      // token ids are taken for shards of the last dim where nothing is said
-  bool passes_whole_sizes_on = false;     // an uneven local output does not lose its whole size
+  bool follows_framework = false;         // the result is the framework's, and its errors are warnings
+  bool distributes_modules_once = false;  // the first rule shards a module that has two paths
+  bool ties_after_sharding = false;       // tied parameters become one tensor, sharded as the embedding
+  bool takes_ids_for_shards = false;      // by default token ids are assumed to be sharded in the last dim
+  bool passes_whole_sizes_on = false;     // an uneven local output keeps its global size
 
   // Words for help.
-  std::string_view keep_whole = "replicate";  // the style of a parameter that stays whole on purpose; empty: there is
-                                              // none, and a rule is left out
-  std::string_view norm_beside_sequence = "sequence_parallel";        // the style of a norm beside such norms
-  std::string_view norm_of_heads = "replicated_with_grad_allreduce";  // and of one that sees some of the heads
+  std::string_view keep_whole = "replicate";  // the style of a parameter that is replicated on purpose; empty: no rule
+  std::string_view norm_beside_sequence = "sequence_parallel";        // the style of norms between sequence shards
+  std::string_view norm_of_heads = "replicated_with_grad_allreduce";  // the style of norms of local heads
 
-  // Finds the rule of each parameter and boundary (match/match_plan.h). What is kept of plans before may be nullptr.
+  // Finds the rule of each parameter and boundary (resolve/match/match_plan.h). The cache of earlier plans can be
+  // nullptr.
   void (*match)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&, KeyHits*) = nullptr;
-  // Whether the style of a rule whose key names the module fits it, and which dim of a parameter it cuts
-  // (infer/style_cut.h). Both say what is wrong.
+  // supports_module: true if the style of a rule fits a module that its key names. cut: the dim of a parameter that the
+  // style shards (resolve/infer/style_cut.h). Both report errors.
   bool (*supports_module)(const Inference&, const ParamMatch&, const Module&) = nullptr;
   Cut (*cut)(const Inference&, const ParamMatch&, const Module&, const Param&) = nullptr;
-  // Reports modules that the framework refuses whatever they own; nullptr: there are none.
+  // Reports modules that the framework rejects in any case; nullptr if it rejects none.
   void (*check_modules)(const Inference&, const MatchTable&, const ShardingTable&) = nullptr;
 };
 
 extern const DialectRow kGlobDialect, kRegexDialect, kTorchDialect, kTransformersDialect, kKerasDialect,
     kLogicalDialect;
 
-// All of them; the first is what a plan without `dialect:` has.
+// Returns all dialects; the first is the default of `dialect:`.
 [[nodiscard]] std::span<const DialectRow* const> dialect_table();
 
 }  // namespace tpplan

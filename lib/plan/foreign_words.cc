@@ -12,36 +12,38 @@ struct ForeignRow {
   std::string_view help;
 };
 
-// transformers, vLLM, Megatron-LM, DeepSpeed, torchtitan, Keras, MaxText, and what people try.
+// Words of transformers, vLLM, Megatron-LM, DeepSpeed, torchtitan, Keras, MaxText, and frequent guesses.
 constexpr ForeignRow kForeignHelps[] = {
     {"the plan",
      "tp tp_size tp_degree tensor_parallel_size tensor_model_parallel_size tensor_parallel_degree tensor_parallel "
      "world_size devices num_gpus mesh_shape mesh_axes mesh_dim_names",
-     "axes and their sizes stand in `mesh`: `mesh: {dp: 2, tp: 8}`"},
+     "write axes and their sizes in `mesh`: `mesh: {dp: 2, tp: 8}`"},
     {"the plan", "dp dp_size ddp data_parallel data_parallel_size",
-     "its size stands in `mesh`, and `data: {axes: [dp]}` says that it cuts the batch"},
+     "write its size in `mesh`, and shard the batch over it with `data: {axes: [dp]}`"},
     {"the plan", "model models model_name model_path architecture",
-     "the model is named on the command line, or in `.tpplan.yaml`: remove it"},
-    {"the plan", "name description comment comments author", "write a comment, behind `#`"},
-    {"the plan", "dtype torch_dtype precision", "the model file says it: remove it"},
-    {"the plan", "version", "`format: tpplan.plan/1` says it: remove it"},
-    {"the plan", "sequence_parallel", "it is a style of norms, in `tp_plan`: `\"*.norm\": sequence_parallel`"},
+     "remove it: the command line or `.tpplan.yaml` names the model"},
+    {"the plan", "name description comment comments author", "write a comment after `#`"},
+    {"the plan", "dtype torch_dtype precision", "remove it: the model file specifies it"},
+    {"the plan", "version", "remove it: `format: tpplan.plan/1` contains the version"},
+    {"the plan", "sequence_parallel",
+     "remove it, and write rules for embedding, norms, attention, MLP and head together, as in "
+     "plans/llama-fsdp-tp.yaml"},
     {"the plan", "gradient_checkpointing activation_checkpointing activation_checkpoint recompute checkpointing",
-     "modules that are computed again stand in `remat`: `remat: [\"layers.*\"]`"},
+     "list the modules to recompute in `remat`: `remat: [\"layers.*\"]`"},
     {"the plan", "pp pipeline pipeline_parallel pp_size stages",
-     "a plan says nothing of pipelines: give the model of one stage"},
+     "remove it, and use the model of one stage: plans do not describe pipelines"},
     {"a rule", "gather_output", "write `output_layouts: Replicate`"},
     {"a rule", "input_is_parallel scatter_input",
-     "`rowwise` takes a piece, and `rowwise_split_input` a whole input, of which each rank takes its piece"},
+     "use `rowwise` for a sharded input, or `rowwise_split_input` to split a replicated input"},
     {"a rule", "dim shard_dim split_dim partition_dim tensor_dim",
-     "a style knows its dim; a spec has an axis for each: `spec: [tp, null]`"},
-    {"a rule", "tp tp_size size world_size", "axes and their sizes stand in `mesh`: `mesh: {tp: 8}`"},
-    {"a rule", "name description comment note reason", "write a comment, behind `#`"},
-    {"a rule", "bias dtype shape", "the model file says it: remove it"},
+     "remove it for a style, whose dim is fixed, or write a spec with one entry for each dim: `spec: [tp, null]`"},
+    {"a rule", "tp tp_size size world_size", "write axes and their sizes in `mesh`: `mesh: {tp: 8}`"},
+    {"a rule", "name description comment note reason", "write a comment after `#`"},
+    {"a rule", "bias dtype shape", "remove it: the model file specifies it"},
     {"`loss`", "loss_parallel parallel enable_loss_parallel", "write `cross_entropy: parallel`"},
 };
 
-// Words that mean what one of a plan's own does.
+// Words that are equivalent to a word of a plan.
 constexpr ForeignRow kForeignOwn[] = {
     {"the plan",
      "base_model_tp_plan base_model_ep_plan parallelize_plan parallel_plan layout_map rules plan sharding_rules "
@@ -76,7 +78,7 @@ std::string_view foreign_word_help(std::string_view where, std::string_view word
   return find_foreign_row(kForeignHelps, where, word);
 }
 
-std::string_view own_word(std::string_view where, std::string_view word) {
+std::string_view equivalent_word(std::string_view where, std::string_view word) {
   return find_foreign_row(kForeignOwn, where, word);
 }
 

@@ -6,15 +6,15 @@
 #include <optional>
 
 #include "plan/lost_by_format.h"
-#include "plan/read_pieces.h"
 #include "plan/read_plan.h"
-#include "plan/write_pieces.h"
-#include "syntax/yaml_tree.h"
+#include "plan/read_plan_syntax.h"
+#include "plan/write_plan_syntax.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
-// read_plan's faults that say that a file is no plan at all, which is not formatted.
+// True if the diagnostics mean that the file is no plan at all, which is not formatted.
 bool is_no_plan(const Diagnostics& findings) {
   return std::any_of(findings.list.begin(), findings.list.end(), [](const Diagnostic& d) {
     return d.severity == Severity::Error && kind_of(d.code).failure != Failure::Content;
@@ -34,15 +34,15 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
     diagnostics.list.insert(diagnostics.list.end(), findings.list.begin(), findings.list.end());
     return false;
   }
-  PlanPieces pieces;
-  if (!read_pieces(file, tree, pieces, diagnostics)) return false;
+  PlanSyntax pieces;
+  if (!read_plan_syntax(file, tree, pieces, diagnostics)) return false;
   const std::vector<std::string> comments = std::move(pieces.comments);
-  std::string text = write_pieces(std::move(pieces));
+  std::string text = write_plan_syntax(std::move(pieces));
   const std::string lost = lost_by_format(tree, plan, comments, text);
   if (!lost.empty()) {
     report_message(
-        diagnostics, Code::TP1011, {file.id, 0, 0}, fmt::format("the plan is left as it is: formatted, {}", lost),
-        "look for an alias that comes before its anchor once the keys are in order, or for a stray carriage return");
+        diagnostics, Code::UnsupportedYaml, {file.id, 0, 0}, fmt::format("the plan is not formatted: {}", lost),
+        "check for an alias that would precede its anchor after sorting the keys, or for a stray carriage return");
     return false;
   }
   formatted = std::move(text);

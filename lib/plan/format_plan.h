@@ -1,4 +1,4 @@
-// A plan file in its canonical layout: the same plan, the same comments, one way to write it.
+// Formats a plan file: the same plan and comments in canonical layout.
 #pragma once
 
 #include <string>
@@ -8,18 +8,16 @@
 
 namespace tpplan {
 
-// Columns that a line of a collection in brackets may take; a longer one is written one entry a line.
-inline constexpr size_t kPlanWidth = 120;
-
-// Writes `file` anew into `formatted`: known keys in the order of plan_key_rank(), two spaces a level, one rule a line,
-// the options of a rule in braces where they fit and hold no comment, keys in double quotes where they need any, one
-// blank line at most, LF, one line break at the end. Every comment, anchor and alias is kept, comments at what they
-// stand above or beside; those before the first key stay at the top, those behind the last one at the end.
+// Formats `file` into `formatted`: known keys in the order of plan_key_rank(), two spaces of indentation, one rule on
+// each line, the options of a rule in braces if they fit and have no comment, keys in double quotes if they need
+// quotes, at most one blank line, LF, one line break at the end. Preserves every comment, anchor and alias; comments
+// stay with the entry that they are above or next to, those before the first key at the top, those after the last one
+// at the end.
 //
-// The result is read again and compared: it is the same YAML tree, the same plan and the same comments, or it is not
-// given out. Reports what keeps a file from being read (as read_plan does) and what would not survive: texts in blocks
-// or over several lines, pairs without braces in a list, directives (TP1011). Returns false after any of these. Plans
-// whose content is wrong (exit status 1) are formatted all the same.
+// Reads the result again and returns it only if it has the same YAML tree, plan and comments. Reports errors that make
+// a file unreadable (as read_plan does) and YAML that it cannot preserve: block scalars, multi-line scalars, pairs
+// without braces in a list, directives (TP1011). Returns false after any of these. It also formats plans with wrong
+// content (exit status 1).
 [[nodiscard]] bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-// Dims from the largest down, of equal ones the last first.
+// Returns the dims by descending size, of equal ones the last first.
 std::vector<size_t> by_size_down(std::span<const int64_t> sizes) {
   std::vector<size_t> order(sizes.size());
   std::iota(order.begin(), order.end(), size_t{0});
@@ -16,8 +16,8 @@ std::vector<size_t> by_size_down(std::span<const int64_t> sizes) {
   return order;
 }
 
-// `predict_shard_params_fn` (an equinox project's function): the first dim, from the largest down, that no axis cuts
-// and that the axis divides. Of equal dims the last comes first: numpy.argsort(shape, kind="stable")[::-1].
+// As `predict_shard_params_fn` of an equinox project: the largest dim that is not sharded and that the axis divides. Of
+// equal dims the last comes first: numpy.argsort(shape, kind="stable")[::-1].
 std::optional<size_t> largest_dim(const FsdpTensor& tensor) {
   for (const size_t dim : by_size_down(tensor.shape)) {
     if (divides(tensor.mesh.axes[tensor.axis].size, tensor.shape[dim]) && tensor.sharding.spec[dim].empty()) return dim;
@@ -25,8 +25,8 @@ std::optional<size_t> largest_dim(const FsdpTensor& tensor) {
   return std::nullopt;
 }
 
-// The same by the size that a rank has left of each dim, which the axis may cut again (as the minor axis).
-// check_sharding is asked about the whole cut, for the segments of a fused dim must divide too.
+// As largest_dim, by local sizes: the axis can shard a sharded dim again, as its minor axis. Uses check_sharding,
+// because the segments of a fused dim must be divisible, too.
 std::optional<size_t> compose(const FsdpTensor& tensor) {
   std::vector<int64_t> left(tensor.shape.begin(), tensor.shape.end());
   for (size_t dim = 0; dim < left.size(); ++dim) left[dim] /= shard_count(tensor.sharding.spec[dim], tensor.mesh);
@@ -45,14 +45,14 @@ std::optional<size_t> dim0(const FsdpTensor& tensor) {
 
 constexpr FsdpPolicyRow kPolicies[] = {
     {.name = "largest_dim",
-     .no_dim_help = "`policy: compose` may cut a dim again, or use an axis size that divides",
+     .no_dim_help = "write `policy: compose` to shard a dim again, or use an axis size that divides a dim",
      .choose = largest_dim},
-    {.name = "compose", .no_dim_help = "use an axis size that divides", .choose = compose},
+    {.name = "compose", .no_dim_help = "use an axis size that divides the local size of a dim", .choose = compose},
     {.name = "dim0",
      .has_minimum_size = false,
      .pieces = UnevenPolicy::Torch,
-     .no_dim = Code::TP5016,
-     .no_dim_help = "make it a tensor of shape [1], or leave it out of `fsdp.patterns`",
+     .no_dim = Code::ScalarUnderFsdp,
+     .no_dim_help = "make it a tensor of shape [1], or exclude it from `fsdp.patterns`",
      .choose = dim0},
 };
 

@@ -1,4 +1,4 @@
-// The policies of FSDP: which dim of a tensor it cuts. A row each.
+// FSDP policies: which dim of a tensor is sharded. Each is a row.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace tpplan {
 
-// A tensor as the rules have cut it, and the axis that FSDP cuts it over. The axis is not in the sharding yet.
+// A tensor with the sharding of the rules, and the FSDP axis, which is not in the sharding yet.
 struct FsdpTensor {
   std::span<const int64_t> shape;
   const Sharding& sharding;
@@ -25,13 +25,13 @@ struct FsdpPolicyRow {
   std::string_view name;
   bool has_minimum_size = true;               // tensors of at most `min_weight_size` elements stay as they are
   UnevenPolicy pieces = UnevenPolicy::Error;  // Torch: uneven as torch.chunk, whatever the plan says of its own rules
-  Code no_dim = Code::TP5015;                 // where there is no dim to cut
+  Code no_dim = Code::NoDimForFsdp;           // where there is no dim to cut
   std::string_view no_dim_help{};
   // The dim to cut, if there is one.
   std::optional<size_t> (*choose)(const FsdpTensor&) = nullptr;
 };
 
-// The first is what a plan without `policy:` has.
+// Returns all policies; the first is the default of `policy:`.
 [[nodiscard]] std::span<const FsdpPolicyRow> fsdp_policy_table();
 
 }  // namespace tpplan

@@ -3,13 +3,13 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "plan/read_pieces.h"
 #include "plan/read_plan.h"
+#include "plan/read_plan_syntax.h"
 
 namespace tpplan {
 namespace {
 
-// Nodes that aliases share are compared once.
+// Pairs of nodes that were compared, so that nodes shared by aliases are compared once.
 using Proven = std::unordered_map<YamlId, YamlId>;
 
 bool same_value(const YamlTree& a, YamlId i, const YamlTree& b, YamlId j, Proven& proven) {
@@ -25,7 +25,7 @@ bool same_value(const YamlTree& a, YamlId i, const YamlTree& b, YamlId j, Proven
   return true;
 }
 
-// The children of the root, key by key in canonical order.
+// Returns the entries of the root in canonical order.
 std::vector<std::pair<YamlId, YamlId>> sorted_members(const YamlTree& tree) {
   const std::vector<YamlId>& children = tree.nodes[tree.root].children;
   std::vector<std::pair<YamlId, YamlId>> members;
@@ -50,20 +50,21 @@ std::vector<std::string> sorted(std::vector<std::string> texts) {
 
 }  // namespace
 
-// Three proofs, each of what the others do not see: the YAML values are the same, the plan read from them is, and so
-// are the comments.
+// Three independent comparisons: the YAML values, the plan, and the comments.
 std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
                            const std::vector<std::string>& comments, const std::string& formatted) {
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;
-  if (!read_yaml(again, tree_again, faults) || tree_again.root == kNoYaml) return "it could not be read again";
-  if (!same_tree(tree, tree_again)) return "its values would not be the same";
+  if (!read_yaml(again, tree_again, faults) || tree_again.root == kNoYaml)
+    return "the formatted text could not be read";
+  if (!same_tree(tree, tree_again)) return "its values would change";
   const TpPlan plan_again = read_plan(again, tree_again, {}, findings);
-  // A plan with errors means nothing; its values have been compared.
-  if (has_errors(findings) != !plan || (plan && !same_plan(*plan, plan_again))) return "it would not be the same plan";
-  PlanPieces pieces;
-  if (!read_pieces(again, tree_again, pieces, faults)) return "its comments could not be read again";
+  // A plan with errors cannot be compared; its values were.
+  if (has_errors(findings) != !plan || (plan && !same_plan(*plan, plan_again)))
+    return "it would become a different plan";
+  PlanSyntax pieces;
+  if (!read_plan_syntax(again, tree_again, pieces, faults)) return "the formatted comments could not be read";
   return sorted(pieces.comments) == sorted(comments) ? "" : "comments would be lost";
 }
 

@@ -1,4 +1,4 @@
-// The proof that a formatted plan is the plan that it was made from.
+// Checks that a formatted plan equals the plan that it was made from.
 #pragma once
 
 #include <optional>
@@ -6,12 +6,12 @@
 #include <vector>
 
 #include "plan/tp_plan.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 
-// What the formatted text would lose of a tree, a plan (absent: it has errors) and comments; empty when it loses
-// nothing.
+// Describes what the formatted text loses of the YAML tree, the plan (nullopt if it has errors) and the comments; empty
+// if nothing.
 [[nodiscard]] std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
                                          const std::vector<std::string>& comments, const std::string& formatted);
 

@@ -3,27 +3,27 @@
 namespace tpplan {
 namespace {
 
-bool is_open_block(const PlanPiece& piece) {
-  return piece.kind != PieceKind::Scalar && !piece.is_flow && !piece.entries.empty();
+bool is_open_block(const PlanNode& piece) {
+  return piece.kind != SyntaxKind::Scalar && !piece.is_flow && !piece.entries.empty();
 }
 
 }  // namespace
 
 void set_trailing(PlanEntry& entry, std::string comment, size_t space) {
   if (comment.empty()) return;
-  // Two comments beside one entry: the one beside the key goes above it.
+  // If the entry has two trailing comments, the first one goes above it.
   if (!entry.trailing.empty()) entry.leading.push_back(std::move(entry.trailing));
   entry.trailing = std::move(comment);
   entry.trailing_space = space;
 }
 
-void append_lines(std::vector<std::string>& target, const std::vector<GapLine>& lines) {
-  for (const GapLine& line : lines) target.push_back(line.text);
+void append_lines(std::vector<std::string>& target, const std::vector<TriviaLine>& lines) {
+  for (const TriviaLine& line : lines) target.push_back(line.text);
 }
 
-void append_comments(std::vector<std::string>& target, const Gap& gap) {
+void append_comments(std::vector<std::string>& target, const Trivia& gap) {
   if (!gap.beside.empty()) target.push_back(gap.beside);
-  for (const GapLine& line : gap.lines) {
+  for (const TriviaLine& line : gap.lines) {
     if (!line.text.empty()) target.push_back(line.text);
   }
 }
@@ -32,10 +32,10 @@ void strip_front_blank(std::vector<std::string>& lines) {
   if (!lines.empty() && lines[0].empty()) lines.erase(lines.begin());
 }
 
-// From the innermost block that ends here outwards: a line goes to the first whose column is not to its right, and that
-// takes the blank lines before it. `depth` only falls: once a line belongs further out, no later one goes back in.
-std::vector<std::string> distribute(PlanEntry& previous, Gap gap, std::optional<size_t> own) {
-  std::vector<PlanPiece*> blocks;
+// From the innermost block that ends here outwards, a line goes to the first one whose column is not to its right,
+// together with the blank lines before it. `depth` only decreases: no later line belongs further inside.
+std::vector<std::string> distribute(PlanEntry& previous, Trivia gap, std::optional<size_t> own) {
+  std::vector<PlanNode*> blocks;
   PlanEntry* last = &previous;
   for (; is_open_block(last->value); last = &last->value.entries.back()) blocks.push_back(&last->value);
   set_trailing(*last, std::move(gap.beside), gap.beside_space);

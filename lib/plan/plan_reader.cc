@@ -6,12 +6,12 @@
 
 #include "base/text.h"
 #include "plan/foreign_words.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
 
-// YAML 1.1 words that other readers take for booleans, and plain numbers: not names unless quoted.
+// True for YAML 1.1 words that some readers parse as booleans, and for plain numbers: names must quote them.
 bool is_yaml_word(const YamlNode& node) {
   static constexpr std::string_view words[] = {"true", "false", "yes", "no", "on", "off"};
   if (!node.is_plain) return false;
@@ -23,19 +23,19 @@ bool is_yaml_word(const YamlNode& node) {
 
 bool is_quoted(const YamlNode& node) { return node.kind == YamlKind::Scalar && !node.is_plain; }
 
-// What to write where a value is of another kind than the one that is wanted.
+// Returns the help for a value of the wrong kind.
 std::string kind_help(const PlanReader& reader, const YamlNode& node, YamlKind wanted) {
   const std::vector<YamlId>& children = node.children;
   const auto is_child = [&](YamlKind kind) {
     return std::ranges::all_of(children, [&](YamlId id) { return node_at(reader, id).kind == kind; });
   };
-  if (node.kind == YamlKind::Null) return "write its value behind the colon, or remove the key";
+  if (node.kind == YamlKind::Null) return "write its value after the colon, or remove the key";
   if (wanted == YamlKind::Map && node.kind == YamlKind::Sequence && !children.empty() && is_child(YamlKind::Map))
     return "write one mapping, not a list of them: keys without `- ` before them";
   if (wanted == YamlKind::Map && is_quoted(node) && node.text.find('\n') != std::string::npos)
-    return "remove the `|` or `>` behind the colon: it makes one text of all lines below";
+    return "remove the `|` or `>` after the colon: it turns all lines below into one text";
   if (wanted == YamlKind::Sequence && node.kind == YamlKind::Scalar && !is_yaml_word(node))
-    return fmt::format("a list has brackets: `[{}]`", json_text(node.text));
+    return fmt::format("write a list in brackets: `[{}]`", json_text(node.text));
   if (wanted == YamlKind::Scalar && node.kind == YamlKind::Sequence && children.size() == 1 &&
       is_child(YamlKind::Scalar))
     return fmt::format("write `{}`, without brackets", node_at(reader, children[0]).text);
@@ -50,18 +50,18 @@ Span span_at(const PlanReader& reader, YamlId id) { return span_of(reader.tree.f
 Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Scalar && node.is_plain && node.text.find(" //") != std::string::npos)
-    help = "a comment begins with `#`, not with `//`";
+    help = "start the comment with `#`, not with `//`";
   return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));
 }
 
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
   const std::string& text = node_at(reader, key).text;
   const std::string_view help = foreign_word_help(where, text);
-  std::string_view nearest = own_word(where, text);
+  std::string_view nearest = equivalent_word(where, text);
   if (nearest.empty() && help.empty()) nearest = nearest_name(text, known);
-  fault(reader, Code::TP3004, key, fmt::format("unknown key `{}` in {}", text, where),
+  fault(reader, Code::UnknownPlanKey, key, fmt::format("unknown key `{}` in {}", text, where),
         !help.empty()     ? std::string(help)
-        : nearest.empty() ? fmt::format("keys are {}", fmt::join(known, ", "))
+        : nearest.empty() ? fmt::format("use one of the keys {}", fmt::join(known, ", "))
                           : did_you_mean(nearest));
   propose(reader, key, nearest);
 }
@@ -70,14 +70,14 @@ bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what,
   if (node_at(reader, id).kind == kind) return true;
   static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
   static_assert(std::size(names) == static_cast<size_t>(YamlKind::Map) + 1);
-  fault(reader, Code::TP3003, id,
+  fault(reader, Code::InvalidPlanValue, id,
         fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]),
         help.empty() ? kind_help(reader, node_at(reader, id), kind) : std::string(help));
   return false;
 }
 
-// Not YAML's grammar of numbers: digits, and what stands among them, so that `1_000`, `0x10` and `1.2.3` count as well.
-// What one reader of YAML or another takes for a number has to be quoted.
+// Accepts more than YAML's numbers, also `1_000`, `0x10` and `1.2.3`, because anything that some YAML reader parses as
+// a number must be quoted.
 bool is_yaml_number(const YamlNode& node) {
   return node.kind == YamlKind::Scalar && node.is_plain &&
          node.text.find_first_not_of("0123456789.+-_exEX") == std::string::npos &&
@@ -87,7 +87,7 @@ bool is_yaml_number(const YamlNode& node) {
 bool expect_name(PlanReader& reader, YamlId id, std::string_view what, std::string_view help) {
   if (!expect(reader, id, YamlKind::Scalar, what)) return false;
   if (!is_yaml_word(node_at(reader, id))) return true;
-  fault(reader, Code::TP3003, id,
+  fault(reader, Code::InvalidPlanValue, id,
         fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
         std::string(help));
   return false;
@@ -102,14 +102,12 @@ bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t 
       plain && parse_decimal(std::string_view(node.text).substr(negative), value) && !(negative && value == 0);
   if (good && negative) value = -value;
   if (good && value >= minimum && value <= maximum) return true;
-  const bool digits = plain && !node.text.empty() && node.text.find_first_not_of("0123456789") == std::string::npos &&
-                      node.text[0] != '0';
-  if (digits) {
+  if (plain && is_digits(node.text) && node.text[0] != '0') {
     fault(reader, code, id, fmt::format("{} is {}, which is more than {}", what, describe(node), maximum));
     return false;
   }
   const bool quoted_number = is_quoted(node) && parse_decimal(node.text, value);
-  fault(reader, code, id, fmt::format("{} is {}, not a whole number from {} up", what, describe(node), minimum),
+  fault(reader, code, id, fmt::format("{} is {}, not an integer of at least {}", what, describe(node), minimum),
         quoted_number ? "remove the quotes" : "");
   return false;
 }
@@ -117,9 +115,10 @@ bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t 
 bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value)) return true;
-  fault(reader, Code::TP3003, id, fmt::format("{} is {}, not a number that a double holds", what, describe(node)),
+  fault(reader, Code::InvalidPlanValue, id,
+        fmt::format("{} is {}, not a number that fits a double", what, describe(node)),
         is_quoted(node) && parse_number(node.text, value) ? "remove the quotes"
-                                                          : "numbers are written 0.02, -1 or 1.5e-3");
+                                                          : "write a number such as 0.02, -1 or 1.5e-3");
   return false;
 }
 
@@ -138,10 +137,11 @@ bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value
     return std::find(std::begin(list), std::end(list), lower) != std::end(list);
   };
   const std::string_view meant = lower == "true" || is_in(yes) ? "true" : lower == "false" || is_in(no) ? "false" : "";
-  Diagnostic& d = fault(reader, Code::TP3003, id, fmt::format("{} is {}, not true or false", what, describe(node)),
-                        is_word         ? "remove the quotes"
-                        : meant.empty() ? "write `true` or `false`"
-                                        : fmt::format("write `{}`", meant));
+  Diagnostic& d =
+      fault(reader, Code::InvalidPlanValue, id, fmt::format("{} is {}, not true or false", what, describe(node)),
+            is_word         ? "remove the quotes"
+            : meant.empty() ? "write `true` or `false`"
+                            : fmt::format("write `{}`", meant));
   if (!meant.empty()) d.edits.push_back({span_at(reader, id), std::string(meant)});
   return false;
 }
@@ -153,13 +153,13 @@ bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span
   const auto found = std::find(names.begin(), names.end(), text);
   choice = static_cast<size_t>(found - names.begin());
   if (found != names.end()) return true;
-  std::string_view nearest = own_word(what, text);
+  std::string_view nearest = equivalent_word(what, text);
   if (nearest.empty()) nearest = nearest_name(text, names);
-  const Code code = is_yaml_word(node_at(reader, id)) ? Code::TP3003 : Code::TP3013;
+  const Code code = is_yaml_word(node_at(reader, id)) ? Code::InvalidPlanValue : Code::UnknownSetting;
   fault(reader, code, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
         !nearest.empty()    ? did_you_mean(nearest)
         : names.size() == 2 ? fmt::format("write `{}` or `{}`", names[0], names[1])
-                            : fmt::format("write one of them; without it `{}` is taken", names[0]));
+                            : fmt::format("write one of them, or remove the key for the default `{}`", names[0]));
   propose(reader, id, nearest);
   return false;
 }
@@ -177,9 +177,10 @@ bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axi
   std::vector<std::string_view> names;
   for (const MeshAxis& known : reader.plan.mesh.axes) names.push_back(known.name);
   const std::string_view nearest = nearest_name(node_at(reader, id).text, names);
-  fault(reader, Code::TP3006, id, fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
+  fault(reader, Code::UnknownAxis, id,
+        fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
         nearest.empty() ? axes_help(reader) : fmt::format("did you mean `{}`? {}", nearest, axes_help(reader)));
-  propose(reader, id, nearest);
+  propose(reader, id, nearest.empty() ? "" : axis_text(nearest));
   return false;
 }
 
@@ -190,10 +191,18 @@ std::string axes_help(const PlanReader& reader) {
   return fmt::format("the mesh has {} `{}`", names.size() == 1 ? "axis" : "axes", join(names, "`, `"));
 }
 
+bool expect_short(PlanReader& reader, YamlId id) {
+  const size_t bytes = node_at(reader, id).text.size();
+  if (bytes <= kMaxKeyBytes) return true;
+  fault(reader, Code::InvalidPattern, id, fmt::format("pattern has {} bytes, more than {}", bytes, kMaxKeyBytes),
+        "write a shorter pattern, or several: `*` in a glob matches any part of a path");
+  return false;
+}
+
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns) {
   if (!expect(reader, id, YamlKind::Sequence, what)) return;
   for (const YamlId item : node_at(reader, id).children) {
-    if (expect(reader, item, YamlKind::Scalar, "a pattern"))
+    if (expect(reader, item, YamlKind::Scalar, "a pattern") && expect_short(reader, item))
       patterns.push_back({node_at(reader, item).text, span_at(reader, item)});
   }
 }

@@ -1,4 +1,4 @@
-// What the readers of a plan's parts share: the plan so far, its faults, and the reading of single values.
+// Shared by the readers of a plan's sections: the plan so far, its diagnostics, and readers of single values.
 #pragma once
 
 #include <limits>
@@ -9,7 +9,7 @@
 
 #include "diagnostics/diagnostics.h"
 #include "plan/tp_plan.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 
@@ -30,7 +30,7 @@ Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message,
 // `known` are the keys that stand where `key` does.
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known);
 
-// Adds to the last finding that `text` should stand in place of a value; nothing for an empty text.
+// Adds an edit to the last diagnostic: `text` in place of the value; none for an empty text.
 void propose(PlanReader& reader, YamlId id, std::string_view text);
 [[nodiscard]] std::string did_you_mean(std::string_view text);
 
@@ -41,40 +41,46 @@ void propose(PlanReader& reader, YamlId id, std::string_view text);
 [[nodiscard]] bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what,
                           std::string_view help = {});
 
-// A plain scalar that YAML takes for a number.
+// True for a plain scalar that YAML reads as a number.
 [[nodiscard]] bool is_yaml_number(const YamlNode& node);
 
-// A name: a scalar that no YAML reader takes for a boolean or a number.
+// Checks that a node is a name: a scalar that no YAML reader takes for a boolean or a number.
 [[nodiscard]] bool expect_name(PlanReader& reader, YamlId id, std::string_view what,
-                               std::string_view help = "quote it if it is meant as a name");
+                               std::string_view help = "quote it if it is a name");
 
-// Plain decimal integer from `minimum` to `maximum`.
+// Reads a plain decimal integer from `minimum` to `maximum`.
 bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t minimum, int64_t& value,
-                  Code code = Code::TP3003, int64_t maximum = std::numeric_limits<int64_t>::max());
+                  Code code = Code::InvalidPlanValue, int64_t maximum = std::numeric_limits<int64_t>::max());
 bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value);
 bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value);
 
-// One of `names`, as its index.
+// Reads one of `names` as its index.
 [[nodiscard]] bool read_choice(PlanReader& reader, YamlId id, std::string_view what,
                                std::span<const std::string_view> names, size_t& choice);
 
 bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axis);
-// Which axes there are to choose from, for the help of a fault.
+// Returns the list of axes for a help text.
 [[nodiscard]] std::string axes_help(const PlanReader& reader);
+
+// What a key or a pattern may have: a path of a module has a hundred.
+inline constexpr size_t kMaxKeyBytes = 4096;
+
+// A key or a pattern that is short enough to be matched.
+[[nodiscard]] bool expect_short(PlanReader& reader, YamlId id);
 
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns);
 
-// The items of a list; a single value counts as a list of one.
+// Returns the items of a list; a single value is a list of one.
 [[nodiscard]] std::vector<YamlId> items_of(const PlanReader& reader, YamlId id);
 
 struct YamlEntry {
   YamlId key = kNoYaml, value = kNoYaml;
 };
 
-// The entry of a map, kNoYaml twice where there is none.
+// Returns the entry of a map; kNoYaml twice if there is none.
 [[nodiscard]] YamlEntry find_entry(const PlanReader& reader, YamlId map, std::string_view key);
 
-// Calls `visit(key, value)` for each entry of a map; false when the node is no map.
+// Calls `visit(key, value)` for each entry of a map. Returns false if the node is not a map.
 template <typename Visit>
 bool for_each_entry(PlanReader& reader, YamlId id, std::string_view what, Visit visit, std::string_view help = {}) {
   if (!expect(reader, id, YamlKind::Map, what, help)) return false;

@@ -1,6 +1,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <span>
 
 #include "base/text.h"
 #include "plan/plan_sections.h"
@@ -8,26 +9,28 @@
 namespace tpplan {
 namespace {
 
-// Along a data axis every rank has a batch of its own: a style that cuts layers over it would join pieces of other
-// batches. Experts may be spread over it.
+// Along a data axis ranks have different batches, so a style that shards layers over it would combine shards of
+// different batches. Experts can be sharded over it.
 // @pre rules have been read
 void check_styles_elsewhere(PlanReader& reader, YamlId id, AxisId axis) {
-  const auto is_cut = [axis](const PlanRule& rule) {
+  const auto shards_over_axis = [axis](const PlanRule& rule) {
     return rule.style != nullptr && rule.axis == axis && !rule.style->is_for_experts &&
            (!rule.style->cut_dim.empty() || rule.style->input.used || rule.style->output.used);
   };
   const std::vector<PlanRule>& rules = reader.plan.rules;
-  const auto first = std::find_if(rules.begin(), rules.end(), is_cut);
+  const auto first = std::find_if(rules.begin(), rules.end(), shards_over_axis);
   if (first == rules.end()) return;
-  const auto count = static_cast<uint64_t>(std::count_if(first, rules.end(), is_cut));
-  Diagnostic& d = fault(reader, Code::TP3020, id,
-                        fmt::format("axis `{}` cuts the batch, and {} over it too", node_at(reader, id).text,
-                                    count == 1 ? "a style goes" : fmt::format("{} styles go", count)),
-                        fmt::format("name another axis here, or another `axis` for the styles: {}", axes_help(reader)));
-  d.notes.push_back({fmt::format("the first of them: `{}`, {}", first->key, first->style->name), first->key_span});
+  const auto count = static_cast<uint64_t>(std::count_if(first, rules.end(), shards_over_axis));
+  Diagnostic& d = fault(
+      reader, Code::StyleOverDataAxis, id,
+      fmt::format("axis `{}` shards the batch, but {} over it too, which would mix different batches",
+                  node_at(reader, id).text, count == 1 ? "a style shards" : fmt::format("{} styles shard", count)),
+      fmt::format("write another axis here, or another `axis` for the styles: {}", axes_help(reader)));
+  d.notes.push_back(
+      {fmt::format("the first of these rules is `{}`, {}", first->key, first->style->name), first->key_span});
 }
 
-// `data: [dp]` and `data: dp`: the axes without their key. How it is written with it.
+// Returns the correct form for `data: [dp]` and `data: dp`, which lack the key `axes`.
 std::string with_axes(const PlanReader& reader, YamlId id) {
   const YamlNode& node = node_at(reader, id);
   std::string axes = node.kind == YamlKind::Scalar ? node.text : "";
@@ -35,7 +38,7 @@ std::string with_axes(const PlanReader& reader, YamlId id) {
     const std::string& name = node_at(reader, child).text;
     if (!name.empty()) axes += (axes.empty() ? "" : ", ") + name;
   }
-  return fmt::format("name the axes that cut the batch: `data: {{axes: [{}]}}`", axes.empty() ? "fsdp" : axes);
+  return fmt::format("name the axes that shard the batch: `data: {{axes: [{}]}}`", axes.empty() ? "fsdp" : axes);
 }
 
 }  // namespace
@@ -45,7 +48,7 @@ void read_data(PlanReader& reader, YamlId id) {
     reader.diagnostics.list.back().help = with_axes(reader, id);
     return;
   }
-  static constexpr std::string_view known[] = {"axes", "dim"};
+  static constexpr std::string_view known[] = {"axes", "dim", "attention"};
   DataSharding data{.axes = {}, .dim_span = span_at(reader, id)};
   const size_t faults = reader.diagnostics.list.size();
   for_each_entry(reader, id, "`data`", [&](YamlId key, YamlId value) {
@@ -58,20 +61,25 @@ void read_data(PlanReader& reader, YamlId id) {
         if (std::find(data.axes.begin(), data.axes.end(), axis) == data.axes.end())
           data.axes.push_back(axis);
         else
-          fault(reader, Code::TP5004, item,
-                fmt::format("axis `{}` stands twice in `data.axes`", node_at(reader, item).text));
+          fault(reader, Code::AxisUsedTwice, item,
+                fmt::format("axis `{}` occurs twice in `data.axes`", node_at(reader, item).text));
       }
     } else if (name == "dim") {
       int64_t dim = 0;
       data.dim_span = span_at(reader, value);
-      if (read_integer(reader, value, "`data.dim`", 0, dim, Code::TP3003, 63)) data.dim = static_cast<int>(dim);
+      if (read_integer(reader, value, "`data.dim`", 0, dim, Code::InvalidPlanValue, 63))
+        data.dim = static_cast<int>(dim);
+    } else if (name == "attention") {
+      size_t index = 0;
+      if (read_choice(reader, value, "`data.attention`", std::span(kSequenceAttentionNames).subspan(1), index))
+        data.attention = static_cast<SequenceAttention>(index + 1);
     } else {
       unknown_key(reader, key, "`data`", known);
     }
   });
   if (data.axes.empty() && faults == reader.diagnostics.list.size()) {
-    fault(reader, Code::TP3018, id, "`data` changes nothing without axes",
-          "name the axes that cut the batch: `axes: [fsdp]`");
+    fault(reader, Code::SettingWithoutEffect, id, "`data` has no effect without axes",
+          "name the axes that shard the batch: `axes: [fsdp]`");
   }
   reader.plan.data = std::move(data);
 }

@@ -16,8 +16,8 @@ void read_policy(PlanReader& reader, YamlId id, FsdpSettings& fsdp) {
 
 void read_fsdp(PlanReader& reader, YamlId id) {
   const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;
-  const std::string form =
-      fmt::format("name the axis that it goes over: `fsdp: {{axis: {}}}`", axes.empty() ? "fsdp" : axes.front().name);
+  const std::string form = fmt::format("name the axis that FSDP shards over: `fsdp: {{axis: {}}}`",
+                                       axes.empty() ? "fsdp" : axes.front().name);
   static constexpr std::string_view known[] = {"axis", "min_weight_size", "patterns", "units", "policy"};
   FsdpSettings fsdp;
   fsdp.span = span_at(reader, id);
@@ -39,7 +39,7 @@ void read_fsdp(PlanReader& reader, YamlId id) {
         } else if (name == "policy") {
           read_policy(reader, value, fsdp);
         } else {
-          has_axis = has_axis || name == "axes";  // what is misspelt is not also missing
+          has_axis = has_axis || name == "axes";  // a misspelt key is not reported as missing, too
           unknown_key(reader, key, "`fsdp`", known);
         }
       },
@@ -47,7 +47,8 @@ void read_fsdp(PlanReader& reader, YamlId id) {
   if (is_map && !has_axis) {
     fsdp.axis = find_axis(reader.plan.mesh, "fsdp");
     if (fsdp.axis == kNoAxis) {
-      fault(reader, Code::TP3002, id, "`fsdp` names no `axis`, and the mesh has none called fsdp", axes_help(reader));
+      fault(reader, Code::MissingPlanField, id, "`fsdp` has no `axis`, and the mesh has no axis named fsdp",
+            axes_help(reader));
     }
   }
   reader.plan.fsdp = std::move(fsdp);

@@ -15,7 +15,7 @@ const DistributionRow& row_of(const Distribution& distribution) {
   return distribution_table()[static_cast<size_t>(distribution.kind)];
 }
 
-// The arguments of a distribution that has names for them. All of them must be there.
+// Reads the named arguments of a distribution. All are required.
 void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, std::array<double, 2>& arguments) {
   const std::span<const std::string_view> names(row.arguments.data(), row.argument_count);
   size_t given = 0;
@@ -30,7 +30,7 @@ void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, s
       },
       fmt::format("write `{{{}: {{{}: 0, {}: 0.02}}}}`", row.name, names[0], names[1]));
   if (!is_map || given == names.size()) return;
-  fault(reader, Code::TP3002, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")),
+  fault(reader, Code::MissingPlanField, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")),
         fmt::format("{{{}: {{{}: 0, {}: 0.02}}}}", row.name, names[0], names[1]));
 }
 
@@ -39,8 +39,8 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const YamlNode& node = node_at(reader, id);
   const bool is_map = node.kind == YamlKind::Map;
   if (is_map && node.children.size() != 2) {
-    fault(reader, Code::TP3003, id,
-          fmt::format("a distribution is a mapping with {} keys, not one", node.children.size() / 2),
+    fault(reader, Code::InvalidPlanValue, id,
+          fmt::format("a distribution is a mapping with {} keys instead of one", node.children.size() / 2),
           "{normal: {mean: 0, std: 0.02}}");
     return;
   }
@@ -51,14 +51,15 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const YamlId name = is_map ? node.children[0] : id;
   const std::string& text = node_at(reader, name).text;
   if (find_distribution(text, distribution.kind) && std::find(names.begin(), names.end(), text) == names.end()) {
-    fault(reader, Code::TP3003, id, fmt::format("`{}` {}", text, is_map ? "takes no arguments" : "needs arguments"),
-          is_map ? fmt::format("write `{}` alone", text) : std::string(kWithArguments));
+    fault(reader, Code::InvalidPlanValue, id,
+          fmt::format("`{}` {}", text, is_map ? "takes no arguments" : "needs arguments"),
+          is_map ? fmt::format("write only `{}`", text) : std::string(kWithArguments));
     return;
   }
   size_t choice = 0;
   if (!read_choice(reader, name, "the distribution", names, choice)) {
     Diagnostic& d = reader.diagnostics.list.back();
-    if (d.edits.empty()) d.help = fmt::format("distributions are zeros, ones, {}", kWithArguments);
+    if (d.edits.empty()) d.help = fmt::format("use one of zeros, ones, {}", kWithArguments);
     return;
   }
   const DistributionRow& row = row_of(distribution);
@@ -68,7 +69,7 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   if (row.argument_count == 2) read_arguments(reader, node.children[1], row, distribution.arguments);
   const std::string_view wrong = fault_of(distribution);
   if (faults == reader.diagnostics.list.size() && !wrong.empty()) {
-    fault(reader, Code::TP3019, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
+    fault(reader, Code::InvalidDistribution, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
   }
 }
 
@@ -78,6 +79,7 @@ void read_init(PlanReader& reader, YamlId id) {
   for_each_entry(
       reader, id, "`init`",
       [&](YamlId key, YamlId value) {
+        if (!expect_short(reader, key)) return;
         InitEntry& entry = reader.plan.init.emplace_back();
         entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
         read_distribution(reader, value, entry.distribution);

@@ -16,8 +16,8 @@ void read_loss_axes(PlanReader& reader, YamlId id, std::vector<AxisId>& axes) {
     if (std::find(axes.begin(), axes.end(), axis) == axes.end())
       axes.push_back(axis);
     else
-      fault(reader, Code::TP5004, item,
-            fmt::format("axis `{}` stands twice in `loss.axes`", node_at(reader, item).text));
+      fault(reader, Code::AxisUsedTwice, item,
+            fmt::format("axis `{}` occurs twice in `loss.axes`", node_at(reader, item).text));
   }
   std::sort(axes.begin(), axes.end());
 }
@@ -35,7 +35,7 @@ void read_member(PlanReader& reader, std::string_view name, YamlId value, PlanLo
   Loss& told = loss.told;
   if (name == "output") {
     int64_t output = 0;
-    if (read_integer(reader, value, "`loss.output`", 0, output, Code::TP3003, 1 << 16))
+    if (read_integer(reader, value, "`loss.output`", 0, output, Code::InvalidPlanValue, 1 << 16))
       told.output = static_cast<int>(output);
   } else if (name == "reduction") {
     read_word(reader, value, "`loss.reduction`", kReductionNames, told.reduction);
@@ -68,9 +68,10 @@ void read_loss(PlanReader& reader, YamlId id) {
         if (name == "count") count = value;
         read_member(reader, name, value, loss);
       },
-      "write how it is put together: `loss: {reduction: mean}`");
+      "write how the loss is reduced: `loss: {reduction: mean}`");
   if (count != kNoYaml && loss.told.reduction == Reduction::Sum)
-    fault(reader, Code::TP3018, count, "`loss.count` changes nothing in a sum", "only a mean is divided by a count");
+    fault(reader, Code::SettingWithoutEffect, count, "`loss.count` has no effect on a sum",
+          "remove `count`: only a mean is divided by a count");
   reader.plan.loss = std::move(loss);
 }
 

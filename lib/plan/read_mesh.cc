@@ -8,7 +8,7 @@
 namespace tpplan {
 namespace {
 
-// Completes the last finding, which is about the size of an axis.
+// Adds a help to the last diagnostic, which is about the size of an axis.
 void explain_size(PlanReader& reader, YamlId id, std::string_view axis) {
   Diagnostic& d = reader.diagnostics.list.back();
   if (!d.help.empty()) return;
@@ -16,26 +16,27 @@ void explain_size(PlanReader& reader, YamlId id, std::string_view axis) {
   const std::string& text = node.text;
   int64_t whole = 0;
   if (text.starts_with('$')) {
-    d.help = fmt::format("YAML fills in no variables: the command line gives sizes, `--mesh {}=8`", axis);
+    d.help =
+        fmt::format("set the size on the command line, because YAML does not expand variables: `--mesh {}=8`", axis);
     return;
   }
   if (node.kind == YamlKind::Sequence) {
-    d.help = "every axis is a key with its size: `mesh: {dp: 2, tp: 4}`";
+    d.help = "write each axis as a key with its size: `mesh: {dp: 2, tp: 4}`";
     return;
   }
   if (parse_decimal(axis, whole) && !text.empty()) {
-    d.help = fmt::format("the name stands before the size: `{}: {}`", text, axis);
+    d.help = fmt::format("write the name before the size: `{}: {}`", text, axis);
     return;
   }
   const size_t point = text.find('.');
-  const bool is_whole = point != std::string::npos && text.find_first_not_of('0', point + 1) == std::string::npos &&
-                        parse_decimal(std::string_view(text).substr(0, point), whole);
-  d.help = is_whole ? fmt::format("write `{}`", whole)
-                    : fmt::format("a size is how many ranks the axis has, from 1 up: `{}: 4`", axis);
-  if (is_whole) propose(reader, id, std::to_string(whole));
+  const bool is_integer = point != std::string::npos && text.find_first_not_of('0', point + 1) == std::string::npos &&
+                          parse_decimal(std::string_view(text).substr(0, point), whole);
+  d.help = is_integer ? fmt::format("write `{}`", whole)
+                      : fmt::format("write the number of ranks of the axis, at least 1: `{}: 4`", axis);
+  if (is_integer) propose(reader, id, std::to_string(whole));
 }
 
-// Completes the last finding, which says that the mesh is no mapping.
+// Adds a help to the last diagnostic, that the mesh is no mapping.
 void explain_mesh(PlanReader& reader, YamlId id) {
   Diagnostic& d = reader.diagnostics.list.back();
   std::string axes;  // of a mesh as the command line has it: `fsdp=2,tp=4`
@@ -46,24 +47,26 @@ void explain_mesh(PlanReader& reader, YamlId id) {
       d.help = "name the axes with their sizes: `mesh: {tp: 8}`";
       return;
     }
-    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", part.substr(0, equals), size);
+    axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", axis_text(part.substr(0, equals)), size);
   }
   d.help = fmt::format("write `mesh: {{{}}}`", axes);
   propose(reader, id, fmt::format("{{{}}}", axes));
 }
 
-// Of all axes of the mesh at `id`; `nodes` are the places of their sizes. A mesh that is too large is left without
-// axes.
+// Checks the product of the mesh sizes; `nodes` are the nodes of the sizes. Removes all axes of a mesh that is too
+// large.
 void check_sizes(PlanReader& reader, YamlId id, const std::vector<YamlId>& nodes) {
   Mesh& mesh = reader.plan.mesh;
   if (mesh.axes.size() > kMaxAxes)
-    fault(reader, Code::TP3009, id, fmt::format("{} axes are more than {}", mesh.axes.size(), kMaxAxes));
+    fault(reader, Code::AxisSizeOutOfRange, id,
+          fmt::format("the mesh has {} axes, more than {}", mesh.axes.size(), kMaxAxes));
   constexpr int64_t kMaxDevices = int64_t{1} << 31;
   int64_t devices = 1;
   for (size_t i = 0; i < mesh.axes.size() && devices < kMaxDevices; ++i) {
     if (__builtin_mul_overflow(devices, std::max<int64_t>(mesh.axes[i].size, 1), &devices)) devices = kMaxDevices;
     if (devices >= kMaxDevices)
-      fault(reader, Code::TP3009, nodes[i], "the axis sizes up to here multiply to 2^31 devices or more");
+      fault(reader, Code::AxisSizeOutOfRange, nodes[i],
+            "the product of the axis sizes up to this one is 2^31 devices or more");
   }
   if (devices >= kMaxDevices) mesh.axes.clear();
 }
@@ -77,8 +80,9 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
     MeshAxis axis{.name = node_at(reader, key).text, .size = 1};
     const auto other =
         std::find_if(replaced.begin(), replaced.end(), [&](const auto& r) { return r.first == axis.name; });
-    if (axis.name.empty()) fault(reader, Code::TP3009, key, "a mesh axis has an empty name");
-    if (!read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size, Code::TP3009))
+    if (axis.name.empty()) fault(reader, Code::AxisSizeOutOfRange, key, "a mesh axis has an empty name");
+    if (!read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size,
+                      Code::AxisSizeOutOfRange))
       explain_size(reader, value, axis.name);
     if (other != replaced.end()) axis.size = other->second;
     mesh.axes.push_back(std::move(axis));
@@ -87,7 +91,8 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
   });
   if (!is_map) explain_mesh(reader, id);
   if (mesh.axes.empty() && is_map)
-    fault(reader, Code::TP3009, id, "the mesh has no axes", "write the axes and their sizes: `mesh: {tp: 8}`");
+    fault(reader, Code::AxisSizeOutOfRange, id, "the mesh has no axes",
+          "write the axes and their sizes: `mesh: {tp: 8}`");
   check_sizes(reader, id, sizes);
 }
 

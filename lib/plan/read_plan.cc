@@ -10,10 +10,10 @@
 namespace tpplan {
 namespace {
 
-// In the order in which they are written.
+// In canonical order.
 constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis",  "uneven", "tp_plan",
                                          "blocks", "data",    "loss",        "fsdp", "remat", "init",   "suppress"};
-constexpr std::string_view kFormatHelp = "a plan starts with `format: {}`";
+constexpr std::string_view kFormatHelp = "start the plan with `format: {}`";
 
 void read_format(PlanReader& reader, YamlId id) {
   if (!expect(reader, id, YamlKind::Scalar, "`format`")) return;
@@ -24,9 +24,9 @@ void read_format(PlanReader& reader, YamlId id) {
   const bool is_plan = text.starts_with(family),
              is_other = text.starts_with("tpplan.") && !text.starts_with("tpplan.plan");
   const bool is_newer = is_plan && parse_decimal(std::string_view(text).substr(family.size()), version) && version > 1;
-  fault(reader, Code::TP3001, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
-        is_newer   ? "a newer tpplan reads this version"
-        : is_other ? "the model comes first, then the plan: tpplan compile MODEL PLAN"
+  fault(reader, Code::UnknownPlanFormat, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
+        is_newer   ? "update tpplan: a newer version reads this format"
+        : is_other ? "write the model before the plan: tpplan compile MODEL PLAN"
                    : fmt::format("write `format: {}`", kPlanFormat));
   if (!is_newer && !is_other) propose(reader, id, kPlanFormat);
 }
@@ -44,8 +44,8 @@ void read_keras_match(PlanReader& reader, YamlId id) {
   if (!read_choice(reader, id, "`keras_match`", kKerasMatchNames, choice)) return;
   reader.plan.keras_match = static_cast<KerasMatch>(choice);
   if (reader.plan.dialect->reads_keras_match) return;
-  fault(reader, Code::TP3008, id,
-        fmt::format("`keras_match` does nothing in the {} dialect", reader.plan.dialect->name),
+  fault(reader, Code::UnsupportedOption, id,
+        fmt::format("`keras_match` has no effect in the {} dialect", reader.plan.dialect->name),
         "remove it, or write `dialect: keras`");
 }
 
@@ -68,7 +68,7 @@ struct SectionRow {
   void (*read)(PlanReader&, YamlId);
 };
 
-// What follows format and mesh, in the order in which it is read: rules ask for the dialect and the axis.
+// The sections after format and mesh in reading order: rules need the dialect and the axis.
 constexpr SectionRow kSections[] = {{"dialect", read_dialect}, {"keras_match", read_keras_match},
                                     {"uneven", read_uneven},   {"axis", read_default_axis},
                                     {"tp_plan", read_rules},   {"blocks", read_blocks},
@@ -76,7 +76,7 @@ constexpr SectionRow kSections[] = {{"dialect", read_dialect}, {"keras_match", r
                                     {"fsdp", read_fsdp},       {"remat", read_remat},
                                     {"init", read_init},       {"suppress", read_suppressions}};
 
-// Where findings about all rules point: at `tp_plan`, or `blocks`, or the whole plan.
+// Returns the span for diagnostics about all rules: `tp_plan`, or `blocks`, or the plan.
 Span rules_span(const PlanReader& reader) {
   const YamlId root = reader.tree.root;
   for (const std::string_view key : {"tp_plan", "blocks"}) {
@@ -86,23 +86,32 @@ Span rules_span(const PlanReader& reader) {
   return span_at(reader, root);
 }
 
-// Unknown keys behind one that waits for a value are its rules, without their indent: one finding for all of them.
+// Reports unknown top-level keys. Those after a key without a value are its rules without indentation: one diagnostic
+// for all of them.
 void check_top_keys(PlanReader& reader, YamlId root) {
   const std::vector<YamlId>& children = node_at(reader, root).children;
-  const std::string* waiting = nullptr;  // the key before, which holds nothing and takes rules
+  const std::string* waiting = nullptr;  // the key before, if it expects rules and has no value
+  std::string_view above;                // the last key that has rules
   Diagnostic* beside = nullptr;
   for (size_t i = 0; i + 1 < children.size(); i += 2) {
     const std::string& name = node_at(reader, children[i]).text;
     if (plan_key_rank(name) < std::size(kTopKeys)) {
       const bool is_empty = node_at(reader, children[i + 1]).kind == YamlKind::Null;
-      waiting = is_empty && (name == "tp_plan" || name == "blocks") ? &name : nullptr;
+      const bool has_rules = name == "tp_plan" || name == "blocks";
+      waiting = is_empty && has_rules ? &name : nullptr;
+      if (has_rules) above = name;
       beside = nullptr;
+    } else if (waiting == nullptr && !above.empty() && is_rule_value(reader, children[i + 1])) {
+      fault(reader, Code::UnknownPlanKey, children[i],
+            fmt::format("key `{}` is next to `{}` instead of below it", name, above),
+            fmt::format("indent it: it is a rule, which belongs {} `{}`",
+                        above == "blocks" ? "into a block of" : "under", above));
     } else if (waiting == nullptr) {
       unknown_key(reader, children[i], "the plan", kTopKeys);
     } else if (beside == nullptr) {
-      beside = &fault(reader, Code::TP3004, children[i],
-                      fmt::format("`{}` stands beside `{}`, not below it", name, *waiting),
-                      fmt::format("indent what belongs to `{}` by 2 spaces", *waiting));
+      beside = &fault(reader, Code::UnknownPlanKey, children[i],
+                      fmt::format("key `{}` is next to `{}` instead of below it", name, *waiting),
+                      fmt::format("indent the entries of `{}` by 2 spaces", *waiting));
       beside->counted = "key";
     } else {
       ++beside->count;
@@ -113,7 +122,7 @@ void check_top_keys(PlanReader& reader, YamlId root) {
 void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   const YamlId root = reader.tree.root;
   if (!expect(reader, root, YamlKind::Map, "the plan",
-              fmt::format("a plan is keys and values in YAML, and begins with `format: {}`", kPlanFormat)))
+              fmt::format("write a YAML mapping that starts with `format: {}`", kPlanFormat)))
     return;
   check_top_keys(reader, root);
   const auto value_of = [&](std::string_view key) { return find_entry(reader, root, key).value; };
@@ -121,9 +130,10 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   if (format != kNoYaml)
     read_format(reader, format);
   else
-    fault(reader, Code::TP3001, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
+    fault(reader, Code::UnknownPlanFormat, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
   if (mesh == kNoYaml && mesh_sizes.empty()) {
-    fault(reader, Code::TP3002, root, "the plan has no `mesh`", "write the axes and their sizes: `mesh: {tp: 8}`");
+    fault(reader, Code::MissingPlanField, root, "the plan has no `mesh`",
+          "write the axes and their sizes: `mesh: {tp: 8}`");
     return;  // every axis would be unknown
   }
   const size_t faults = reader.diagnostics.list.size();
@@ -140,12 +150,13 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   reader.plan.axis = reader.axis;
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
     const std::string_view keep_whole = reader.plan.dialect->keep_whole;
-    fault(reader, Code::TP3010, rules != kNoYaml ? rules : root,
+    fault(reader, Code::EmptyPlan, rules != kNoYaml ? rules : root,
           "the plan has no rules: every parameter would be replicated",
           reader.plan.dialect->keys == KeySyntax::Names ? "write rules under `tp_plan:`, such as `- [mlp, tp]`"
           : keep_whole.empty()
               ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
-              : fmt::format("write rules under `tp_plan:`; `{}` keeps a parameter whole on purpose", keep_whole));
+              : fmt::format("write rules under `tp_plan:`; use `{}` for a parameter that is replicated on purpose",
+                            keep_whole));
   }
 }
 
@@ -165,8 +176,8 @@ TpPlan read_plan(const SourceFile& file, const YamlTree& tree, const MeshSizes& 
   TpPlan plan{.file = file.id};
   if (tree.root == kNoYaml) {
     const bool blank = file.text.find_first_not_of(" \t\r\n") == std::string::npos;
-    report_message(diagnostics, blank ? Code::TP1008 : Code::TP3010, {file.id, 0, 1},
-                   blank ? "the file is empty" : "the plan holds nothing but comments",
+    report_message(diagnostics, blank ? Code::EmptyFile : Code::EmptyPlan, {file.id, 0, 1},
+                   blank ? "the file is empty" : "the plan contains only comments",
                    fmt::format(kFormatHelp, kPlanFormat));
     return plan;
   }

@@ -9,22 +9,19 @@
 #include "base/source_file.h"
 #include "diagnostics/diagnostics.h"
 #include "plan/tp_plan.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 
 inline constexpr std::string_view kPlanFormat = "tpplan.plan/1";
 
-// The place of a key of a plan's top level in the order in which keys are written; behind all of them for other names.
+// Returns the rank of a top-level key in canonical order; after all of them for other names.
 [[nodiscard]] size_t plan_key_rank(std::string_view name);
 
-// Axis sizes from the command line, which replace those in the file, and are the mesh of a file that has none.
-using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
-
-// Reads a plan file (schemas/plan.schema.json). Reports every fault with its place; the plan is only meaningful when no
-// error was reported.
+// Reads a plan file (schemas/plan.schema.json). Reports every error with its span; the plan is valid only if no error
+// was reported.
 [[nodiscard]] TpPlan read_plan(const SourceFile& file, const MeshSizes& mesh_sizes, Diagnostics& diagnostics);
-// The same of a file that read_yaml has read.
+// Reads a plan from the tree that read_yaml has returned.
 [[nodiscard]] TpPlan read_plan(const SourceFile& file, const YamlTree& tree, const MeshSizes& mesh_sizes,
                                Diagnostics& diagnostics);
 

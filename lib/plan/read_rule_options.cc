@@ -9,21 +9,21 @@
 namespace tpplan {
 namespace {
 
-// What modules take and return has fewer dims than this everywhere.
+// The maximum number of dims of a module's inputs and outputs.
 constexpr int kMostDims = 6;
 
-// Reports a dim that no value has.
+// Reports a dim out of range.
 bool check_value_dim(PlanReader& reader, YamlId id, int64_t dim) {
   if (dim >= -kMostDims && dim < kMostDims) return true;
-  fault(reader, Code::TP3007, id,
-        fmt::format("dim {} would need a value of {} dims: modules take and return {} at most", dim,
+  fault(reader, Code::UnknownLayout, id,
+        fmt::format("dim {} needs a value of {} dims, but inputs and outputs of modules have at most {}", dim,
                     dim < 0 ? -dim : dim + 1, kMostDims),
-        "dims count from 0, or from the end: -1 is the last; a sequence is mostly dim 1");
+        "count dims from 0, or from the end with -1 as the last; the sequence is usually dim 1");
   return false;
 }
 
-// `Shard[1]`, `shard(dim=1)`, DTensor's `S(1)`, `R` and `P`, and words that a slip explains, as a layout is written;
-// empty when nothing is near.
+// Returns the layout that `Shard[1]`, `shard(dim=1)`, DTensor's `S(1)`, `R`, `P`, or a misspelt word means; empty if
+// nothing is near.
 std::string nearest_layout(std::string_view text) {
   if (text == "R") return "Replicate";
   if (text == "P") return "Partial";
@@ -48,13 +48,13 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
     return placement.kind != PlacementKind::Shard || check_value_dim(reader, id, placement.dim);
   }
   const std::string nearest = nearest_layout(node.text);
-  fault(reader, Code::TP3007, id, fmt::format("unknown layout `{}`", node.text),
-        nearest.empty() ? "layouts are Replicate, Shard(0), Shard(-1), Partial and null" : did_you_mean(nearest));
+  fault(reader, Code::UnknownLayout, id, fmt::format("unknown layout `{}`", node.text),
+        nearest.empty() ? "use Replicate, Shard(0), Shard(-1), Partial or null" : did_you_mean(nearest));
   propose(reader, id, nearest);
   return false;
 }
 
-// As people and safetensors shorten a type's name; empty for other words.
+// Returns the dtype of a short name (as in safetensors); empty for other words.
 std::string_view short_dtype_name(std::string_view word) {
   constexpr std::pair<std::string_view, std::string_view> words[] = {
       {"bf16", "bfloat16"}, {"fp16", "float16"},  {"f16", "float16"},    {"half", "float16"}, {"fp32", "float32"},
@@ -63,7 +63,7 @@ std::string_view short_dtype_name(std::string_view word) {
   return found == std::end(words) ? std::string_view{} : found->second;
 }
 
-// One layout stands for a list of one, as torch takes it.
+// Reads a list of layouts; a single layout is a list of one, as in torch.
 std::optional<std::vector<Layout>> read_layouts(PlanReader& reader, YamlId id) {
   std::vector<Layout> layouts;
   for (const YamlId item : items_of(reader, id)) {
@@ -87,7 +87,7 @@ std::optional<KwargLayouts> read_kwarg_layouts(PlanReader& reader, YamlId id) {
   return good ? std::optional(layouts) : std::nullopt;
 }
 
-// A type of floating point that ranks add up: what a value with a gradient has.
+// Reads a floating point dtype that can be reduced, because the value has a gradient.
 void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional<SentDtype>& target) {
   constexpr std::string_view words[] = {"bfloat16", "float16", "float32", "float64"};
   const std::string& name = node_at(reader, key).text;
@@ -99,13 +99,14 @@ void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional
     target = read;
     return;
   }
-  const std::string help = fmt::format("write {}", fmt::join(words, ", "));
+  const std::string help = fmt::format("write one of {}", fmt::join(words, ", "));
   if (find_dtype(said, read.dtype)) {
-    fault(reader, Code::TP3013, value, fmt::format("`{}` is {}, in which ranks add up no values", name, said), help);
+    fault(reader, Code::UnknownSetting, value, fmt::format("`{}` is {}, a dtype that ranks cannot reduce", name, said),
+          help);
     return;
   }
   const std::string_view nearest = short_dtype_name(bare).empty() ? nearest_name(bare, words) : short_dtype_name(bare);
-  fault(reader, Code::TP3013, value, fmt::format("`{}` is an unknown type, `{}`", name, said),
+  fault(reader, Code::UnknownSetting, value, fmt::format("`{}` is the unknown dtype `{}`", name, said),
         nearest.empty() ? help : did_you_mean(nearest));
   propose(reader, value, nearest);
 }
@@ -144,7 +145,7 @@ void read_option(PlanReader& reader, YamlId key, YamlId value, uint16_t option, 
       break;
     case kSequenceDim: {
       int64_t dim = 0;
-      if (read_integer(reader, value, "`sequence_dim`", -64, dim, Code::TP3003, 63) &&
+      if (read_integer(reader, value, "`sequence_dim`", -64, dim, Code::InvalidPlanValue, 63) &&
           check_value_dim(reader, value, dim))
         options.sequence_dim = static_cast<int>(dim);
       break;

@@ -1,11 +1,11 @@
-// The options that a rule carries beside its style.
+// Readers of a rule's options.
 #pragma once
 
 #include "plan/plan_reader.h"
 
 namespace tpplan {
 
-// Reads the value of one option (a StyleOption) into `options`, which it leaves alone after reporting a fault.
+// Reads the value of one option (a StyleOption) into `options`, which is unchanged after an error.
 void read_option(PlanReader& reader, YamlId key, YamlId value, uint16_t option, RuleOptions& options);
 
 }  // namespace tpplan

@@ -1,12 +1,14 @@
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 #include "plan/check_rule_options.h"
 #include "plan/plan_sections.h"
 #include "plan/read_rule_options.h"
 #include "plan/read_spec.h"
 #include "plan/rule_of_call.h"
-#include "plan/style_of_class.h"
+#include "styles/style_of_class.h"
 
 namespace tpplan {
 namespace {
@@ -22,22 +24,26 @@ std::vector<std::string_view> style_names(StyleSet set) {
   return names;
 }
 
-constexpr std::string_view kStyleHelp = "a style is a name such as `colwise`, a spec a list such as `[tp, null]`";
+constexpr std::string_view kStyleHelp = "write a style such as `colwise`, or a spec such as `[tp, null]`";
 
-// What to write for a name that is no style, and in `meant` the name or spec alone, where it is clear.
+// Returns the help for a name that is no style. `meant`: the style or spec to write, if it is clear.
 std::string style_help(const std::string& name, const std::vector<std::string_view>& names, StyleSet set,
                        std::string& meant) {
   if (meant = spec_of_call(name); !meant.empty())
     return fmt::format("write the spec as a list, without quotes: `{}`", meant);
   if (Placement placement; parse_placement(name, placement))
-    return fmt::format("`{}` is a layout of values: name a style, or an axis for each dim, `[tp, null]`", name);
+    return fmt::format("`{}` is a layout of values: write a style, or a spec with an axis for each dim, `[tp, null]`",
+                       name);
+  const std::string_view successor = (set & kTransformersStyles) != 0 ? successor_of_style(name) : std::string_view{};
+  if (!successor.empty())
+    return fmt::format("`{}` is a style of transformers 4: for release 5, write {}", name, successor);
   const size_t hash = name.find('#');
   const std::string_view said = std::string_view(name).substr(0, hash);
   const std::string_view of_class = style_of_class(said);
   const bool is_class = find_style(of_class, set) != nullptr;
   if (meant = is_class ? rule_of_call(name, of_class) : ""; !meant.empty()) return fmt::format("write `{}`", meant);
   meant = is_class ? of_class : nearest_name(said, names);
-  if (meant.empty()) return fmt::format("styles are {}", fmt::join(names, ", "));
+  if (meant.empty()) return fmt::format("use one of the styles {}", fmt::join(names, ", "));
   if (hash != std::string_view::npos) return fmt::format("write `{}`, and a space before the `#` of a comment", meant);
   return did_you_mean(meant);
 }
@@ -49,19 +55,19 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
   if (rule.style != nullptr) return;
   const std::vector<std::string_view> names = style_names(reader.plan.dialect->styles);
   if (is_style(name)) {
-    fault(reader, Code::TP3014, id,
+    fault(reader, Code::UnsupportedStyle, id,
           fmt::format("`{}` is not a style of the {} dialect", name, reader.plan.dialect->name),
-          fmt::format("its styles are {}", fmt::join(names, ", ")));
+          fmt::format("use one of its styles: {}", fmt::join(names, ", ")));
     return;
   }
   if (find_axis(reader.plan.mesh, name) != kNoAxis) {
-    fault(reader, Code::TP3005, id, fmt::format("`{}` is an axis of the mesh, not a style", name),
+    fault(reader, Code::UnknownStyle, id, fmt::format("`{}` is an axis of the mesh, not a style", name),
           std::string(kStyleHelp));
     return;
   }
   std::string meant;
   std::string help = style_help(name, names, reader.plan.dialect->styles, meant);
-  fault(reader, Code::TP3005, id, fmt::format("unknown style `{}`", name), std::move(help));
+  fault(reader, Code::UnknownStyle, id, fmt::format("unknown style `{}`", name), std::move(help));
   propose(reader, id, meant);
 }
 
@@ -72,57 +78,59 @@ void add_option_names(uint16_t options, std::vector<std::string_view>& names) {
   }
 }
 
-// An option that is known but not this style's names the style's own.
+// Reports an option that the style does not have, and lists the style's options.
 void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRule& rule) {
   if (rule.style == nullptr) return;
   const DialectRow& dialect = *reader.plan.dialect;
   if ((option & (kForwardDtype | kBackwardDtype)) != 0 && dialect.runtime != PlanRuntime::Tpplan) {
-    fault(reader, Code::TP3008, key,
-          fmt::format("`{}` does nothing in the {} dialect: its styles send values in the type that they have",
+    fault(reader, Code::UnsupportedOption, key,
+          fmt::format("`{}` has no effect in the {} dialect: its styles send values in their original dtype",
                       node_at(reader, key).text, dialect.name),
-          "leave `dialect` out, and run the plan by tpplan.torch, or remove the option");
+          "remove `dialect` and run the plan with tpplan.torch, or remove the option");
     return;
   }
   if ((known_options(*rule.style) & option) != 0) return;
   std::vector<std::string_view> own = {"axis", "optional"};
   add_option_names(known_options(*rule.style), own);
-  fault(reader, Code::TP3008, key, fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
-        fmt::format("its options are {}", fmt::join(own, ", ")));
+  fault(reader, Code::UnsupportedOption, key,
+        fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
+        fmt::format("use one of its options: {}", fmt::join(own, ", ")));
 }
 
-// Which keys may stand together, once all of a rule's are read.
+// Checks combinations of keys after all keys of a rule are read.
 void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool has_unknown) {
   const bool has_style = find_entry(reader, id, "style").key != kNoYaml;
   const YamlId spec_key = find_entry(reader, id, "spec").key, axis_key = find_entry(reader, id, "axis").key,
                contiguous_key = find_entry(reader, id, "contiguous").key;
   const bool has_spec = spec_key != kNoYaml;
   if (has_style && has_spec)
-    fault(reader, Code::TP3008, spec_key, "a rule has a style and a spec", "keep one of the two");
+    fault(reader, Code::UnsupportedOption, spec_key, "a rule has both a style and a spec", "keep one of the two");
   if (!has_style && !has_spec && !has_unknown) {
-    fault(reader, Code::TP3002, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
-          "{style: colwise} or {spec: [tp, null]}");
+    fault(reader, Code::MissingPlanField, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
+          "write {style: colwise} or {spec: [tp, null]}");
   }
   if (has_spec && axis_key != kNoYaml)
-    fault(reader, Code::TP3008, axis_key, "a spec names its axes itself", "remove `axis`");
+    fault(reader, Code::UnsupportedOption, axis_key, "`axis` does not apply to a spec, which names its axes",
+          "remove `axis`");
   if (has_style && contiguous_key != kNoYaml) {
-    fault(reader, Code::TP3008, contiguous_key, "`contiguous` is a word about a spec, and a style decides it itself",
-          "remove `contiguous`");
+    fault(reader, Code::UnsupportedOption, contiguous_key,
+          "`contiguous` applies only to a spec, but this rule has a style", "remove `contiguous`");
   }
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId) {
     const uint16_t option = find_option(node_at(reader, key).text);
     if (option == 0) return;
     if (has_spec)
-      fault(reader, Code::TP3008, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
+      fault(reader, Code::UnsupportedOption, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
     else
       check_option(reader, key, option, rule);
   });
 }
 
-// `{colwise}`: a key without a value, where a style was meant.
+// Adds a help for `{colwise}`: a key without a value, meant as a style.
 void explain_bare_word(PlanReader& reader, YamlId key, YamlId value) {
   const std::string& name = node_at(reader, key).text;
   if (node_at(reader, value).kind == YamlKind::Null && is_style(name))
-    reader.diagnostics.list.back().help = fmt::format("write `{0}` alone, or `{{style: {0}}}`", name);
+    reader.diagnostics.list.back().help = fmt::format("write only `{0}`, or `{{style: {0}}}`", name);
 }
 
 void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& written) {
@@ -153,26 +161,26 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
   check_rule_keys(reader, id, rule, has_unknown);
 }
 
-// False for a style that leaves parameters, values and gradients as they are: `replicate`, in a mesh for data alone.
+// False for a style without effect on parameters, values and gradients: `replicate`, in a mesh of data axes only.
 bool works_over_axis(const StyleRow& style) {
   return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients ||
          style.counts_modules;
 }
 
-// A style that names no axis goes by the plan's. That the mesh lacks it is said once, of rules without a fault of their
-// own.
+// Sets the plan's axis for a style without one. Reports once that the mesh lacks it, for a rule without other errors.
 void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_faults) {
   rule.axis = reader.axis;
   if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults || !works_over_axis(*rule.style)) return;
-  Diagnostic* d = report(reader.diagnostics, Code::TP3006, rule.value_span, "default axis");
+  Diagnostic* d = report(reader.diagnostics, Code::UnknownAxis, rule.value_span, "default axis");
   if (d == nullptr) return;
   const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;
-  d->message = fmt::format("styles shard over axis `{}`, which the mesh lacks", reader.axis_name);
+  d->message = fmt::format("styles shard over axis `{}`, which is not in the mesh", reader.axis_name);
   d->counted = "rule";
   d->help = fmt::format("{}; name one of them: `axis: {}`", axes_help(reader), axes.empty() ? "tp" : axes.back().name);
 }
 
 void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
+  if (!expect_short(reader, key)) return;
   PlanRule rule;
   rule.key = node_at(reader, key).text;
   rule.key_span = span_at(reader, key);
@@ -194,9 +202,9 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
       read_rule_map(reader, value, rule, written);
       break;
     case YamlKind::Null:
-      fault(reader, Code::TP3003, value, fmt::format("rule `{}` has no style", rule.key),
-            keep_whole.empty() ? "remove it: what no rule names stays whole"
-                               : fmt::format("write `{}`, or [null, null], to keep a parameter whole", keep_whole));
+      fault(reader, Code::InvalidPlanValue, value, fmt::format("rule `{}` has no style", rule.key),
+            keep_whole.empty() ? "remove it: parameters without a rule stay replicated"
+                               : fmt::format("write `{}`, or [null, null], to replicate a parameter", keep_whole));
       break;
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());
@@ -208,7 +216,8 @@ bool is_key_of_rule(std::string_view name) {
   return std::ranges::find(kRuleKeys, name) != std::end(kRuleKeys) || find_option(name) != 0;
 }
 
-// A rule without a value and the keys of one beside it: they were not indented. One finding for all of them.
+// Reads a map of rules. If a rule without a value is followed by keys of a rule, these lack indentation: one diagnostic
+// for all of them.
 void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_t block, std::string_view form) {
   if (!expect(reader, id, YamlKind::Map, what, form)) return;
   const std::vector<YamlId>& children = node_at(reader, id).children;
@@ -222,8 +231,8 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
       continue;
     }
     i += 2;
-    fault(reader, Code::TP3003, children[i],
-          fmt::format("`{}` stands beside rule `{}`, not below it", node_at(reader, children[i]).text,
+    fault(reader, Code::InvalidPlanValue, children[i],
+          fmt::format("key `{}` is next to rule `{}` instead of below it", node_at(reader, children[i]).text,
                       node_at(reader, key).text),
           "indent the rule's keys by 2 spaces more than its path");
     while (is_beside(i + 2)) i += 2;
@@ -232,9 +241,25 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
 
 // ---- rules over names of dims ----
 
-constexpr std::string_view kPairHelp = "a rule is `[name, axis]`, `[name, [axes]]` or `[name, null]`";
+constexpr std::string_view kPairHelp = "write a rule as `[name, axis]`, `[name, [axes]]` or `[name, null]`";
 
-// One rule of a list: a pair, or a mapping that says more.
+bool is_list_of_names(const PlanReader& reader, YamlId id) {
+  const auto is_name = [&](YamlId item) { return node_at(reader, item).kind == YamlKind::Scalar; };
+  return node_at(reader, id).kind == YamlKind::Sequence && std::ranges::all_of(node_at(reader, id).children, is_name);
+}
+
+// Returns the axes of an optional rule that the mesh has. One file of rules serves many meshes, and MaxText drops the
+// axes that its mesh lacks.
+DimAxes present_axes(const PlanReader& reader, YamlId id) {
+  DimAxes axes;
+  for (const YamlId item : node_at(reader, id).children) {
+    const AxisId axis = find_axis(reader.plan.mesh, node_at(reader, item).text);
+    if (axis != kNoAxis) axes.push_back(axis);
+  }
+  return axes;
+}
+
+// Reads one rule of a list: a pair, or a mapping with options.
 void read_pair(PlanReader& reader, YamlId id) {
   const YamlNode& node = node_at(reader, id);
   YamlId name = kNoYaml, axes = kNoYaml;
@@ -261,37 +286,54 @@ void read_pair(PlanReader& reader, YamlId id) {
     });
     for (const auto& [said, at] : {std::pair{"name", name}, std::pair{"axes", axes}}) {
       if (at == kNoYaml && !has_unknown)
-        fault(reader, Code::TP3002, id, fmt::format("a rule has no `{}`", said), "{name: mlp, axes: tp}");
+        fault(reader, Code::MissingPlanField, id, fmt::format("a rule has no `{}`", said),
+              "write {name: mlp, axes: tp}");
     }
   } else if (node.kind == YamlKind::Sequence) {
-    fault(reader, Code::TP3003, id, fmt::format("a rule over names is a list of {}, not of 2", node.children.size()),
-          std::string(kPairHelp));
+    fault(reader, Code::InvalidPlanValue, id,
+          fmt::format("a rule for dim names is a list of {}, not of 2", node.children.size()), std::string(kPairHelp));
   } else {
-    fault(reader, Code::TP3003, id, fmt::format("a rule over names is {}", describe(node)), std::string(kPairHelp));
+    fault(reader, Code::InvalidPlanValue, id,
+          fmt::format("a rule for dim names is {}, not a list or mapping", describe(node)), std::string(kPairHelp));
   }
-  if (name == kNoYaml || axes == kNoYaml || !expect_name(reader, name, "the name of a dim")) return;
+  if (name == kNoYaml || axes == kNoYaml || !expect_name(reader, name, "the name of a dim") ||
+      !expect_short(reader, name))
+    return;
   rule.key = node_at(reader, name).text;
   if (rule.key.empty()) {
-    fault(reader, Code::TP3003, name, "the name of a dim is empty", std::string(kPairHelp));
+    fault(reader, Code::InvalidPlanValue, name, "the name of a dim is empty", std::string(kPairHelp));
     return;
   }
   rule.key_span = span_at(reader, name);
   rule.value_span = span_at(reader, axes);
   rule.line = node_at(reader, name).line;
   rule.spec.emplace();
-  if (!read_spec_entry(reader, axes, rule.spec->before.emplace_back())) return;
+  DimAxes& entry = rule.spec->before.emplace_back();
+  if (rule.optional && is_list_of_names(reader, axes))
+    entry = present_axes(reader, axes);
+  else if (!read_spec_entry(reader, axes, entry))
+    return;
   reader.plan.rules.push_back(std::move(rule));
 }
 
 void read_pairs(PlanReader& reader, YamlId id) {
   if (!expect(reader, id, YamlKind::Sequence, "`tp_plan` of this dialect")) {
-    reader.diagnostics.list.back().help = fmt::format("it is a list, and its order counts: {}", kPairHelp);
+    reader.diagnostics.list.back().help = fmt::format("make it a list in order of precedence; {}", kPairHelp);
     return;
   }
   for (const YamlId item : node_at(reader, id).children) read_pair(reader, item);
 }
 
 }  // namespace
+
+bool is_rule_value(const PlanReader& reader, YamlId value) {
+  const YamlNode& node = node_at(reader, value);
+  if (node.kind == YamlKind::Map)
+    return find_entry(reader, value, "style").key != kNoYaml || find_entry(reader, value, "spec").key != kNoYaml;
+  constexpr StyleSet sets[] = {kOwnStyles, kTorchStyles, kTransformersStyles};
+  return node.kind == YamlKind::Scalar &&
+         std::ranges::any_of(sets, [&](StyleSet set) { return find_style(node.text, set) != nullptr; });
+}
 
 void read_rules(PlanReader& reader, YamlId id) {
   if (node_at(reader, id).kind == YamlKind::Null) return;
@@ -303,23 +345,28 @@ void read_rules(PlanReader& reader, YamlId id) {
 
 void read_blocks(PlanReader& reader, YamlId id) {
   if (reader.plan.dialect->keys == KeySyntax::Names) {
-    fault(reader, Code::TP3008, id, fmt::format("`blocks` does nothing in the {} dialect", reader.plan.dialect->name),
-          "names of dims are the whole model's: write all rules under `tp_plan`");
+    fault(reader, Code::UnsupportedOption, id,
+          fmt::format("`blocks` has no effect in the {} dialect", reader.plan.dialect->name),
+          "write all rules under `tp_plan`: dim names apply to the entire model");
     return;
   }
   for_each_entry(
       reader, id, "`blocks`",
       [&](YamlId key, YamlId value) {
+        if (!expect_short(reader, key)) return;
         const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
         const std::string& pattern = node_at(reader, key).text;
         reader.plan.blocks.push_back({pattern, span_at(reader, key)});
-        read_rules_of(reader, value, fmt::format("block `{}`", pattern), block,
-                      "a block holds rules for what is in its modules: `{\"mlp.up_proj\": colwise}`");
+        const bool is_rule = block > 0 && is_rule_value(reader, value);
+        read_rules_of(
+            reader, value, fmt::format("block `{}`", pattern), block,
+            is_rule ? fmt::format("indent it: it is a rule of the block `{}` above", reader.plan.blocks[block - 1].text)
+                    : "write rules for the modules inside the block: `{\"mlp.up_proj\": colwise}`");
         if (node_at(reader, value).kind == YamlKind::Map && node_at(reader, value).children.empty())
-          fault(reader, Code::TP3018, key, fmt::format("block `{}` has no rules", pattern),
+          fault(reader, Code::SettingWithoutEffect, key, fmt::format("block `{}` has no rules", pattern),
                 "write rules in it, or remove it");
       },
-      "write rules below the modules' path: `blocks: {\"layers.*\": {\"mlp.up_proj\": colwise}}`");
+      "write rules below the path of the modules: `blocks: {\"layers.*\": {\"mlp.up_proj\": colwise}}`");
 }
 
 }  // namespace tpplan

@@ -9,7 +9,7 @@
 namespace tpplan {
 namespace {
 
-// The axes that a text names with signs between them, with commas instead; empty where one of them is none.
+// Converts axes separated by `signs` to a comma-separated list; empty if one of them is no axis.
 std::string axes_between(const PlanReader& reader, std::string_view text, std::string_view signs) {
   std::string list;
   size_t count = 0;
@@ -18,28 +18,30 @@ std::string axes_between(const PlanReader& reader, std::string_view text, std::s
     const std::string part(text.substr(0, end));
     text.remove_prefix(std::min(end + 1, text.size()));
     if (part.empty()) continue;
-    if (find_axis(reader.plan.mesh, part) == kNoAxis && part != "null") return {};
-    list += (list.empty() ? "" : ", ") + part;
+    const bool is_axis = find_axis(reader.plan.mesh, part) != kNoAxis;
+    if (!is_axis && part != "null") return {};
+    list += (list.empty() ? "" : ", ") + (is_axis ? axis_text(part) : part);
     ++count;
   }
   return count > 1 ? list : std::string();
 }
 
-// Completes the last finding where the entry is several axes as one word.
+// Adds a help to the last diagnostic if the entry is several axes in one word.
 void explain_entry(PlanReader& reader, YamlId id) {
   const std::string& text = node_at(reader, id).text;
   std::string meant = axes_between(reader, text, " ");
   if (!meant.empty()) {
-    reader.diagnostics.list.back().help = fmt::format("no comma stands between them: write `{}`", meant);
+    reader.diagnostics.list.back().help = fmt::format("separate the axes with commas: write `{}`", meant);
   } else if (meant = axes_between(reader, text, " ,+*&/"); !meant.empty()) {
     meant = fmt::format("[{}]", meant);
-    reader.diagnostics.list.back().help = fmt::format("a dim that two axes cut has a list of them: `{}`", meant);
+    reader.diagnostics.list.back().help =
+        fmt::format("write a list for a dim that is sharded over several axes: `{}`", meant);
   }
   if (!meant.empty()) reader.diagnostics.list.back().edits.clear();
   propose(reader, id, meant);
 }
 
-// What other notations have for a dim that is whole.
+// True for words that mean a replicated dim in other notations.
 bool says_whole(std::string_view text) {
   static constexpr std::string_view words[] = {"None", "none", "NONE", "nil", "*", "_", "replicate", "replicated"};
   return std::ranges::find(words, text) != std::end(words);
@@ -56,14 +58,14 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Null) return true;
   if (node.kind == YamlKind::Scalar && says_whole(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-    fault(reader, Code::TP3007, id, fmt::format("`{}` is not an axis of the mesh", node.text),
-          "a whole dim is written `null`");
+    fault(reader, Code::UnknownLayout, id, fmt::format("`{}` is not an axis of the mesh", node.text),
+          "write `null` for a replicated dim");
     propose(reader, id, "null");
     return false;
   }
   if (is_yaml_number(node)) {
-    fault(reader, Code::TP3006, id, fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text),
-          axes_help(reader));
+    fault(reader, Code::UnknownAxis, id,
+          fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
     return false;
   }
   if (node.kind != YamlKind::Sequence) {
@@ -75,13 +77,13 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   for (const YamlId item : node.children) {
     const YamlNode& inner = node_at(reader, item);
     if (inner.kind != YamlKind::Scalar || (inner.is_plain && inner.text == "...")) {
-      const Code code = inner.kind == YamlKind::Scalar ? Code::TP3006 : Code::TP3003;
-      fault(reader, code, item, fmt::format("inside a spec entry stands {}, not an axis", describe(inner)),
-            "one entry a dim: null, an axis, or [axes, major to minor]");
+      const Code code = inner.kind == YamlKind::Scalar ? Code::UnknownAxis : Code::InvalidPlanValue;
+      fault(reader, code, item, fmt::format("a spec entry contains {}, not an axis", describe(inner)),
+            "write one entry for each dim: null, an axis, or [axes, major to minor]");
       good = false;
     } else if (is_yaml_number(inner)) {
-      fault(reader, Code::TP3006, item,
-            fmt::format("inside a spec entry stands the number {}, not an axis", inner.text), axes_help(reader));
+      fault(reader, Code::UnknownAxis, item,
+            fmt::format("a spec entry contains the number {}, not an axis", inner.text), axes_help(reader));
       good = false;
     } else {
       good = read_axis(reader, item, "an axis inside a spec entry", axes.emplace_back()) && good;
@@ -97,24 +99,25 @@ std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
   for (const YamlId item : node_at(reader, id).children) {
     const YamlNode& node = node_at(reader, item);
     if (node.kind == YamlKind::Map) {
-      fault(reader, Code::TP3003, item, "a spec entry is a mapping, not an axis",
-            "options of a rule stand in a mapping, without `- `: `{style: colwise}`");
+      fault(reader, Code::InvalidPlanValue, item, "a spec entry is a mapping, not an axis",
+            "write options of a rule as a mapping, without `- `: `{style: colwise}`");
       return std::nullopt;
     }
     if (node.kind == YamlKind::Scalar && is_style(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-      fault(reader, Code::TP3006, item, fmt::format("`{}` is a style, and a spec has an axis for each dim", node.text),
+      fault(reader, Code::UnknownAxis, item,
+            fmt::format("`{}` is a style, but a spec has an axis for each dim", node.text),
             fmt::format("write one style, without brackets: `{}`", node.text));
       return std::nullopt;
     }
     if (is_placement(node) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-      fault(reader, Code::TP3006, item,
-            fmt::format("`{}` is a placement, and a spec has an axis for each dim", node.text),
-            "write the axis where a dim is cut, null where it is not: `[tp, null]`");
+      fault(reader, Code::UnknownAxis, item,
+            fmt::format("`{}` is a placement, but a spec has an axis for each dim", node.text),
+            "write the axis for a sharded dim, and null for a replicated dim: `[tp, null]`");
       return std::nullopt;
     }
     if (node.kind == YamlKind::Scalar && node.text == "...") {
       if (spec.has_ellipsis) {
-        fault(reader, Code::TP3007, item, "`...` stands twice in one spec");
+        fault(reader, Code::UnknownLayout, item, "`...` occurs twice in one spec");
         good = false;
       }
       spec.has_ellipsis = true;

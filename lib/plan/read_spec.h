@@ -1,4 +1,4 @@
-// A rule's spec, as a plan writes it: one entry a dim.
+// Readers of a rule's spec: one entry for each dim.
 #pragma once
 
 #include <optional>
@@ -7,10 +7,10 @@
 
 namespace tpplan {
 
-// One entry: null, an axis, or a list of them. False after reporting what is wrong with it.
+// Reads one entry: null, an axis, or a list of axes. Returns false after reporting an error.
 [[nodiscard]] bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes);
 
-// Absent after reporting what is wrong with it.
+// Reads a spec. Returns nullopt after reporting an error.
 [[nodiscard]] std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id);
 
 }  // namespace tpplan

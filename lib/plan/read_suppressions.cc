@@ -20,7 +20,7 @@ void read_suppression(PlanReader& reader, YamlId id) {
         const std::string& name = node_at(reader, key).text;
         if (std::find(std::begin(known), std::end(known), name) == std::end(known))
           return unknown_key(reader, key, "a suppression", known);
-        // What is there and wrong is not also missing.
+        // A misspelt key is not reported as missing, too.
         has_code = has_code || name == "code";
         if (name == "reason") suppression.reason = " ";
         if (!expect(reader, value, YamlKind::Scalar, fmt::format("`{}`", name))) return;
@@ -33,15 +33,16 @@ void read_suppression(PlanReader& reader, YamlId id) {
         if (kind != nullptr && kind->severity == Severity::Warning)
           suppression.code = kind->code;
         else if (kind != nullptr)
-          fault(reader, Code::TP3013, value, fmt::format("{} is an error, and errors are not suppressed", text),
-                "mend what it says; a rule that other models need may be `optional: true`");
+          fault(reader, Code::UnknownSetting, value,
+                fmt::format("{} is an error, but only warnings can be suppressed", text),
+                "fix the error, or write `optional: true` for a rule that only other models need");
         else
-          fault(reader, Code::TP3013, value, fmt::format("there is no diagnostic `{}`", text),
-                "`tpplan rules` lists the codes, such as TP4006");
+          fault(reader, Code::UnknownSetting, value, fmt::format("unknown diagnostic `{}`", text),
+                "write a code that `tpplan rules` lists, such as TP4006");
       },
       kSuppressionForm);
   if (is_map && (!has_code || suppression.reason.empty())) {
-    fault(reader, Code::TP3002, id, fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"),
+    fault(reader, Code::MissingPlanField, id, fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"),
           std::string(kSuppressionForm));
   }
   reader.plan.suppressions.push_back(std::move(suppression));

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <iterator>
 
-#include "plan/style_table.h"
+#include "styles/style_table.h"
 
 namespace tpplan {
 namespace {
 
 bool is_of_word(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
 
-// Takes what stands in brackets behind a layout's name: `()`, `(1)`, `(dim=1)`. False where they are not closed.
+// Consumes the parentheses after a layout's name: `()`, `(1)`, `(dim=1)`. Returns false if they are not closed.
 bool take_brackets(std::string_view& rest, std::string& dim) {
   const size_t end = rest.find(')');
   if (!rest.starts_with('(') || end == std::string_view::npos) return false;
@@ -22,7 +22,7 @@ bool take_brackets(std::string_view& rest, std::string& dim) {
   return true;
 }
 
-// A word of a call as YAML has it, with what belongs to it taken from `rest`; empty where it means nothing in a rule.
+// Converts a word of a call to YAML and consumes its arguments from `rest`; empty if a rule has no such word.
 std::string take_word_of_call(std::string_view name, std::string_view& rest) {
   struct PythonWord {
     std::string_view python, yaml;

@@ -1,4 +1,4 @@
-// Styles as code makes them, as a plan writes them.
+// Converts calls in Python code to rules of a plan.
 #pragma once
 
 #include <string>
@@ -6,12 +6,12 @@
 
 namespace tpplan {
 
-// `ColwiseParallel(output_layouts=Replicate())` as `{style: colwise, output_layouts: Replicate}`, of the style that the
-// class is; empty where nothing stands in its brackets, or something that is no option of a rule.
+// Converts `ColwiseParallel(output_layouts=Replicate())` to `{style: colwise, output_layouts: Replicate}`. Returns an
+// empty text if the call has no arguments, or one that is no option of a rule.
 [[nodiscard]] std::string rule_of_call(std::string_view text, std::string_view style);
 
-// `P('tp', None)`, `(None, "tp")`, `NamedSharding(mesh, P('tp'))` and a list in quotes as the list that a plan has, of
-// which the opening bracket may be missing; empty where the text is none of them.
+// Converts `P('tp', None)`, `(None, "tp")`, `NamedSharding(mesh, P('tp'))` or a quoted list to a spec of a plan. The
+// opening bracket can be missing. Returns an empty text for anything else.
 [[nodiscard]] std::string spec_of_call(std::string_view text);
 
 }  // namespace tpplan

@@ -57,7 +57,7 @@ bool same_treatment(const PlanRule& a, const PlanRule& b) {
 
 namespace {
 
-// Two lists, item by item.
+// True if two lists are equal item by item.
 template <typename List, typename Same>
 bool same_list(const List& a, const List& b, Same same) {
   return std::equal(a.begin(), a.end(), b.begin(), b.end(), same);
@@ -71,7 +71,9 @@ bool same_rule(const PlanRule& a, const PlanRule& b) {
   return a.key == b.key && a.block == b.block && a.optional == b.optional && same_treatment(a, b);
 }
 
-bool same_data(const DataSharding& a, const DataSharding& b) { return a.axes == b.axes && a.dim == b.dim; }
+bool same_data(const DataSharding& a, const DataSharding& b) {
+  return a.axes == b.axes && a.dim == b.dim && a.attention == b.attention;
+}
 
 bool same_loss(const PlanLoss& a, const PlanLoss& b) {
   return a.told == b.told && a.cross_entropy == b.cross_entropy && a.names_axes == b.names_axes &&
@@ -160,7 +162,10 @@ std::string dump(const TpPlan& plan) {
   if (plan.data) {
     out += "data";
     for (const AxisId axis : plan.data->axes) out += " " + axis_name(plan.mesh, axis);
-    out += fmt::format(" dim {}\n", plan.data->dim);
+    out += fmt::format(" dim {}", plan.data->dim);
+    if (plan.data->attention != SequenceAttention::Local)
+      out += fmt::format(" attention {}", kSequenceAttentionNames[static_cast<size_t>(plan.data->attention)]);
+    out += '\n';
   }
   if (plan.loss) {
     const Loss& loss = plan.loss->told;

@@ -1,4 +1,4 @@
-// How the owner of a model wants it cut up: the plan, as read from a plan file.
+// The plan: how a model is sharded, as read from a plan file.
 #pragma once
 
 #include <cstdint>
@@ -11,42 +11,42 @@
 #include "diagnostics/diagnostics.h"
 #include "plan/dialects.h"
 #include "plan/fsdp_policies.h"
-#include "plan/style_table.h"
 #include "sharding/check_sharding.h"
 #include "sharding/distribution.h"
 #include "sharding/dtype.h"
 #include "sharding/loss.h"
 #include "sharding/mesh.h"
 #include "sharding/placement.h"
+#include "styles/style_table.h"
 
 namespace tpplan {
 
 using RuleId = uint32_t;
 inline constexpr RuleId kNoRule = 0xffffffffu;
 
-// A layout of an input or output on the rule's axis; absent: a `null` placeholder, this value is left alone.
+// The placement of an input or output on the rule's axis; nullopt (`null` in the plan): the value is not changed.
 using Layout = std::optional<Placement>;
 using KwargLayouts = std::vector<std::pair<std::string, Layout>>;
 
-// A type that ranks send values in, and where it is written.
+// The dtype in which ranks send values, and its span.
 struct SentDtype {
   DType dtype = 0;
   Span span{};
   bool operator==(const SentDtype& other) const { return dtype == other.dtype; }
 };
 
-// Absent members were not written.
+// Options that are not in the plan are nullopt.
 struct RuleOptions {
   std::optional<std::vector<Layout>> input_layouts, desired_input_layouts, output_layouts, desired_output_layouts;
   std::optional<KwargLayouts> input_kwarg_layouts, desired_input_kwarg_layouts;
   std::optional<bool> use_local_input, use_local_output;
   std::optional<int> sequence_dim;
-  // The types in which what the rule moves between ranks is sent: values, and gradients on their way back.
+  // The dtypes in which the rule's collectives send values and gradients.
   std::optional<SentDtype> forward_dtype, backward_dtype;
   bool operator==(const RuleOptions&) const = default;
 };
 
-// A PartitionSpec as written; `...` stands for as many whole dims as the parameter has left.
+// A PartitionSpec with an optional `...`, which replicates all remaining dims of the parameter.
 struct SpecTemplate {
   std::vector<DimAxes> before, after;  // around the ellipsis; without one everything is in `before`
   bool has_ellipsis = false;
@@ -61,31 +61,38 @@ struct PlanRule {
   std::optional<SpecTemplate> spec;
   RuleOptions options;
   AxisId axis = kNoAxis;     // over which the style shards; kNoAxis for a spec
-  bool optional = false;     // may match nothing
-  bool of_dim = false;       // the key names a dim, and the spec is this dim's one entry
-  bool contiguous = false;   // of a spec: a dim is cut as one piece, whatever segments the model names
-  uint32_t block = kNoRule;  // into TpPlan::blocks; kNoRule: the key is a whole path
+  bool optional = false;     // can match nothing
+  bool of_dim = false;       // the key names a dim, and the spec is the entry of this dim
+  bool contiguous = false;   // of a spec: ignores the model's segments of a dim
+  uint32_t block = kNoRule;  // into TpPlan::blocks; kNoRule: the key is a full path
 };
 
-// A pattern for module paths (glob, whole path), with its place.
+// A glob for full module paths, with its span.
 struct ModulePattern {
   std::string text;
   Span span;
 };
 
+// How attention across a sharded sequence is computed: by each rank alone, or by torch's context_parallel() with one of
+// its two exchanges.
+enum class SequenceAttention : uint8_t { Local, Ring, AllToAll };
+inline constexpr std::string_view kSequenceAttentionNames[] = {"", "ring", "all_to_all"};  // by SequenceAttention
+static_assert(std::size(kSequenceAttentionNames) == static_cast<size_t>(SequenceAttention::AllToAll) + 1);
+
 struct DataSharding {
   std::vector<AxisId> axes;  // major to minor
   int dim = 0;
-  Span dim_span{};  // of `dim`, or of `data` where it is not said
+  SequenceAttention attention = SequenceAttention::Local;
+  Span dim_span{};  // of `dim`, or of `data` if it is not given
 };
 
-// Where torch computes cross-entropy of the result: inside its loss_parallel(), or outside of it with targets that are
-// plain tensors. Unsaid: any loss.
+// Whether torch computes cross-entropy of the output inside loss_parallel(), or outside with targets that are plain
+// tensors. Unsaid: any loss.
 enum class CrossEntropy : uint8_t { Unsaid, Plain, Parallel };
 inline constexpr std::string_view kCrossEntropyNames[] = {"", "plain", "parallel"};  // by CrossEntropy
 static_assert(std::size(kCrossEntropyNames) == static_cast<size_t>(CrossEntropy::Parallel) + 1);
 
-// `loss` as it is written; what it leaves out says resolved_loss.
+// `loss` as written; resolved_loss adds the defaults.
 struct PlanLoss {
   Loss told;
   CrossEntropy cross_entropy = CrossEntropy::Unsaid;
@@ -95,31 +102,34 @@ struct PlanLoss {
 
 struct FsdpSettings {
   AxisId axis = kNoAxis;
-  int64_t min_weight_size = int64_t{1} << 18;  // elements; up to and including this many stay as they are
-  std::vector<ModulePattern> patterns;         // parameters it may shard, by parameter or module path; empty: all
-  std::vector<ModulePattern> units;            // modules gathered as one; empty: the root
+  int64_t min_weight_size = int64_t{1} << 18;  // tensors of at most this many elements are not sharded
+  std::vector<ModulePattern> patterns;         // parameters to shard, by parameter or module path; empty: all
+  std::vector<ModulePattern> units;            // modules that are gathered as one unit; empty: the root
   const FsdpPolicyRow* policy = &fsdp_policy_table()[0];
   Span span;
 };
 
-// What the parameters and buffers that a glob matches are filled with, when there is no checkpoint.
+// The distribution of parameters and buffers that a glob matches, for `init` without a checkpoint.
 struct InitEntry {
   ModulePattern pattern;
   Distribution distribution;
 };
 
-// How a Keras LayoutMap key matches, by the function of Python's `re` that Keras has used over time.
+// How a Keras LayoutMap key matches: the function of Python's `re` that a version of Keras uses.
 enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
 inline constexpr std::string_view kKerasMatchNames[] = {"fullmatch", "search", "match"};  // by KerasMatch
 static_assert(std::size(kKerasMatchNames) == static_cast<size_t>(KerasMatch::Match) + 1);
 
-// A kind of warning that the owner has looked at: not reported, for the reason that stands there.
+// A suppressed kind of warning, with the reason.
 struct Suppression {
   Code code{};
   std::string reason;
-  std::string rule;  // key of the rule that the warning must be about; empty: any
+  std::string rule;  // key of the rule that the warning is about; empty: any
   Span span;
 };
+
+// Axis sizes from the command line. They replace those of the file, and are the mesh of a file without one.
+using MeshSizes = std::vector<std::pair<std::string, int64_t>>;
 
 struct TpPlan {
   FileId file = kNoFile;  // that its spans are in
@@ -140,27 +150,27 @@ struct TpPlan {
   Span rules_span;  // of the key `tp_plan` (or `blocks`, or the whole plan)
 };
 
-// "colwise", or the spec in JAX's notation with `...`.
+// Returns "colwise", or the spec in JAX's notation with `...`.
 [[nodiscard]] std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
 
-// How pieces that do not divide are cut: as the plan says of its rules, or as its FSDP policy cuts them anyway.
+// Returns how uneven shards are treated: by the plan's `uneven`, or by its FSDP policy.
 [[nodiscard]] UnevenPolicy pieces_of(const TpPlan& plan);
 
-// Over data axes, FSDP's among them, every rank has a batch of its own. In mesh order.
+// Data axes are those along which ranks have different batches, including FSDP's. data_axes_of is in mesh order.
 [[nodiscard]] bool is_data_axis(const TpPlan& plan, AxisId axis);
 [[nodiscard]] std::vector<AxisId> data_axes_of(const TpPlan& plan);
 
-// The loss with what its plan leaves to others: it runs over the data axes, and over these its gradients become what
-// `joined` says. Absent where the plan has none.
+// Returns the plan's loss with defaults: its axes are the data axes, over which `joined` reduces gradients. nullopt if
+// the plan has no loss.
 [[nodiscard]] std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined);
 
-// True when both rules would do the same to a parameter.
+// True if both rules have the same effect on a parameter.
 [[nodiscard]] bool same_treatment(const PlanRule& a, const PlanRule& b);
 
-// True when both say the same, wherever it stands in a file.
+// True if both plans are equal, apart from spans.
 [[nodiscard]] bool same_plan(const TpPlan& a, const TpPlan& b);
 
-// `--print plan`: every setting and rule, one a line.
+// Prints every setting and rule on a line, for `--print plan`.
 [[nodiscard]] std::string dump(const TpPlan& plan);
 
 }  // namespace tpplan

@@ -7,29 +7,30 @@
 
 #include "base/text.h"
 #include "plan/read_plan.h"
-#include "plan/write_pieces.h"
-#include "syntax/json_writer.h"
+#include "plan/write_plan_syntax.h"
+#include "text/json_writer.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
 // ---- pieces ----
 
-PlanPiece scalar(std::string raw) { return {.kind = PieceKind::Scalar, .raw = std::move(raw)}; }
-PlanPiece brackets(PieceKind kind) { return {.kind = kind, .is_flow = true}; }
+PlanNode scalar(std::string raw) { return {.kind = SyntaxKind::Scalar, .raw = std::move(raw)}; }
+PlanNode brackets(SyntaxKind kind) { return {.kind = kind, .is_flow = true}; }
 
-void add_item(PlanPiece& list, PlanPiece value) { list.entries.push_back({.value = std::move(value)}); }
-void add_entry(PlanPiece& map, std::string_view name, std::string key, PlanPiece value) {
+void add_item(PlanNode& list, PlanNode value) { list.entries.push_back({.value = std::move(value)}); }
+void add_entry(PlanNode& map, std::string_view name, std::string key, PlanNode value) {
   map.entries.push_back({.key = std::move(key), .name = std::string(name), .value = std::move(value)});
 }
-void add_entry(PlanPiece& map, std::string_view key, PlanPiece value) {
+void add_entry(PlanNode& map, std::string_view key, PlanNode value) {
   add_entry(map, key, std::string(key), std::move(value));
 }
-void add_entry(PlanPiece& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
+void add_entry(PlanNode& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
 
-PlanPiece patterns_piece(const std::vector<ModulePattern>& patterns) {
-  PlanPiece list = brackets(PieceKind::Sequence);
-  for (const ModulePattern& pattern : patterns) add_item(list, scalar(json_text(pattern.text)));
+PlanNode patterns_piece(const std::vector<ModulePattern>& patterns) {
+  PlanNode list = brackets(SyntaxKind::Sequence);
+  for (const ModulePattern& pattern : patterns) add_item(list, scalar(quoted_text(pattern.text)));
   return list;
 }
 
@@ -37,17 +38,17 @@ std::string bool_text(bool value) { return value ? "true" : "false"; }
 
 // ---- rules ----
 
-// An axis called `...` would be the ellipsis, were it not in a list.
-PlanPiece spec_entry(const DimAxes& axes, const Mesh& mesh) {
+// An axis with the name `...` needs a list: alone it would be the ellipsis.
+PlanNode spec_entry(const DimAxes& axes, const Mesh& mesh) {
   if (axes.empty()) return scalar("null");
   if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return scalar(axis_text(mesh.axes[axes[0]].name));
-  PlanPiece list = brackets(PieceKind::Sequence);
+  PlanNode list = brackets(SyntaxKind::Sequence);
   for (const AxisId axis : axes) add_item(list, scalar(axis_text(mesh.axes[axis].name)));
   return list;
 }
 
-PlanPiece spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
-  PlanPiece list = brackets(PieceKind::Sequence);
+PlanNode spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
+  PlanNode list = brackets(SyntaxKind::Sequence);
   for (const DimAxes& axes : spec.before) add_item(list, spec_entry(axes, mesh));
   if (spec.has_ellipsis) add_item(list, scalar("..."));
   for (const DimAxes& axes : spec.after) add_item(list, spec_entry(axes, mesh));
@@ -56,22 +57,22 @@ PlanPiece spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
 
 std::string layout_text(const Layout& layout) { return layout ? to_text(*layout) : "null"; }
 
-// One layout stands for a list of one.
-PlanPiece layouts_piece(const std::vector<Layout>& layouts) {
+// A single layout is written without a list.
+PlanNode layouts_piece(const std::vector<Layout>& layouts) {
   if (layouts.size() == 1 && layouts[0]) return scalar(layout_text(layouts[0]));
-  PlanPiece list = brackets(PieceKind::Sequence);
+  PlanNode list = brackets(SyntaxKind::Sequence);
   for (const Layout& layout : layouts) add_item(list, scalar(layout_text(layout)));
   return list;
 }
 
-PlanPiece kwargs_piece(const KwargLayouts& layouts) {
-  PlanPiece map = brackets(PieceKind::Map);
+PlanNode kwargs_piece(const KwargLayouts& layouts) {
+  PlanNode map = brackets(SyntaxKind::Map);
   for (const auto& [name, layout] : layouts) add_entry(map, name, axis_text(name), scalar(layout_text(layout)));
   return map;
 }
 
-void add_options(PlanPiece& map, const RuleOptions& o) {
-  const auto add = [&](StyleOption option, PlanPiece value) { add_entry(map, option_name(option), std::move(value)); };
+void add_options(PlanNode& map, const RuleOptions& o) {
+  const auto add = [&](StyleOption option, PlanNode value) { add_entry(map, option_name(option), std::move(value)); };
   if (o.input_layouts) add(kInputLayouts, layouts_piece(*o.input_layouts));
   if (o.desired_input_layouts) add(kDesiredInputLayouts, layouts_piece(*o.desired_input_layouts));
   if (o.input_kwarg_layouts) add(kInputKwargLayouts, kwargs_piece(*o.input_kwarg_layouts));
@@ -85,9 +86,9 @@ void add_options(PlanPiece& map, const RuleOptions& o) {
   if (o.backward_dtype) add(kBackwardDtype, scalar(std::string(dtypes()[o.backward_dtype->dtype].name)));
 }
 
-// A style alone stands for a map of it.
-PlanPiece rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
-  PlanPiece map = brackets(PieceKind::Map);
+// A style without options is written without a map.
+PlanNode rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
+  PlanNode map = brackets(SyntaxKind::Map);
   if (rule.style != nullptr)
     add_entry(map, "style", std::string(rule.style->name));
   else
@@ -97,12 +98,11 @@ PlanPiece rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis
   if (rule.optional) add_entry(map, "optional", bool_text(true));
   if (rule.contiguous) add_entry(map, "contiguous", bool_text(true));
   if (rule.style == nullptr || map.entries.size() > 1) return map;
-  PlanPiece alone = std::move(map.entries[0].value);
-  return alone;
+  PlanNode value = std::move(map.entries[0].value);
+  return value;
 }
 
-// The axis of rules that name none: `tp` where the mesh has it, otherwise what most styles go by. None where a style
-// has none.
+// Returns the axis for `axis:`: `tp` if the mesh has it, else the axis of most styles. kNoAxis if a style has none.
 AxisId default_axis_of(const TpPlan& plan) {
   const AxisId standard = find_axis(plan.mesh, "tp");
   if (standard != kNoAxis) return standard;
@@ -115,43 +115,44 @@ AxisId default_axis_of(const TpPlan& plan) {
       ->first;
 }
 
-PlanPiece block_map() { return {.kind = PieceKind::Map}; }
+PlanNode block_map() { return {.kind = SyntaxKind::Map}; }
 
 struct RulePieces {
-  PlanPiece whole = block_map();   // of whole paths
-  PlanPiece blocks = block_map();  // by block
+  PlanNode whole = block_map();   // of whole paths
+  PlanNode blocks = block_map();  // by block
 };
 
 std::vector<std::string> comment_lines(const std::vector<std::string>& texts) {
   std::vector<std::string> lines;
-  for (const std::string& text : texts) lines.push_back(text.empty() ? "#" : fmt::format("# {}", text));
+  for (const std::string& text : texts)
+    lines.push_back(text.empty() ? "#" : fmt::format("# {}", escape_for_terminal(text)));
   return lines;
 }
 
-// In quotes where a reader of YAML might take it for anything but text.
+// Returns the name of a dim, quoted if some YAML reader could parse it as another type.
 std::string dim_name_text(const std::string& name) {
   const bool is_plain = std::ranges::all_of(name, [](char c) { return c == '_' || (c >= 'a' && c <= 'z'); });
-  return is_plain ? axis_text(name) : json_text(name);
+  return is_plain ? axis_text(name) : quoted_text(name);
 }
 
-// A pair where nothing more is to be said.
-PlanPiece pair_piece(const PlanRule& rule, const Mesh& mesh) {
-  PlanPiece axes = spec_entry(rule.spec->before.front(), mesh);
+// A rule without options is written as a pair.
+PlanNode pair_piece(const PlanRule& rule, const Mesh& mesh) {
+  PlanNode axes = spec_entry(rule.spec->before.front(), mesh);
   if (!rule.optional) {
-    PlanPiece pair = brackets(PieceKind::Sequence);
+    PlanNode pair = brackets(SyntaxKind::Sequence);
     add_item(pair, scalar(dim_name_text(rule.key)));
     add_item(pair, std::move(axes));
     return pair;
   }
-  PlanPiece map = brackets(PieceKind::Map);
+  PlanNode map = brackets(SyntaxKind::Map);
   add_entry(map, "name", dim_name_text(rule.key));
   add_entry(map, "axes", std::move(axes));
   add_entry(map, "optional", bool_text(true));
   return map;
 }
 
-PlanPiece pairs_piece(const TpPlan& plan, const PlanComments& comments) {
-  PlanPiece list{.kind = PieceKind::Sequence};
+PlanNode pairs_piece(const TpPlan& plan, const PlanComments& comments) {
+  PlanNode list{.kind = SyntaxKind::Sequence};
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     add_item(list, pair_piece(plan.rules[id], plan.mesh));
     if (id < comments.rules.size()) list.entries.back().leading = comment_lines(comments.rules[id]);
@@ -162,11 +163,11 @@ PlanPiece pairs_piece(const TpPlan& plan, const PlanComments& comments) {
 RulePieces rule_pieces(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
   RulePieces pieces;
   for (const ModulePattern& block : plan.blocks)
-    add_entry(pieces.blocks, block.text, json_text(block.text), block_map());
+    add_entry(pieces.blocks, block.text, quoted_text(block.text), block_map());
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
-    PlanPiece& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
-    add_entry(map, rule.key, json_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
+    PlanNode& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
+    add_entry(map, rule.key, quoted_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
     if (id < comments.rules.size()) map.entries.back().leading = comment_lines(comments.rules[id]);
   }
   return pieces;
@@ -174,25 +175,27 @@ RulePieces rule_pieces(const TpPlan& plan, const PlanComments& comments, AxisId 
 
 // ---- the other keys ----
 
-PlanPiece mesh_piece(const Mesh& mesh) {
-  PlanPiece map = brackets(PieceKind::Map);
+PlanNode mesh_piece(const Mesh& mesh) {
+  PlanNode map = brackets(SyntaxKind::Map);
   for (const MeshAxis& axis : mesh.axes)
     add_entry(map, axis.name, axis_text(axis.name), scalar(std::to_string(axis.size)));
   return map;
 }
 
-PlanPiece data_piece(const DataSharding& data, const Mesh& mesh) {
-  PlanPiece map = brackets(PieceKind::Map), axes = brackets(PieceKind::Sequence);
+PlanNode data_piece(const DataSharding& data, const Mesh& mesh) {
+  PlanNode map = brackets(SyntaxKind::Map), axes = brackets(SyntaxKind::Sequence);
   for (const AxisId axis : data.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
   add_entry(map, "axes", std::move(axes));
   add_entry(map, "dim", std::to_string(data.dim));
+  if (data.attention != SequenceAttention::Local)
+    add_entry(map, "attention", std::string(kSequenceAttentionNames[static_cast<size_t>(data.attention)]));
   return map;
 }
 
-PlanPiece loss_piece(const PlanLoss& loss, const Mesh& mesh) {
+PlanNode loss_piece(const PlanLoss& loss, const Mesh& mesh) {
   static const Loss standard;
   const Loss& told = loss.told;
-  PlanPiece map = brackets(PieceKind::Map), axes = brackets(PieceKind::Sequence);
+  PlanNode map = brackets(SyntaxKind::Map), axes = brackets(SyntaxKind::Sequence);
   if (told.output != standard.output) add_entry(map, "output", std::to_string(told.output));
   add_entry(map, "reduction", std::string(to_text(told.reduction)));
   if (told.count != standard.count) add_entry(map, "count", std::string(to_text(told.count)));
@@ -204,9 +207,9 @@ PlanPiece loss_piece(const PlanLoss& loss, const Mesh& mesh) {
   return map;
 }
 
-PlanPiece fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
+PlanNode fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
   static const FsdpSettings standard;
-  PlanPiece map = brackets(PieceKind::Map);
+  PlanNode map = brackets(SyntaxKind::Map);
   add_entry(map, "axis", axis_text(mesh.axes[fsdp.axis].name));
   if (fsdp.min_weight_size != standard.min_weight_size)
     add_entry(map, "min_weight_size", std::to_string(fsdp.min_weight_size));
@@ -216,30 +219,30 @@ PlanPiece fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
   return map;
 }
 
-PlanPiece distribution_piece(const Distribution& distribution) {
+PlanNode distribution_piece(const Distribution& distribution) {
   const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
   if (row.argument_count == 0) return scalar(std::string(row.name));
-  PlanPiece map = brackets(PieceKind::Map), arguments = brackets(PieceKind::Map);
+  PlanNode map = brackets(SyntaxKind::Map), arguments = brackets(SyntaxKind::Map);
   for (size_t i = 0; i < row.argument_count; ++i)
     add_entry(arguments, row.arguments[i], number_text(distribution.arguments[i]));
   add_entry(map, row.name, row.argument_count == 1 ? std::move(arguments.entries[0].value) : std::move(arguments));
   return map;
 }
 
-PlanPiece init_piece(const std::vector<InitEntry>& init) {
-  PlanPiece map = block_map();
+PlanNode init_piece(const std::vector<InitEntry>& init) {
+  PlanNode map = block_map();
   for (const InitEntry& entry : init)
-    add_entry(map, entry.pattern.text, json_text(entry.pattern.text), distribution_piece(entry.distribution));
+    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), distribution_piece(entry.distribution));
   return map;
 }
 
-PlanPiece suppressions_piece(const std::vector<Suppression>& suppressions) {
-  PlanPiece list{.kind = PieceKind::Sequence};
+PlanNode suppressions_piece(const std::vector<Suppression>& suppressions) {
+  PlanNode list{.kind = SyntaxKind::Sequence};
   for (const Suppression& suppression : suppressions) {
-    PlanPiece map = brackets(PieceKind::Map);
-    add_entry(map, "code", std::string(kind_of(suppression.code).name));
-    if (!suppression.rule.empty()) add_entry(map, "rule", json_text(suppression.rule));
-    add_entry(map, "reason", json_text(suppression.reason));
+    PlanNode map = brackets(SyntaxKind::Map);
+    add_entry(map, "code", std::string(kind_of(suppression.code).id));
+    if (!suppression.rule.empty()) add_entry(map, "rule", quoted_text(suppression.rule));
+    add_entry(map, "reason", quoted_text(suppression.reason));
     add_item(list, std::move(map));
   }
   return list;
@@ -250,10 +253,10 @@ PlanPiece suppressions_piece(const std::vector<Suppression>& suppressions) {
 std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   static const TpPlan standard;
   const AxisId axis = default_axis_of(plan);
-  PlanPieces pieces;
+  PlanSyntax pieces;
   pieces.header = comment_lines(comments.header);
-  PlanPiece& root = pieces.root;
-  root.kind = PieceKind::Map;
+  PlanNode& root = pieces.root;
+  root.kind = SyntaxKind::Map;
   add_entry(root, "format", std::string(kPlanFormat));
   if (plan.dialect != standard.dialect) add_entry(root, "dialect", std::string(plan.dialect->name));
   if (plan.keras_match != standard.keras_match)
@@ -272,15 +275,54 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   if (!plan.remat.empty()) add_entry(root, "remat", patterns_piece(plan.remat));
   if (!plan.init.empty()) add_entry(root, "init", init_piece(plan.init));
   if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_piece(plan.suppressions));
-  return write_pieces(std::move(pieces));
+  return write_plan_syntax(std::move(pieces));
+}
+
+std::string reading_fault(const std::string& text, const TpPlan& plan) {
+  constexpr YamlLimits limits;
+  if (text.size() > limits.bytes)
+    return fmt::format("it has {}, but a plan has at most {}", human_bytes(text.size()), human_bytes(limits.bytes));
+  Diagnostics faults;
+  const TpPlan read = read_plan({.name = {}, .text = text}, {}, faults);
+  for (const Diagnostic& d : faults.list) {
+    if (d.severity == Severity::Error) return d.message;
+  }
+  return same_plan(read, plan) ? "" : "it would be read as a different plan";
+}
+
+// As JSON, but for a character beyond U+FFFF that nobody sees: JSON writes two surrogates, which YAML does not read.
+std::string quoted_text(std::string_view text) {
+  std::string yaml = "\"";
+  size_t from = 0;
+  const auto add_until = [&](size_t end) {
+    const std::string json = json_text(text.substr(from, end - from));
+    yaml.append(json, 1, json.size() - 2);
+  };
+  for (size_t at = 0; at < text.size(); ++at) {
+    const char32_t point = utf8_length(text.substr(at, 4)) == 4 ? code_point(text.substr(at, 4)) : 0;
+    if (!is_unseen(point) || point < 0x10000) continue;
+    add_until(at);
+    yaml += fmt::format("\\U{:08x}", static_cast<uint32_t>(point));
+    from = at + 4;
+  }
+  add_until(text.size());
+  return yaml + '"';
+}
+
+std::string key_text(std::string_view key) {
+  std::string text = quoted_text(key);
+  const auto backslashes = static_cast<size_t>(std::ranges::count(key, '\\'));
+  const bool is_verbatim = backslashes > 0 && key.find('\'') == std::string_view::npos &&
+                           text.size() == key.size() + backslashes + 2;  // nothing else has an escape
+  return is_verbatim ? fmt::format("'{}'", key) : text;
 }
 
 std::string rule_text(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
   constexpr std::string_view key = "rule";
-  PlanPieces pieces;
-  pieces.root.kind = PieceKind::Map;
+  PlanSyntax pieces;
+  pieces.root.kind = SyntaxKind::Map;
   add_entry(pieces.root, key, rule_piece(rule, mesh, default_axis));
-  const std::string text = write_pieces(std::move(pieces));
+  const std::string text = write_plan_syntax(std::move(pieces));
   return text.substr(key.size() + 2, text.size() - key.size() - 3);  // without ": " and the line break
 }
 

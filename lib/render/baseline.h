@@ -1,5 +1,5 @@
-// Baselines: findings that were there when somebody began to look, and that are neither shown nor counted until they
-// are gone. A finding is known by its fingerprint (render_parts.h), which stays when lines above it come and go.
+// Baselines: known diagnostics, which are neither shown nor counted. A diagnostic is identified by its fingerprint
+// (render_parts.h), which does not change when lines are added or removed above it.
 #pragma once
 
 #include <set>
@@ -16,27 +16,34 @@ namespace tpplan {
 inline constexpr std::string_view kBaselineFormat = "tpplan.baseline/1";
 inline constexpr uint64_t kMaxBaselineBytes = uint64_t{64} << 20;
 
-struct KnownFinding {
+struct KnownDiagnostic {
   std::string fingerprint;
-  std::string code, file, message;  // for people: nothing is compared with them
+  std::string code, file, message;  // human-readable only, not compared
+  std::string module;               // path with stars for its numbers; empty for none
 };
 
 struct Baseline {
-  std::vector<KnownFinding> findings;  // no two with one fingerprint
+  std::vector<KnownDiagnostic> findings;  // with unique fingerprints
 };
 
-// Reads what to_json wrote; false after reporting what is wrong (TP1003, TP3002 to TP3004).
+// Reads a file that to_json wrote. Returns false after reporting errors (TP1003, TP3002 to TP3004).
 [[nodiscard]] bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diagnostics);
 
-// In the order of files, codes and messages, an entry a line, so that versions of it can be compared.
+// Returns the baseline as JSON, one entry per line, sorted by file, code and message. Versions of it can be diffed.
 [[nodiscard]] std::string to_json(const Baseline& baseline);
 
-// The findings about what inputs say. One that keeps an input from being read is never known: nothing behind it is
-// judged.
-void add_findings(Baseline& baseline, const Diagnostics& diagnostics, const Sources& sources);
+// Adds the diagnostics about the content of the inputs to the baseline. A diagnostic about an unreadable input is never
+// added, because it prevents the later checks.
+void add_diagnostics(Baseline& baseline, const Diagnostics& diagnostics, const Sources& sources);
 
-// Takes what the baseline knows out of the findings, and adds its fingerprints to `met`. What was taken.
-[[nodiscard]] FindingCounts remove_known(Diagnostics& diagnostics, const Sources& sources, const Baseline& baseline,
-                                         std::set<std::string, std::less<>>& met);
+// Returns a filter for diagnostics with a code and message of the baseline, wherever they stand; empty for an empty
+// baseline.
+[[nodiscard]] KnownFilter known_filter(const Baseline& baseline);
+
+// Removes the diagnostics that are in the baseline and returns them. Adds their fingerprints to `met`. If an error
+// stops the walk, heuristics predict what it cannot show: a heuristic about a module with a known diagnostic of the
+// walk is known, too.
+[[nodiscard]] Diagnostics remove_known(Diagnostics& diagnostics, const Sources& sources, const Baseline& baseline,
+                                       std::set<std::string, std::less<>>& met);
 
 }  // namespace tpplan

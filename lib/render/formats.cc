@@ -17,11 +17,12 @@ constexpr Format kPrintFormats[] = {
     {"sarif", false, false, true,
      [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page, r.unchecked); }},
     {"github", false, false, true,
-     [](const Report& r) { return render_github(r.diagnostics, r.sources, r.unchecked); }},
+     [](const Report& r) { return render_github(r.diagnostics, r.sources, r.unchecked, r.checks); }},
     {"gitlab", false, false, true, [](const Report& r) { return render_gitlab(r.diagnostics, r.sources); }},
     {"markdown", false, false, true,
-     [](const Report& r) { return render_markdown(r.diagnostics, r.sources, r.unchecked); }},
-    {"junit", false, false, true, [](const Report& r) { return render_junit(r.diagnostics, r.sources, r.unchecked); }},
+     [](const Report& r) { return render_markdown(r.diagnostics, r.sources, r.unchecked, r.checks); }},
+    {"junit", false, false, true,
+     [](const Report& r) { return render_junit(r.diagnostics, r.sources, r.unchecked, r.checks); }},
 };
 
 }  // namespace

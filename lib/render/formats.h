@@ -1,4 +1,5 @@
-// The formats of `tpplan check --format`, a row for each: the same findings in the same order (github: errors first).
+// The table of the formats of `tpplan check --format`. All print the same diagnostics in the same order, but `github`
+// prints errors first.
 #pragma once
 
 #include <span>
@@ -11,29 +12,30 @@
 
 namespace tpplan {
 
-// What a format is rendered from.
+// The input of a format's renderer.
 struct Report {
   const Diagnostics& diagnostics;
   const Sources& sources;
-  RenderOptions look;     // of the format for people
-  std::string_view tool;  // its name and version, a space between
+  RenderOptions look;     // for the human-readable format
+  std::string_view tool;  // "NAME VERSION"
   PageOfCode page;
-  std::span<const DocumentMember> members{};  // of the document, behind the findings
-  std::string_view unchecked{};               // a sentence: what was not looked at, and is not among the findings
+  std::span<const DocumentMember> members{};  // further fields of the JSON document
+  std::string_view unchecked{};               // a sentence that names the skipped checks; may be empty
+  std::span<const CheckedPlan> checks{};      // all checks of a settings file; empty if one plan is checked
 };
 
 struct Format {
   std::string_view name;
-  bool for_people;      // a summary may follow the findings
-  bool has_more;        // what is asked for beside the findings can stand in it, or follow it
-  bool for_repository;  // places are looked up in a repository: files are named from its root
+  bool for_people;      // a summary can follow the diagnostics
+  bool has_more;        // further results, such as costs, can be in the output or follow it
+  bool for_repository;  // file names are relative to the root of the repository
   std::string (*render)(const Report& report);
 };
 
 [[nodiscard]] std::span<const Format> formats();
-// The format called `name`, or nullptr.
+// Returns the format called `name`, or nullptr.
 [[nodiscard]] const Format* find_format(std::string_view name);
-// Their names, in the order of the table.
+// Returns the names of the formats, in the order of the table.
 [[nodiscard]] std::vector<std::string> format_names();
 
 }  // namespace tpplan

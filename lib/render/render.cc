@@ -6,14 +6,13 @@
 
 #include "base/text.h"
 #include "diagnostics/text_edits.h"
-#include "render/render_parts.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
 
-// The part of a long line around the span: what lies outside becomes "...". Tabs become single spaces, so that the
-// carets stand where they point.
+// The visible part of a long line around the span; "..." replaces the rest. A tab becomes one space, so that the carets
+// line up.
 struct Window {
   std::string text;
   size_t caret_column;
@@ -43,10 +42,11 @@ Window window_of(std::string_view line, size_t begin, size_t length, size_t widt
           std::max<size_t>(1, count_code_points(marked))};
 }
 
-// A finding of a whole file has no length, and a file that could not be read no text: then there is no line to show.
+// Appends the source line with carets and the label. Appends nothing for a diagnostic of a complete file, which has no
+// length, or of a file that could not be read.
 void render_excerpt(std::string& out, const Diagnostic& d, const Sources& sources, const RenderOptions& options) {
   const Place place = place_of(d.span, sources);
-  if (place.file == nullptr || place.file->text.empty() || d.span.length == 0) return;  // nothing to show
+  if (place.file == nullptr || place.file->text.empty() || d.span.length == 0) return;
   const std::string number = std::to_string(place.line);
   const size_t room = options.width > number.size() + 8 ? options.width - number.size() - 8 : 20;
   const Window window = window_of(line_at(*place.file, d.span.offset), place.columns.begin - 1, d.span.length, room);
@@ -60,7 +60,7 @@ void render_excerpt(std::string& out, const Diagnostic& d, const Sources& source
                      paint(std::string(window.caret_length, '^') + label, color, options.color));
 }
 
-// `  = note: text`, wrapped at spaces to the width with the text of each line below the first.
+// Appends `  = note: text`, wrapped to the width. Further lines are indented to the text of the first.
 void render_remark(std::string& out, const Remark& remark, const RenderOptions& options) {
   const std::string indent(remark.kind.size() + 6, ' ');
   const std::string_view color = remark.kind == "help" ? kGreen : kBold;
@@ -86,7 +86,7 @@ void render_remark(std::string& out, const Remark& remark, const RenderOptions& 
 
 void render_one(std::string& out, const Diagnostic& d, const Sources& sources, const RenderOptions& options) {
   const std::string_view color = d.severity == Severity::Error ? kRed : kYellow;
-  const std::string head = fmt::format("{}[{}]", severity_name(d.severity), kind_of(d.code).name);
+  const std::string head = fmt::format("{}[{}]", severity_name(d.severity), kind_of(d.code).id);
   out += fmt::format("{}: {}: {}\n", paint(place_text(d.span, sources), kBold, options.color),
                      paint(head, color, options.color), paint(escape_for_terminal(d.message), kBold, options.color));
   render_excerpt(out, d, sources, options);
@@ -104,7 +104,7 @@ void write_place(JsonWriter& json, const Span& span, const Sources& sources) {
   end_object(json);
 }
 
-// The edits that carry out the help, as bytes of their file.
+// Writes the edits that apply the help, as byte offsets of their file.
 void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   const SourceFile* file = d.edits.empty() ? nullptr : find_file(sources, d.edits[0].span.file);
   if (file == nullptr) return;
@@ -113,17 +113,18 @@ void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) 
   write_key(json, "fixes");
   begin_array(json);
   begin_object(json);
-  write_member(json, "applicability", is_sure(d.code) ? "sure" : "likely");
+  write_member(json, "applicability", kind_of(d.code).has_exact_fix ? "sure" : "likely");
   write_key(json, "edits");
   write_edits(json, *file, edits);
   end_object(json);
   end_array(json);
 }
 
-// One finding as a JSON object on one line.
+// Writes one diagnostic as a JSON object on one line.
 void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   begin_object(json);
-  write_member(json, "code", kind_of(d.code).name);
+  write_member(json, "code", kind_of(d.code).id);
+  write_member(json, "name", kind_of(d.code).name);
   write_member(json, "severity", severity_name(d.severity));
   write_member(json, "title", kind_of(d.code).title);
   write_member(json, "message", d.message);
@@ -141,7 +142,9 @@ void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources
     end_object(json);
   });
   if (!d.help.empty()) write_member(json, "help", d.help);
-  if (!d.fails.empty()) write_member(json, "fails", d.fails);
+  if (!d.module.empty()) write_member(json, "module", d.module);
+  if (!d.parameter.empty()) write_member(json, "parameter", d.parameter);
+  if (d.fails != FirstFailure::None) write_member(json, "fails", to_text(d.fails));
   write_fixes(json, d, sources);
   end_object(json);
 }
@@ -174,7 +177,7 @@ std::string render_human(const Diagnostics& diagnostics, const Sources& sources,
 std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options) {
   const DiagnosticKind& kind = kind_of(fault.code);
   const std::string shown = escape_for_terminal(fault.place.empty() ? place : fault.place);
-  const std::string head = fmt::format("{}[{}]", severity_name(kind.severity), kind.name);
+  const std::string head = fmt::format("{}[{}]", severity_name(kind.severity), kind.id);
   std::string out = fmt::format("{}: {}: {}\n", paint(shown, kBold, options.color),
                                 paint(head, kind.severity == Severity::Error ? kRed : kYellow, options.color),
                                 paint(escape_for_terminal(fault.message), kBold, options.color));
@@ -192,7 +195,7 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
   return render_document(findings, counts_of(diagnostics), members);
 }
 
-std::string render_document(std::span<const std::string> findings, const FindingCounts& counts,
+std::string render_document(std::span<const std::string> findings, const DiagnosticCounts& counts,
                             std::span<const DocumentMember> members) {
   JsonWriter json;
   begin_object(json);
@@ -234,6 +237,6 @@ std::string render_jsonl(const Fault& fault, std::string_view place) {
   return render_jsonl(diagnostics, sources_of(file));
 }
 
-std::string count_findings(const Diagnostics& diagnostics) { return to_text(counts_of(diagnostics)); }
+std::string count_diagnostics(const Diagnostics& diagnostics) { return to_text(counts_of(diagnostics)); }
 
 }  // namespace tpplan

@@ -1,6 +1,7 @@
-// Diagnostics as annotations of a GitHub Actions run: workflow commands on standard output.
+// Renders diagnostics as annotations of GitHub Actions: workflow commands for standard output.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -8,10 +9,10 @@
 
 namespace tpplan {
 
-// `::error file=,line=,col=,endColumn=,title=::message`, errors first. GitHub shows ten errors and ten warnings of a
-// step: what is beyond stands as plain text in a group of the log, and a notice counts it. Another one
-// is `unchecked`, where that is a sentence (of render/formats.h).
+// Returns one line `::error file=,line=,col=,endColumn=,title=::message` per diagnostic, errors first. GitHub shows ten
+// errors and ten warnings of a step. Further diagnostics are plain text in a log group, and a notice counts them.
+// A non-empty `unchecked` (formats.h) is another notice. Each of `checks` is a line of the log.
 [[nodiscard]] std::string render_github(const Diagnostics& diagnostics, const Sources& sources,
-                                        std::string_view unchecked = {});
+                                        std::string_view unchecked = {}, std::span<const CheckedPlan> checks = {});
 
 }  // namespace tpplan

@@ -1,19 +1,20 @@
 #include "render/render_gitlab.h"
 
 #include "render/render_parts.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
 
-// GitLab knows info, minor, major, critical and blocker (docs.gitlab.com, Code Quality report format).
+// Returns one of GitLab's severities: info, minor, major, critical, blocker (docs.gitlab.com, Code Quality report
+// format).
 std::string_view gitlab_severity(Severity severity) { return severity == Severity::Error ? "major" : "minor"; }
 
 void write_issue(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
   const SourceFile* file = file_about(d.span, sources);
   begin_object(json);
-  write_member(json, "description", whole_text(d, sources, "; "));
-  write_member(json, "check_name", kind_of(d.code).name);
+  write_member(json, "description", full_text(d, sources, "; "));
+  write_member(json, "check_name", kind_of(d.code).id);
   write_member(json, "fingerprint", fingerprint);
   write_member(json, "severity", gitlab_severity(d.severity));
   write_key(json, "location");

@@ -1,4 +1,4 @@
-// Diagnostics as a Code Quality report of GitLab: the part of the Code Climate format that GitLab reads.
+// Renders diagnostics as a Code Quality report of GitLab: the subset of the Code Climate format that GitLab reads.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-// A JSON array. GitLab insists on a path and a line: what has no place stands at line 1 of the plan.
+// Returns a JSON array. GitLab requires a path and a line, so a diagnostic without a location is at line 1 of the plan.
 [[nodiscard]] std::string render_gitlab(const Diagnostics& diagnostics, const Sources& sources);
 
 }  // namespace tpplan

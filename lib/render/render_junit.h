@@ -1,6 +1,7 @@
-// Diagnostics as test results: JUnit's XML, which most CI systems show.
+// Renders diagnostics as test results in JUnit's XML, which most CI systems show.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -8,10 +9,10 @@
 
 namespace tpplan {
 
-// One suite with a test case for each finding: an error is a failure, a warning a case that passes and says something.
-// Without findings there is one case, and it passes.
-// `unchecked` (render/formats.h) is the output of the suite.
+// Returns one suite with a test case per diagnostic. An error is a failure, a warning a passing case with output.
+// Each of `checks` has another case, which fails if the check fails. Without `checks` and diagnostics the suite has one
+// passing case. `unchecked` (formats.h) is the output of the suite.
 [[nodiscard]] std::string render_junit(const Diagnostics& diagnostics, const Sources& sources,
-                                       std::string_view unchecked = {});
+                                       std::string_view unchecked = {}, std::span<const CheckedPlan> checks = {});
 
 }  // namespace tpplan

@@ -11,9 +11,10 @@
 namespace tpplan {
 namespace {
 
-constexpr MarkdownRoom kFindingsRoom = {.rows = 100, .bytes = 50'000};
+constexpr MarkdownLimits kFindingsRoom = {.rows = 100, .bytes = 45'000};
+constexpr MarkdownLimits kChecksRoom = {.rows = 100, .bytes = 10'000};
 
-// What is shown of one text: names may be as long as a file.
+// The maximum number of bytes shown of one text, because names can be as long as a file.
 constexpr size_t kMostOfText = 1'000;
 
 std::string sentence(std::string text) {
@@ -27,23 +28,39 @@ std::vector<std::string> finding_row(const Diagnostic& d, const Sources& sources
     what += fmt::format("<br>{}: {}", remark.kind, sentence(remark.text));
   std::string place = place_text(d.span, sources);
   shorten(place, kMostOfText);
-  return {std::string(severity_name(d.severity)), std::string(kind_of(d.code).name), markdown_code(valid_utf8(place)),
+  return {std::string(severity_name(d.severity)), std::string(kind_of(d.code).id), markdown_code(valid_utf8(place)),
           what};
+}
+
+// Returns a table of the checks; empty without checks.
+std::string checks_table(std::span<const CheckedPlan> checks) {
+  static constexpr std::string_view heads[] = {"check", "result"};
+  std::vector<std::vector<std::string>> rows;
+  for (const CheckedPlan& check : checks) {
+    std::string name = check_name(check);
+    shorten(name, kMostOfText);
+    rows.push_back({markdown_code(valid_utf8(name)), sentence(check_result(check))});
+  }
+  return rows.empty() ? "" : "\n" + markdown_table(heads, rows, kChecksRoom);
 }
 
 }  // namespace
 
-std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked) {
+std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked,
+                            std::span<const CheckedPlan> checks) {
   static constexpr std::string_view heads[] = {"", "code", "where", "what"};
   std::string plan = sources.files.empty() ? "" : sources.files.back()->name;
   shorten(plan, kMostOfText);
-  const std::string about = plan.empty() ? "" : " in " + markdown_code(valid_utf8(plan));
-  const std::string behind = unchecked.empty() ? "" : fmt::format("\n{}\n", sentence(std::string(unchecked)));
-  if (diagnostics.list.empty()) return fmt::format("### tpplan: no findings{}\n", about) + behind;
+  const std::string about = !checks.empty() ? fmt::format(" in {}", counted(checks.size(), "check"))
+                            : plan.empty()  ? ""
+                                            : " in " + markdown_code(valid_utf8(plan));
+  const std::string behind =
+      checks_table(checks) + (unchecked.empty() ? "" : fmt::format("\n{}\n", sentence(std::string(unchecked))));
+  if (diagnostics.list.empty()) return fmt::format("### tpplan: no diagnostics{}\n", about) + behind;
   const Sources located = locate(diagnostics, sources);
   std::vector<std::vector<std::string>> rows;
   for (const Diagnostic& d : diagnostics.list) rows.push_back(finding_row(d, located));
-  return fmt::format("### tpplan: {}{}\n\n", count_findings(diagnostics), about) +
+  return fmt::format("### tpplan: {}{}\n\n", count_diagnostics(diagnostics), about) +
          markdown_table(heads, rows, kFindingsRoom) + behind;
 }
 

@@ -1,6 +1,7 @@
-// Findings in Markdown, for a comment on a pull request or the summary of a job.
+// Renders diagnostics as Markdown, for a comment on a pull request or the summary of a job.
 #pragma once
 
+#include <span>
 #include <string>
 #include <string_view>
 
@@ -8,9 +9,9 @@
 
 namespace tpplan {
 
-// A heading with the counts, and a table with a row for each finding: severity, code, place, and all that it says;
-// `unchecked` behind it (render/formats.h).
+// Returns a heading with the counts, a table with one row per diagnostic (severity, code, location, full text), and
+// `unchecked` (formats.h). A second table has one row for each of `checks`.
 [[nodiscard]] std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources,
-                                          std::string_view unchecked = {});
+                                          std::string_view unchecked = {}, std::span<const CheckedPlan> checks = {});
 
 }  // namespace tpplan

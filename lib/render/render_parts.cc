@@ -11,12 +11,13 @@
 namespace tpplan {
 namespace {
 
-// How much of a long line belongs to the fingerprint of a finding on it, to either side: a model may be one line.
+// The maximum number of bytes before and after a span that are part of its fingerprint, because a model can be one
+// line.
 constexpr size_t kFingerprintReach = 100;
 
 const SourceFile* source_of(const Span& span, const Sources& sources) { return find_file(sources, span.file); }
 
-// Only for sources that locate() has filled: `known` has an entry for each file then.
+// Returns the line and column of a span. @pre locate() has filled `sources`.
 LineColumn line_column_of(const Span& span, const Sources& sources) {
   const std::vector<KnownPlace>& known = sources.known[span.file - 1u];
   const auto found = std::lower_bound(known.begin(), known.end(), span.offset,
@@ -25,7 +26,7 @@ LineColumn line_column_of(const Span& span, const Sources& sources) {
   return line_column(*source_of(span, sources), span.offset);
 }
 
-// Gives each known offset its line and column; they ascend.
+// Sets the line and column of each known offset in one pass. @pre `known` is sorted by offset.
 void find_places(std::string_view text, std::vector<KnownPlace>& known) {
   LineColumn at;
   size_t from = 0;
@@ -39,13 +40,13 @@ void find_places(std::string_view text, std::vector<KnownPlace>& known) {
   }
 }
 
-// The bytes of a span that are on its first line.
+// Returns the part of a span that is on its first line.
 std::string_view marked_text(std::string_view text, const Span& span) {
   const std::string_view marked = text.substr(std::min<size_t>(span.offset, text.size()), span.length);
   return marked.substr(0, marked.find_first_of("\r\n"));
 }
 
-// The span and what stands around it on its line, without the indentation.
+// Returns the span with up to kFingerprintReach bytes of its line before and after it, without the indentation.
 std::string_view surroundings(std::string_view text, const Span& span) {
   const size_t offset = std::min<size_t>(span.offset, text.size());
   const size_t from = offset > kFingerprintReach ? offset - kFingerprintReach : 0;
@@ -58,12 +59,11 @@ std::string_view surroundings(std::string_view text, const Span& span) {
   return line.substr(first, line.find_last_not_of(" \t") + 1 - first);
 }
 
-// What makes a finding itself, whatever line it is on.
-// Neither the line's number nor the message is in it: lines above the finding may come and go, and words may change.
-// The message stands in for a place where there is none.
+// Returns the text that identifies a diagnostic. It contains neither the line number nor the message, because lines
+// above it and wording can change. A diagnostic without a location is identified by its message.
 std::string identity(const Diagnostic& d, const Sources& sources) {
   const SourceFile* file = source_of(d.span, sources);
-  std::string key(kind_of(d.code).name);
+  std::string key(kind_of(d.code).id);
   key += '\0';
   if (file == nullptr) return key + d.message;
   key += repository_path(file->name);
@@ -90,24 +90,32 @@ const SourceFile* find_file(const Sources& sources, FileId id) {
   return id == kNoFile || id > sources.files.size() ? nullptr : sources.files[id - 1u];
 }
 
+std::string check_name(const CheckedPlan& check) {
+  return escape_for_terminal(
+      fmt::format("{} {}{}{}", check.model, check.plan, check.mesh.empty() ? "" : " on ", check.mesh));
+}
+
+std::string check_result(const CheckedPlan& check) {
+  return check.unchecked.empty() ? check.result : fmt::format("{}, {} not checked", check.result, check.unchecked);
+}
+
 std::string_view severity_name(Severity severity) { return severity == Severity::Error ? "error" : "warning"; }
 
-FindingCounts counts_of(const Diagnostics& diagnostics) {
-  FindingCounts counts;
+DiagnosticCounts counts_of(const Diagnostics& diagnostics) {
+  DiagnosticCounts counts;
   for (const Diagnostic& d : diagnostics.list)
     (d.severity == Severity::Error ? counts.errors : counts.warnings) += 1 + d.unlisted;
   return counts;
 }
 
-std::string to_text(const FindingCounts& counts) {
+std::string to_text(const DiagnosticCounts& counts) {
   std::vector<std::string> parts;
   if (counts.errors > 0) parts.push_back(counted(counts.errors, "error"));
   if (counts.warnings > 0) parts.push_back(counted(counts.warnings, "warning"));
   return join(parts, ", ");
 }
 
-// One pass over each file for all findings: to count lines from the beginning for each would take the number of
-// findings times the size of the model.
+// One pass per file, because counting lines from the beginning for each diagnostic would be quadratic.
 Sources locate(const Diagnostics& diagnostics, Sources sources) {
   sources.known.resize(sources.files.size());
   const auto add = [&sources](const Span& span) {
@@ -165,13 +173,13 @@ std::vector<Remark> remarks_of(const Diagnostic& d, const Sources& sources) {
   }
   if (d.unlisted > 0) {
     remarks.push_back(
-        {"note", fmt::format("not listed: {} of {}", counted(d.unlisted, "more finding"), kind_of(d.code).name)});
+        {"note", fmt::format("not listed: {} of {}", counted(d.unlisted, "more diagnostic"), kind_of(d.code).id)});
   }
   if (!d.help.empty()) remarks.push_back({"help", d.help});
   return remarks;
 }
 
-std::string whole_text(const Diagnostic& d, const Sources& sources, std::string_view separator) {
+std::string full_text(const Diagnostic& d, const Sources& sources, std::string_view separator) {
   std::string out = escape_for_terminal(d.label.empty() ? d.message : fmt::format("{} ({})", d.message, d.label));
   for (const Remark& remark : remarks_of(d, sources)) {
     out += fmt::format("{}{}: {}", separator, remark.kind, escape_for_terminal(remark.text));
@@ -179,7 +187,7 @@ std::string whole_text(const Diagnostic& d, const Sources& sources, std::string_
   return valid_utf8(out);
 }
 
-// Findings that nothing else tells apart are numbered, for consumers take two equal fingerprints for one finding.
+// Diagnostics with the same identity get an index, because consumers merge diagnostics with equal fingerprints.
 std::vector<std::string> fingerprints(const Diagnostics& diagnostics, const Sources& sources) {
   std::vector<std::string> prints;
   TextMap<std::string, size_t> seen;

@@ -3,11 +3,10 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cctype>
 
 #include "base/text.h"
 #include "render/render_parts.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -17,7 +16,7 @@ constexpr std::string_view kSchema =
 
 bool is_alphanumeric(char c) { return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z'); }
 
-// The name of a file as a URI reference (RFC 3986): relative as it was given, or absolute with the scheme `file`.
+// Returns a file name as a URI reference (RFC 3986): relative, or absolute with the scheme `file`.
 std::string uri_of(std::string_view name) {
   name = repository_path(name);
   std::string out = name.starts_with('/') ? "file://" : "";
@@ -28,18 +27,7 @@ std::string uri_of(std::string_view name) {
   return out;
 }
 
-// "rule matches nothing" as the identifier RuleMatchesNothing.
-std::string rule_name(std::string_view title) {
-  std::string out;
-  bool starts_word = true;
-  for (const char c : title) {
-    if (is_alphanumeric(c)) out += starts_word ? static_cast<char>(std::toupper(c)) : c;
-    starts_word = !is_alphanumeric(c);
-  }
-  return out;
-}
-
-// The paragraph below the heading of a page, on one line.
+// Returns the paragraph below the heading of a page, on one line.
 std::string first_paragraph(std::string_view page) {
   const size_t heading_end = std::min(page.find("\n\n"), page.size());
   const size_t begin = std::min(page.find_first_not_of('\n', heading_end), page.size());
@@ -48,13 +36,13 @@ std::string first_paragraph(std::string_view page) {
   return text;
 }
 
-// SARIF reads `[text](target)` in a message as a link. Nothing that is reported means one, and a name could.
+// Escapes `[text](target)`, which SARIF reads as a link. Messages contain no links, but a name can look like one.
 std::string without_links(std::string text) {
   for (size_t at = text.find("]("); at != std::string::npos; at = text.find("](", at + 3)) text.insert(at, 1, '\\');
   return text;
 }
 
-// {"text": ...}, the form in which SARIF has every text.
+// Writes {"text": ...}, SARIF's form of every text.
 void write_text(JsonWriter& json, std::string_view key, std::string_view text) {
   write_key(json, key);
   begin_object(json);
@@ -64,25 +52,25 @@ void write_text(JsonWriter& json, std::string_view key, std::string_view text) {
 
 void write_rule(JsonWriter& json, const DiagnosticKind& kind, PageOfCode page_of_code) {
   begin_object(json);
-  write_member(json, "id", kind.name);
-  write_member(json, "name", rule_name(kind.title));
+  write_member(json, "id", kind.id);
+  write_member(json, "name", kind.name);
   write_text(json, "shortDescription", kind.title);
   write_key(json, "defaultConfiguration");
   begin_object(json);
   write_member(json, "level", severity_name(kind.severity));
   end_object(json);
-  if (const char* page = page_of_code(kind.name); page != nullptr) {
+  if (const char* page = page_of_code(kind.id); page != nullptr) {
     write_text(json, "fullDescription", first_paragraph(page));
     write_key(json, "help");
     begin_object(json);
-    write_member(json, "text", fmt::format("`tpplan explain {}` says more.", kind.name));
+    write_member(json, "text", fmt::format("See `tpplan explain {}`.", kind.id));
     write_member(json, "markdown", page);
     end_object(json);
   }
   end_object(json);
 }
 
-// The codes that occur, ascending: `ruleIndex` of a result is a position in this list.
+// Returns the codes that occur, in ascending order. `ruleIndex` of a result is an index into this list.
 std::vector<Code> codes_of(const Diagnostics& diagnostics) {
   std::vector<Code> codes;
   for (const Diagnostic& d : diagnostics.list) codes.push_back(d.code);
@@ -126,7 +114,7 @@ void write_physical_location(JsonWriter& json, const SourceFile& file, const Pla
   end_object(json);
 }
 
-// Where the result is; a finding without a place is about the plan as a whole.
+// Writes the location of a result. A diagnostic without a location points to the plan file.
 void write_locations(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   const SourceFile* file = file_about(d.span, sources);
   write_key(json, "locations");
@@ -140,7 +128,7 @@ void write_locations(JsonWriter& json, const Diagnostic& d, const Sources& sourc
   end_array(json);
 }
 
-// The notes that point somewhere.
+// Writes the locations of the notes that have one.
 void write_related_locations(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   size_t id = 0;
   write_key(json, "relatedLocations");
@@ -160,10 +148,10 @@ void write_related_locations(JsonWriter& json, const Diagnostic& d, const Source
 void write_result(JsonWriter& json, const Diagnostic& d, size_t rule, const Sources& sources,
                   std::string_view fingerprint) {
   begin_object(json);
-  write_member(json, "ruleId", kind_of(d.code).name);
+  write_member(json, "ruleId", kind_of(d.code).id);
   write_member(json, "ruleIndex", rule);
   write_member(json, "level", severity_name(d.severity));
-  write_text(json, "message", without_links(whole_text(d, sources, "\n")));
+  write_text(json, "message", without_links(full_text(d, sources, "\n")));
   write_locations(json, d, sources);
   write_related_locations(json, d, sources);
   write_member(json, "occurrenceCount", d.count);
@@ -187,7 +175,7 @@ void write_results(JsonWriter& json, const Diagnostics& diagnostics, const std::
   end_array(json);
 }
 
-// How the run went: whether the inputs could be judged at all, and what was not.
+// Writes whether the inputs could be checked, the exit code, and the skipped checks.
 void write_invocation(JsonWriter& json, const Diagnostics& diagnostics, std::string_view unchecked) {
   const int status = exit_status(diagnostics);
   begin_object(json);

@@ -1,4 +1,4 @@
-// Diagnostics for code scanning: SARIF 2.1.0 (OASIS, errata 01).
+// Renders diagnostics as SARIF 2.1.0 (OASIS, errata 01), for code scanning.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@
 
 namespace tpplan {
 
-// The page that explains a code (Markdown), or nullptr.
+// Returns the Markdown page that explains a code, or nullptr.
 using PageOfCode = const char* (*)(std::string_view code);
 
-// One run of `tool` (name and version) with a rule for every code. Columns count code points.
-// `unchecked` (render/formats.h) is a notification of the run.
+// Returns one SARIF run of `tool` (name and version) with a rule for every code that occurs. Columns count code points.
+// `unchecked` (formats.h) is a notification of the run.
 [[nodiscard]] std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources, std::string_view tool,
                                        PageOfCode page, std::string_view unchecked = {});
 

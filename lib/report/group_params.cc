@@ -4,11 +4,11 @@
 #include <map>
 #include <tuple>
 
-#include "measure/measure_manifest.h"
+#include "cost/measure_manifest.h"
 
 namespace tpplan {
 
-// Layouts differ in rules and reasons, too, which move no element: only what decides the pieces is in the key.
+// The key has only the fields that determine the shards. Layouts can also differ in rules and reasons.
 std::vector<ShardGroup> group_by_sharding(const Manifest& manifest) {
   using Segments = std::vector<std::pair<size_t, std::vector<int64_t>>>;
   std::map<std::tuple<std::vector<int64_t>, DType, PartitionSpec, Segments>, size_t> known;
@@ -25,9 +25,10 @@ std::vector<ShardGroup> group_by_sharding(const Manifest& manifest) {
   }
   for (uint32_t i = 0; i < manifest.parameters.size(); ++i)
     groups[group_of[manifest.parameters[i].layout]].params.push_back(i);
-  std::erase_if(groups, [](const ShardGroup& group) { return group.params.empty(); });  // layouts of buffers
+  std::erase_if(groups,
+                [](const ShardGroup& group) { return group.params.empty(); });  // only buffers have these layouts
   for (ShardGroup& group : groups) {
-    if (__builtin_mul_overflow(whole_bytes(manifest.layouts[group.layout]), group.params.size(), &group.bytes))
+    if (__builtin_mul_overflow(global_bytes(manifest.layouts[group.layout]), group.params.size(), &group.bytes))
       group.bytes = ~uint64_t{0};
   }
   std::stable_sort(groups.begin(), groups.end(),

@@ -11,7 +11,7 @@
 namespace tpplan {
 namespace {
 
-// Both kinds of quotes, so that the text may stand in an attribute whatever its quotes are.
+// Escapes both kinds of quotes, so that the text is safe in any attribute.
 std::string escape_html(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -38,7 +38,7 @@ std::string escape_html(std::string_view text) {
   return out;
 }
 
-// RFC 4648, of bytes written as hexadecimal digits.
+// Returns the base64 encoding (RFC 4648) of bytes given as hexadecimal digits.
 std::string base64_of_hex(std::string_view hex) {
   static constexpr std::string_view kAlphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
   static constexpr std::string_view kDigits = "0123456789abcdef";
@@ -57,13 +57,19 @@ std::string base64_of_hex(std::string_view hex) {
   return out;
 }
 
-bool is_numeric_head(std::string_view head) { return head.starts_with('#'); }
+constexpr size_t kFewColumns = 4;  // tables with more columns stack the cells of a row on narrow pages
+
+std::string_view class_of_column(std::string_view head) {
+  return head.starts_with('#') ? " class=\"n\"" : head.starts_with('@') ? " class=\"p\"" : "";
+}
+
+std::string_view text_of_head(std::string_view head) { return head.substr(class_of_column(head).empty() ? 0 : 1); }
 
 }  // namespace
 
-// Cut first and escaped then: a cut never falls into the middle of an entity or of an escape.
+// Truncates before escaping, because truncation could split an entity or an escape.
 std::string html(std::string_view text) {
-  const std::string_view shown = cut_name(text, kMaxShownName);
+  const std::string_view shown = truncate_name(text, kMaxShownName);
   const std::string out = escape_html(escape_for_terminal(shown));
   return shown.size() == text.size() ? out
                                      : fmt::format("{}… ({} more)", out, grouped(text.size() - shown.size(), "byte"));
@@ -79,7 +85,7 @@ std::string grouped(uint64_t number) {
   return digits;
 }
 
-// counted() knows the plural; its number makes way for the one with commas.
+// Replaces the number of counted(), which forms the plural, by the one with commas.
 std::string grouped(uint64_t number, std::string_view noun) {
   const std::string plain = counted(number, noun);
   return grouped(number) + plain.substr(plain.find(' '));
@@ -89,8 +95,8 @@ std::string bytes_html(uint64_t bytes) {
   return fmt::format("<data value=\"{}\">{}</data>", bytes, human_bytes(bytes));
 }
 
-std::string ranks_text(std::span<const RankRun> ranks, int64_t count, size_t most) {
-  return rank_runs_text(ranks, count, most, "–");
+std::string ranks_text(std::span<const RankRange> ranks, int64_t count, size_t most) {
+  return rank_ranges_text(ranks, count, most, "–");
 }
 
 std::string pass_text(bool backward, bool hidden) {
@@ -109,8 +115,8 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
     out += fmt::format("<li>{}", code(pattern.text));
     if (pattern.count > 1) out += fmt::format(" <span class=\"muted\">{}</span>", grouped(pattern.count));
     if (pattern.combinations > pattern.count)
-      out += fmt::format(" <span class=\"muted\">of the {} that the braces could stand for</span>",
-                         grouped(pattern.combinations));
+      out +=
+          fmt::format(" <span class=\"muted\">of the {} that the braces match</span>", grouped(pattern.combinations));
     out += "</li>\n";
   }
   out += "</ul>\n";
@@ -127,26 +133,27 @@ std::string fact(std::string_view name, const std::string& value) {
 std::string table_html(std::string_view caption, std::span<const std::string_view> heads, const std::string& rows) {
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" "
-      "aria-label=\"{0}\"><table>\n<caption>{0}</caption>\n<thead><tr>",
-      caption);
+      "aria-label=\"{0}\"><table{1}>\n<caption>{0}</caption>\n<thead><tr>",
+      caption, heads.size() > kFewColumns ? " class=\"wide\"" : "");
   for (const std::string_view head : heads)
-    out += fmt::format("<th scope=\"col\"{}>{}</th>", is_numeric_head(head) ? " class=\"n\"" : "",
-                       is_numeric_head(head) ? head.substr(1) : head);
+    out += fmt::format("<th scope=\"col\"{}>{}</th>", class_of_column(head), text_of_head(head));
   return out + "</tr></thead>\n<tbody>\n" + rows + "</tbody></table></div>\n";
 }
 
 std::string row_html(std::span<const std::string_view> heads, std::span<const std::string> cells) {
   std::string out = "<tr>";
+  const bool is_stacked = heads.size() > kFewColumns;
   for (size_t i = 0; i < cells.size(); ++i) {
-    const char* number = is_numeric_head(heads[i]) ? " class=\"n\"" : "";
-    out += i == 0 ? fmt::format("<th scope=\"row\"{}>{}</th>", number, cells[i])
-                  : fmt::format("<td{}>{}</td>", number, cells[i]);
+    const std::string_view style = class_of_column(heads[i]);
+    out += i == 0       ? fmt::format("<th scope=\"row\"{}>{}</th>", style, cells[i])
+           : is_stacked ? fmt::format("<td{} data-head=\"{}\">{}</td>", style, text_of_head(heads[i]), cells[i])
+                        : fmt::format("<td{}>{}</td>", style, cells[i]);
   }
   return out + "</tr>\n";
 }
 
-// A CSP hash is of the very bytes between <style> and </style>: a blank more there, in head_html, and browsers leave
-// the style sheet out.
+// A CSP hash covers the exact bytes between <style> and </style>. With any extra space in head_html, browsers ignore
+// the style sheet.
 std::string style_source() { return fmt::format("'sha256-{}'", base64_of_hex(sha256_hex(style_sheet()))); }
 
 }  // namespace tpplan

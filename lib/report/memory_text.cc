@@ -6,10 +6,10 @@
 
 namespace tpplan {
 
-std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most, std::string_view dash) {
+std::string rank_ranges_text(std::span<const RankRange> ranks, int64_t count, size_t most, std::string_view dash) {
   std::string text;
   int64_t shown = 0;
-  for (const RankRun& run : ranks.first(std::min(most, ranks.size()))) {
+  for (const RankRange& run : ranks.first(std::min(most, ranks.size()))) {
     const int64_t length = run.end - run.begin;
     if (!text.empty()) text += ", ";
     text += std::to_string(run.begin);
@@ -25,8 +25,8 @@ std::string percent_text(uint64_t part, uint64_t whole) {
   return share < 0.01 ? "less than 0.01 %" : fmt::format("{:.{}f} %", share, share < 10 ? 2 : 1);
 }
 
-// Bytes 10xxxxxx go on with a character of UTF-8: the cut moves in front of the one that it would split.
-std::string_view cut_name(std::string_view name, size_t most) {
+// Bytes 10xxxxxx continue a UTF-8 character, so the end moves to the beginning of the character.
+std::string_view truncate_name(std::string_view name, size_t most) {
   if (name.size() <= most) return name;
   while (most > 0 && (static_cast<unsigned char>(name[most]) & 0xc0u) == 0x80u) --most;
   return name.substr(0, most);

@@ -1,4 +1,4 @@
-// What the page and the chart say alike of memory in words: ranks, shares, names.
+// Text helpers that the HTML report and the memory chart share: rank ranges, percentages, truncated names.
 #pragma once
 
 #include <cstdint>
@@ -6,18 +6,19 @@
 #include <string>
 #include <string_view>
 
-#include "measure/measure_memory.h"
+#include "cost/measure_memory.h"
 
 namespace tpplan {
 
-// "0-7, 12 and 3 more": the first `most` runs, of `count` ranks in all; `dash` stands in runs of three and more.
-[[nodiscard]] std::string rank_runs_text(std::span<const RankRun> ranks, int64_t count, size_t most,
-                                         std::string_view dash);
+// Returns a text such as "0-7, 12 and 3 more": the first `most` ranges, then the number of remaining ranks. `count` is
+// the total number of ranks. `dash` joins the ends of ranges of three or more ranks.
+[[nodiscard]] std::string rank_ranges_text(std::span<const RankRange> ranks, int64_t count, size_t most,
+                                           std::string_view dash);
 
-// "0.40 %", "less than 0.01 %", "0 %".
+// Returns `part` in percent of `whole`: "0.40 %", "less than 0.01 %", "0 %".
 [[nodiscard]] std::string percent_text(uint64_t part, uint64_t whole);
 
-// The first bytes of a name, `most` at most, which end where a character ends.
-[[nodiscard]] std::string_view cut_name(std::string_view name, size_t most);
+// Returns at most the first `most` bytes of a name, without splitting a character.
+[[nodiscard]] std::string_view truncate_name(std::string_view name, size_t most);
 
 }  // namespace tpplan

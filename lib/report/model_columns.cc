@@ -6,15 +6,16 @@
 #include <utility>
 
 #include "base/path_patterns.h"
+#include "base/starred_path.h"
 
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kBetween = "./";  // what stands between the parts of a path, in torch and in Keras
+constexpr std::string_view kBetween = "./";  // separators of path parts in torch and in Keras
 
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
-// Bytes of `path` up to the end of its first part that ends in a digit; without one, all but its last part.
+// Returns the length of the column's path: up to the first part that ends in a digit, else all parts except the last.
 size_t column_length(std::string_view path) {
   for (size_t begin = 0; begin < path.size();) {
     const size_t end = std::min(path.find_first_of(kBetween, begin), path.size());
@@ -25,20 +26,7 @@ size_t column_length(std::string_view path) {
   return last == std::string_view::npos ? path.size() : last;
 }
 
-// "experts.3.w1.weight" -> "experts.*.w1.weight".
-std::string starred(std::string_view path) {
-  std::string out;
-  for (size_t begin = 0; begin < path.size();) {
-    const size_t end = std::min(path.find_first_of(kBetween, begin), path.size());
-    const std::string_view part = path.substr(begin, end - begin);
-    out += !part.empty() && std::all_of(part.begin(), part.end(), is_digit) ? std::string_view("*") : part;
-    if (end < path.size()) out += path[end];
-    begin = end + 1;
-  }
-  return out;
-}
-
-// "model.layers.17" -> "model.layers.": what neighbours must share to be one column. Of a path without a number, all.
+// Returns a path without its trailing number: "model.layers.17" becomes "model.layers.". Merged layers must share it.
 std::string_view without_number(std::string_view path) {
   while (!path.empty() && is_digit(path.back())) path.remove_suffix(1);
   return path;
@@ -56,7 +44,7 @@ bool are_alike(const ModelColumn& a, const ModelColumn& b) {
                     });
 }
 
-// One column for each layer and module, under its own path.
+// Returns one column for each layer and module, before equal neighbors are merged.
 std::vector<ModelColumn> single_columns(const Manifest& manifest, std::span<const ShardGroup> groups) {
   std::vector<uint32_t> group_of(manifest.parameters.size());
   for (uint32_t g = 0; g < groups.size(); ++g) {
@@ -78,10 +66,10 @@ std::vector<ModelColumn> single_columns(const Manifest& manifest, std::span<cons
       cells_of.emplace_back();
     }
     ModelColumn& column = columns[entry->second];
-    std::string rest = starred(path.substr(std::min(length + 1, path.size())));
+    std::string rest = starred_path(path.substr(std::min(length + 1, path.size())));
     const auto [cell, is_new_cell] = cells_of[entry->second].emplace(std::pair(rest, group_of[i]), column.cells.size());
     if (is_new_cell) column.cells.push_back({.path = std::move(rest), .group = group_of[i]});
-    const uint64_t bytes = whole_bytes(layout_of(manifest, manifest.parameters[i]));
+    const uint64_t bytes = global_bytes(layout_of(manifest, manifest.parameters[i]));
     ++column.cells[cell->second].count;
     ++column.tensors;
     add(column.cells[cell->second].bytes, bytes);

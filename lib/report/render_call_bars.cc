@@ -12,9 +12,9 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxCallBars = 32;  // the longest; the tables below have the others
+constexpr size_t kMaxCallBars = 32;  // the longest bars; the tables below list the others
 
-// Bytes that a rank sends in a ring; saturates.
+// Bytes that a rank sends for a group of layers over an axis, with ring algorithms; saturate.
 struct CallBar {
   const CallGroup* group = nullptr;
   AxisId axis = 0;
@@ -49,7 +49,7 @@ std::vector<CallBar> bars_of(const CollectiveMeasure& measure) {
 
 std::string bar_row(const CallBar& bar, const Mesh& mesh, double scale) {
   const std::string name =
-      fmt::format("{} over {}", bar.group->layers.empty() ? "in no layer" : code(bar.group->layers),
+      fmt::format("{} over {}", bar.group->layers.empty() ? "outside layers" : code(bar.group->layers),
                   code(mesh.axes[bar.axis].name));
   const double forward = 100 * static_cast<double>(bar.forward) / scale;
   const double backward = 100 * static_cast<double>(bar.backward) / scale;
@@ -58,7 +58,7 @@ std::string bar_row(const CallBar& bar, const Mesh& mesh, double scale) {
       "aria-label=\"{} over {}: forward {}, backward {}\"><rect class=\"forward\" width=\"{:.3f}%\" "
       "height=\"100%\"/><rect "
       "class=\"backward\" x=\"{:.3f}%\" width=\"{:.3f}%\" height=\"100%\"/></svg></li>\n",
-      name, bytes_html(sum(bar)), bar.group->layers.empty() ? "in no layer" : html(bar.group->layers),
+      name, bytes_html(sum(bar)), bar.group->layers.empty() ? "outside layers" : html(bar.group->layers),
       html(mesh.axes[bar.axis].name), human_bytes(bar.forward), human_bytes(bar.backward), forward, forward, backward);
 }
 

@@ -1,14 +1,14 @@
-// The calls of a step as bars: what each kind of layer makes a rank send, over which axis.
+// Draws the collectives of a step as bars: the bytes that a rank sends for each kind of layer and each mesh axis.
 #pragma once
 
 #include <string>
 
-#include "measure/measure_collectives.h"
+#include "cost/measure_collectives.h"
 
 namespace tpplan {
 
-// A bar for each group of layers and axis, of all layers together, forward and backward apart. Empty where nothing is
-// sent.
+// Returns one bar per group of layers and axis, summed over the layers, with separate forward and backward parts. Empty
+// if no rank sends anything.
 [[nodiscard]] std::string call_bars_html(const CollectiveMeasure& measure, const Mesh& mesh);
 
 }  // namespace tpplan

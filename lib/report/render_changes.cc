@@ -11,10 +11,10 @@
 namespace tpplan {
 namespace {
 
-// What is shown before a sentence says how much more there is.
+// Limits of the entries shown before a sentence that counts the rest.
 constexpr size_t kMaxChangeGroups = 100, kMaxRuleChanges = 200, kMaxChangePatterns = 30;
 
-// "+3", "−3", "no change".
+// Returns a change with its sign: "+3", "−3".
 std::string signed_text(bool grows, const std::string& amount) { return (grows ? "+" : "−") + amount; }
 constexpr const char* kNoChange = "<span class=\"muted\">no change</span>";
 
@@ -23,7 +23,7 @@ std::string count_change(uint64_t before, uint64_t after) {
                          : signed_text(after > before, grouped(after > before ? after - before : before - after));
 }
 
-// Bytes that go are welcome, bytes that come are not.
+// Returns the change in bytes as HTML, styled as an improvement if it is a decrease.
 std::string bytes_change(uint64_t before, uint64_t after) {
   if (before == after) return kNoChange;
   return fmt::format("<span class=\"{}\">{}</span>", after > before ? "more-bytes" : "less-bytes",
@@ -35,8 +35,8 @@ std::string bytes_table(const ManifestDiff& diff) {
   const RankBytes &a = diff.bytes_before, &b = diff.bytes_after;
   const std::pair<std::string_view, uint64_t RankBytes::*> members[] = {{"Fullest rank", &RankBytes::max},
                                                                         {"Ideal", &RankBytes::ideal},
-                                                                        {"Whole on every rank", &RankBytes::replicated},
-                                                                        {"Whole model", &RankBytes::total}};
+                                                                        {"Replicated", &RankBytes::replicated},
+                                                                        {"Unsharded model", &RankBytes::total}};
   std::string rows = row_html(
       heads, std::vector<std::string>{"Ranks", grouped(a.ranks), grouped(b.ranks), count_change(a.ranks, b.ranks)});
   if (a.min && b.min)
@@ -50,7 +50,7 @@ std::string bytes_table(const ManifestDiff& diff) {
 }
 
 std::string fields_table(std::string_view caption, const std::vector<FieldChange>& fields) {
-  static constexpr std::string_view heads[] = {"What", "Before", "After"};
+  static constexpr std::string_view heads[] = {"What", "@Before", "@After"};
   std::string rows;
   for (const FieldChange& field : fields) {
     const auto side = [](const std::string& text) { return text.empty() ? std::string("—") : code(text); };
@@ -59,7 +59,8 @@ std::string fields_table(std::string_view caption, const std::vector<FieldChange
   return table_html(caption, heads, rows);
 }
 
-// "spec [tp, null] → [null, tp], local_shapes [4, 8] → [8, 4], reason": these two tell most.
+// Returns a summary with the values of the spec and the local shapes, and only the names of other fields: "spec [tp,
+// null] → [null, tp], local_shapes [4, 8] → [8, 4], reason".
 std::string summary_of(const ChangeGroup& group) {
   std::vector<std::string> parts;
   for (const FieldChange& field : group.fields) {
@@ -82,7 +83,7 @@ std::string group_html(const ChangeGroup& group, std::string_view verb, std::str
       grouped(group.count, noun), verb);
   if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
   out += "</summary>\n<div class=\"body\">\n" +
-         fields_table(verb == "changed" ? "What is different" : "What the manifest says of it", group.fields);
+         fields_table(verb == "changed" ? "Differences" : "Fields in the manifest", group.fields);
   return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxChangePatterns, noun)) +
          "</dl>\n</div>\n</details>\n";
 }
@@ -118,26 +119,27 @@ std::string rule_name_html(const ManifestRule& rule) {
 }
 
 std::string rules_html(const std::vector<RuleChange>& rules) {
-  static constexpr std::string_view heads[] = {"Rule", "#Matched", "#Matches"};
+  static constexpr std::string_view heads[] = {"@Rule", "#Matched", "#Matches"};
   if (rules.empty()) return "";
   std::string rows;
   for (const RuleChange& change : std::span(rules).first(std::min(kMaxRuleChanges, rules.size()))) {
     const auto side = [](const std::optional<uint64_t>& matches) {
-      return matches ? grouped(*matches) : std::string("not there");
+      return matches ? grouped(*matches) : std::string("missing");
     };
     std::string name = rule_name_html(*change.rule);
     if (change.renamed_from != nullptr)
       name += fmt::format(" <span class=\"muted\">was</span> {}", rule_name_html(*change.renamed_from));
     rows += row_html(heads, std::vector<std::string>{name, side(change.before), side(change.after)});
   }
-  std::string out =
-      "<h3>Rules</h3>\n" + table_html("Rules that are new, gone, renamed, or match another number", heads, rows);
+  std::string out = "<h3>Rules</h3>\n" +
+                    table_html("Rules that are added, removed, renamed, or match a different number", heads, rows);
   if (rules.size() > kMaxRuleChanges)
     out += fmt::format("<p class=\"more\">And {} more.</p>\n", grouped(rules.size() - kMaxRuleChanges, "rule"));
   return out;
 }
 
-// Says nothing where the places are the same and what they send is not: the calls below do.
+// Returns the table of collectives whose count or bytes changed. Empty if only single calls changed, because calls_html
+// lists those.
 std::string collectives_html(const std::vector<CollectiveCount>& collectives, const CallsDiff& calls) {
   static constexpr std::string_view heads[] = {"Axis",   "Collective", "Pass",          "#Before",
                                                "#After", "#Change",    "#Bytes before", "#Bytes after"};
@@ -151,11 +153,11 @@ std::string collectives_html(const std::vector<CollectiveCount>& collectives, co
                                 sized ? bytes_html(c.bytes_before) : "", sized ? bytes_html(c.bytes_after) : ""});
   }
   if (rows.empty()) return calls.changes.empty() ? "<p>The collectives are the same.</p>\n" : "";
-  return "<h3>Collectives</h3>\n" + table_html("Places that gained or lost one", heads, rows);
+  return "<h3>Collectives</h3>\n" + table_html("Places with more or fewer collectives", heads, rows);
 }
 
 std::string calls_html(const CallsDiff& calls) {
-  static constexpr std::string_view heads[] = {"Module",  "Pass",   "Collective",    "Axis",        "Input",
+  static constexpr std::string_view heads[] = {"@Module", "Pass",   "Collective",    "Axis",        "Input",
                                                "#Before", "#After", "#Bytes before", "#Bytes after"};
   if (calls.known_before != calls.known_after)
     return fmt::format("<p>Only the {} manifest lists the calls of a step.</p>\n", calls.known_after ? "new" : "old");
@@ -182,7 +184,7 @@ std::string calls_html(const CallsDiff& calls) {
 bool render_changes(const Manifest& old_manifest, const Manifest& new_manifest, const ManifestDiff& diff,
                     const Sink& sink) {
   std::string out =
-      fmt::format("<section id=\"changes\">\n<h2>Changes</h2>\n<p>Against the manifest of {} on {}.</p>\n",
+      fmt::format("<section id=\"changes\">\n<h2>Changes</h2>\n<p>Compared with the manifest of {} on {}.</p>\n",
                   code(old_manifest.model_name), html(to_text(old_manifest.mesh)));
   if (diff.same) return sink(out + "<p>Nothing is different.</p>\n</section>\n");
   out += bytes_table(diff);

@@ -1,8 +1,8 @@
-// The report's section of what is different from an older manifest.
+// The report's section of differences from an older manifest.
 #pragma once
 
 #include "base/write_file.h"
-#include "manifest/diff_manifest.h"
+#include "diff/manifest_diff.h"
 #include "manifest/manifest.h"
 
 namespace tpplan {

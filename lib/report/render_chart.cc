@@ -11,24 +11,24 @@
 namespace tpplan {
 namespace {
 
-// Groups of ranks that have a bar, and runs of ranks in a label.
+// Limits: groups of ranks with a bar, and rank ranges in a label.
 constexpr size_t kMaxChartBars = 24, kMaxChartRuns = 4;
 
-// Bytes of a name that are shown.
+// The maximum number of bytes shown of a name.
 constexpr size_t kMaxName = 200;
 
 struct Marks {
   std::string_view parts[kMemoryParts];
   std::string_view ideal;
 };
-// Parts are told apart by their marks alone, so that the chart reads the same in a log; colours come on top.
+// Marks distinguish the parts without colors, so that the chart is readable in a log.
 constexpr Marks kBlocks = {{"█", "▓", "▒", "▚", "░", "·"}, "▲"};
 constexpr Marks kAscii = {{"#", "!", "=", "%", "+", "."}, "^"};
 constexpr std::string_view kPartColors[] = {kBlue, kRed, kGreen, kMagenta, kYellow, kCyan};
 static_assert(std::size(kPartColors) == kMemoryParts);
 
 std::string shown_name(std::string_view name) {
-  const std::string_view shown = cut_name(name, kMaxName);
+  const std::string_view shown = truncate_name(name, kMaxName);
   return escape_for_terminal(shown) +
          (shown.size() == name.size() ? "" : fmt::format("... ({} more)", counted(name.size() - shown.size(), "byte")));
 }
@@ -39,8 +39,8 @@ std::string repeated(std::string_view mark, size_t times) {
   return out;
 }
 
-// Phrases side by side as long as a line has room, two blanks between them. A phrase longer than a line is broken at
-// blanks.
+// Returns the phrases wrapped to lines, with two spaces between phrases. A phrase longer than a line is broken at
+// spaces.
 std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::string_view indent) {
   std::string out, line(indent);
   for (std::string_view phrase : phrases) {
@@ -60,14 +60,13 @@ std::string wrapped(const std::vector<std::string>& phrases, size_t width, std::
   return out + line + "\n";
 }
 
-// In 128 bits, for bytes times columns may leave 64.
+// Computes in 128 bits, because bytes times columns can overflow 64 bits.
 size_t column_of(uint64_t bytes, uint64_t scale, size_t width) {
   return scale == 0 ? 0 : static_cast<size_t>(static_cast<unsigned __int128>(bytes) * width / scale);
 }
 
-// Each part ends where its bytes end, rounded down; one that is there has a column at least.
-// A chart is wider (kMinChartWidth) than it has parts, and each part leaves a column to every part behind it: the
-// bounds of clamp never cross.
+// Draws a bar. The end of each part is rounded down, but a non-empty part has at least one column. The bounds of clamp
+// never cross: kMinChartWidth exceeds the number of parts, and each part reserves one column for each later part.
 std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks, bool color) {
   std::string out;
   size_t drawn = 0, parts_left = 0;
@@ -85,7 +84,7 @@ std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, con
   return out;
 }
 
-// The marks that stand before their names, which hold none.
+// Returns the legend with colored marks. The names in it contain no marks.
 std::string painted_marks(std::string_view legend, const Marks& marks, bool color) {
   std::string out;
   while (!legend.empty()) {
@@ -115,10 +114,10 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
   const uint64_t scale = std::max(measure.memory.fullest.total, measure.memory.ideal);
   std::string out = fmt::format("{} on {}\n", shown_name(manifest.model_name), shown_name(to_text(manifest.mesh)));
   out += wrapped({fmt::format("parameters {}", human_bytes(t.bytes)),
-                  fmt::format("kept whole {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
+                  fmt::format("replicated {} of it", percent_text(t.replicated_bytes_per_rank, t.bytes)),
                   fmt::format("recipe {}", measure.memory.recipe->name)},
                  width, "");
-  if (!measure.memory.ranks_listed) out += wrapped({"too many ranks to list: the fullest"}, width, "");
+  if (!measure.memory.ranks_listed) out += wrapped({"too many ranks to list: only the fullest is shown"}, width, "");
   out += "\n";
   for (size_t i = 0; i < std::min(kMaxChartBars, measure.memory.ranks.size()); ++i) {
     const RankMemory& memory = measure.memory.ranks[i];
@@ -127,7 +126,7 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
       if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
     }
     out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks",
-                                rank_runs_text(memory.ranks, memory.rank_count, kMaxChartRuns, "-")),
+                                rank_ranges_text(memory.ranks, memory.rank_count, kMaxChartRuns, "-")),
                     human_bytes(memory.total)},
                    width, "");
     out += bar_text(memory, scale, width, marks, options.color) + "\n" + wrapped(words, width, "  ");

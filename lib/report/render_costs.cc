@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/text.h"
-#include "report/render_step.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -15,12 +14,12 @@ namespace {
 
 std::string_view phase_name(bool backward) { return backward ? "backward" : "forward"; }
 
-std::string bold(std::string_view text, const CostsLook& look) { return paint(text, kBold, look.color); }
+std::string bold(std::string_view text, const TerminalStyle& look) { return paint(text, kBold, look.color); }
 
-// Words that are the same in all rows are said once, in the heading.
+// The axis and the dtype if all rows share them. The heading then has them instead of each row.
 struct Common {
   bool one_axis = true, one_dtype = true;
-  const CollectiveCall* call = nullptr;  // any
+  const CollectiveCall* call = nullptr;  // the first one
 };
 
 Common common_of(const CollectiveMeasure& measure) {
@@ -58,7 +57,7 @@ std::string unlisted_lines(const Costs& costs) {
   return out;
 }
 
-// Texts side by side: as wide as the widest of each column, but for the modules, which take what is left of the line.
+// The columns of the table. Each is as wide as its widest text, but the column of modules uses the remaining width.
 enum CostsColumn : size_t { kPhase, kKind, kAxis, kModules, kShape, kDtype, kPayload, kWire, kColumns };
 using Cells = std::array<std::string, kColumns>;
 
@@ -67,12 +66,14 @@ struct CostsTable {
   std::array<size_t, kColumns> widths{};
 };
 
-Cells cells_of(const CallRow& row, const Costs& costs, const Common& common) {
+Cells cells_of(const CallRow& row, bool in_layer, const Costs& costs, const Common& common) {
   Cells cells;
   cells[kPhase] = row.call->backward ? "bwd" : "fwd";
   cells[kKind] = fmt::format("{}{}", to_text(row.call->kind), row.call->hidden ? " (hidden)" : "");
   if (!common.one_axis) cells[kAxis] = axis_text(costs.mesh, row.call->axis);
-  cells[kModules] = escape_for_terminal(modules_text(row.modules));
+  const std::string modules = modules_text(row.modules), &operation = row.call->operation;
+  cells[kModules] = escape_for_terminal(modules.empty() ? in_layer ? "the layer" : "the model" : modules);
+  if (!operation.empty()) cells[kModules] += escape_for_terminal(": " + operation);
   if (row.sums.calls != row.modules.size()) cells[kModules] += fmt::format(" x{}", row.sums.calls);
   cells[kShape] = shape_text(row.call->shape);
   if (!common.one_dtype) cells[kDtype] = escape_for_terminal(row.call->dtype);
@@ -86,10 +87,10 @@ std::string padded(std::string_view text, size_t width, bool right) {
   return right ? blanks + std::string(text) : std::string(text) + blanks;
 }
 
-// Between the phase and the kind stands one blank, elsewhere two.
+// Returns the number of spaces before a column: one before the first two, otherwise two.
 size_t gap_before(size_t column) { return column <= kKind ? 1 : 2; }
 
-// The columns from `begin` to `end` that hold something.
+// Returns the non-empty columns of a row from `begin` to `end`.
 std::string line_of(const CostsTable& table, const Cells& cells, size_t begin, size_t end) {
   std::string out;
   for (size_t i = begin; i < end; ++i) {
@@ -109,8 +110,8 @@ size_t width_of(const CostsTable& table, size_t begin, size_t end) {
   return width;
 }
 
-// Modules get the room that the other columns leave; names that need more stand on a line of their own, the numbers
-// below them in their columns.
+// Limits the column of modules to the width that the other columns leave. row_text puts longer names on a separate
+// line, with the numbers on the next line.
 void fit(CostsTable& table, size_t width) {
   constexpr size_t kLeast = 8;
   const size_t others = width_of(table, 0, kColumns) - table.widths[kModules];
@@ -126,7 +127,7 @@ std::string row_text(const CostsTable& table, const Cells& cells, size_t width) 
          trimmed(std::string(indent, ' ') + numbers);
 }
 
-// A line with words in front and cells in the columns of bytes.
+// Returns a line with a text and the columns of bytes.
 std::string bytes_line(const CostsTable& table, const std::string& head, const Cells& cells, size_t width) {
   const std::string numbers = line_of(table, cells, kPayload, kColumns);
   const size_t room = std::min(width_of(table, 0, kPayload), width > numbers.size() ? width - numbers.size() : 0);
@@ -140,7 +141,7 @@ Cells cells_of(const CallSums& sums) {
   return cells;
 }
 
-// " 560 calls in all 80".
+// Returns a line of sums, such as " 560 calls in all 80" with the columns of bytes.
 std::string sums_line(const CostsTable& table, std::string_view head, const CallSums& sums, std::string_view more,
                       size_t width) {
   return bytes_line(table, fmt::format(" {}{}{}", head, counted(sums.calls, "call"), more), cells_of(sums), width);
@@ -152,7 +153,7 @@ void write_sums(JsonWriter& json, const CallSums& sums) {
   write_member(json, "wire", sums.wire);
 }
 
-// What is known beside the collectives.
+// Writes the memory and the time of the step, if they are known.
 void write_step_numbers(JsonWriter& json, const Costs& costs) {
   if (costs.memory != nullptr && !costs.memory->overflow) {
     next_line(json, 1);
@@ -178,6 +179,7 @@ void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
   write_member(json, "dtype", row.call->dtype);
   write_member(json, "bytes", row.call->bytes);
   if (row.call->hidden) write_member(json, "hidden", true);
+  if (!row.call->operation.empty()) write_member(json, "operation", row.call->operation);
   write_sums(json, row.sums);
   end_object(json);
 }
@@ -189,24 +191,22 @@ std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId
   std::vector<std::string> words, axes;
   for (const AxisId axis : unlisted) axes.push_back(axis_text(mesh, axis));
   if (!axes.empty())
-    words.push_back(
-        fmt::format("calls over {}, which are made by what wraps the model (FSDP2, DDP)", join(axes, ", ")));
-  if (has_remat) words.emplace_back("calls that `remat` makes again in the backward pass");
+    words.push_back(fmt::format("calls over {}, which the wrapper of the model makes (FSDP2, DDP)", join(axes, ", ")));
+  if (has_remat) words.emplace_back("calls that `remat` repeats in the backward pass");
   if (units_axis != kNoAxis && mesh.axes[units_axis].size > 1 &&
       std::ranges::find(unlisted, units_axis) == unlisted.end())
     words.emplace_back("calls that gather `fsdp.units` again in the backward pass");
   return words;
 }
 
-// Widths are known only when all rows are: rows are made in one pass over the groups and written in a second, in which
-// `at` keeps their place.
-std::string render_costs(const Costs& costs, const CostsLook& look) {
+// Formats all rows in a first pass to find the column widths, and writes them in a second pass; `at` is the row index.
+std::string render_costs(const Costs& costs, const TerminalStyle& look) {
   if (!costs.reason.empty())
     return fmt::format("no forecast of collectives: {}\n{}", costs.reason,
                        costs.help.empty() ? "" : fmt::format("  = help: {}\n", costs.help));
   const CollectiveMeasure& measure = costs.measure;
   if (measure.groups.empty()) return "collectives of a step: none\n" + unlisted_lines(costs);
-  if (measure.overflow) return "no forecast of collectives: the sums of bytes leave 64 bits\n";
+  if (measure.overflow) return "no forecast of collectives: the sums of bytes exceed 64 bits\n";
   const Common common = common_of(measure);
   CostsTable table;
   Cells heads;
@@ -222,7 +222,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   for (const CallGroup& group : measure.groups) {
     for (const auto* rows : {&group.forward, &group.backward}) {
       for (const CallRow& row : *rows) {
-        table.rows.push_back(cells_of(row, costs, common));
+        table.rows.push_back(cells_of(row, !group.layers.empty(), costs, common));
         widen(table.rows.back());
       }
     }
@@ -230,12 +230,13 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
   fit(table, look.width);
   std::string out = bold(heading(costs, common), look) + '\n';
   out += "wire: in a ring, 2(n-1)/n for all_reduce, (n-1)/n for the others (nccl-tests)\n";
-  if (measure.hidden.calls > 0) out += "hidden: no rule asks for it; DTensor makes it where operands do not fit\n";
+  if (measure.hidden.calls > 0)
+    out += "hidden: no rule requests it; DTensor redistributes operands that do not match\n";
   out += unlisted_lines(costs);
   out += bytes_line(table, "", heads, look.width);
   size_t at = 0;
   for (const CallGroup& group : measure.groups) {
-    std::string title = group.layers.empty() ? "in no layer" : escape_for_terminal(group.layers);
+    std::string title = group.layers.empty() ? "outside layers" : escape_for_terminal(group.layers);
     if (group.count > 1) title += fmt::format(", {} layers, each", group.count);
     out += bold(title, look) + '\n';
     const size_t rows = group.forward.size() + group.backward.size();
@@ -246,7 +247,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
                           group.sums.wire * group.count};
     out += sums_line(table, "", layers, fmt::format(" in all {}", group.count), look.width);
   }
-  out += bold("the step", look) + '\n' + sums_line(table, "forward   ", measure.forward, "", look.width);
+  out += bold("full step", look) + '\n' + sums_line(table, "forward   ", measure.forward, "", look.width);
   if (measure.backward.calls > 0)
     out += sums_line(table, "backward  ", measure.backward, "", look.width) +
            sums_line(table, "together  ", measure.total, "", look.width);
@@ -257,7 +258,7 @@ std::string render_costs(const Costs& costs, const CostsLook& look) {
 void write_costs(JsonWriter& json, const Costs& costs) {
   begin_object(json);
   if (!costs.reason.empty() || costs.measure.overflow) {
-    write_member(json, "reason", costs.reason.empty() ? "the sums of bytes leave 64 bits" : costs.reason);
+    write_member(json, "reason", costs.reason.empty() ? "the sums of bytes exceed 64 bits" : costs.reason);
     if (!costs.help.empty()) write_member(json, "help", costs.help);
     write_step_numbers(json, costs);
     return end_object(json);

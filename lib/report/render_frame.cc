@@ -19,8 +19,8 @@ std::string mesh_html(const Mesh& mesh) {
 
 }  // namespace
 
-// The policy allows the style sheet, by its hash, and nothing else: the page loads nothing, and runs nothing even if a
-// name should pass as markup.
+// The content security policy allows only the style sheet, by its hash. The page loads nothing and executes nothing,
+// even if a name were to pass as markup.
 std::string head_html(const Manifest& manifest) {
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   out += fmt::format(
@@ -49,10 +49,9 @@ std::string head_html(const Manifest& manifest) {
 }
 
 std::string nav_html(bool compared, bool timed) {
-  std::string out = "<nav aria-label=\"Sections\">";
-  if (compared) out += "<a href=\"#changes\">Changes</a> ";
-  return out +
-         "<a href=\"#model\">Model</a> <a href=\"#memory\">Memory</a> <a href=\"#replicated\">Replicated</a> <a "
+  return std::string("<nav aria-label=\"Sections\"><a href=\"#model\">Model</a> ") +
+         (compared ? "<a href=\"#changes\">Changes</a> " : "") +
+         "<a href=\"#memory\">Memory</a> <a href=\"#replicated\">Replicated</a> <a "
          "href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
          "href=\"#traffic\">Bytes "
          "moved</a> <a href=\"#collectives\">Collectives</a>" +
@@ -61,16 +60,15 @@ std::string nav_html(bool compared, bool timed) {
 
 std::string footer_html(const Manifest& manifest) {
   std::string out = fmt::format(
-      "</main>\n<footer>\n<p>Written by {} from a manifest of model {} (sha256 {}) and plan (sha256 {}). Pieces that "
-      "do not "
-      "divide: {}.",
+      "</main>\n<footer>\n<p>Written by {} from a manifest of model {} (sha256 {}) and plan (sha256 {}). Uneven "
+      "shards: {}.",
       kToolVersion, code(manifest.model_name), code(manifest.model_sha256), code(manifest.plan_sha256),
-      manifest.uneven == UnevenPolicy::Torch ? "cut as torch.chunk cuts them" : "an error");
+      manifest.uneven == UnevenPolicy::Torch ? "split as by torch.chunk" : "an error");
   if (manifest.fsdp)
     out +=
         fmt::format(" FSDP: {} over {}, {}.", html(manifest.fsdp->policy),
                     code(manifest.mesh.axes[manifest.fsdp->axis].name), grouped(manifest.fsdp->units.size(), "unit"));
-  return out + " All sizes are powers of 1024.</p>\n</footer>\n</body>\n</html>\n";
+  return out + " Sizes use units of 1024.</p>\n</footer>\n</body>\n</html>\n";
 }
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// What stands around the report's sections: the document's head with the page's title, links to the sections, the foot.
+// The frame of the report: the document's head with the title, the links to the sections, and the footer.
 #pragma once
 
 #include <string>
@@ -7,14 +7,14 @@
 
 namespace tpplan {
 
-// From the doctype to the lead of the page's header, which is still open.
+// Returns the HTML from the doctype to the introduction in the page header. The <header> element stays open.
 [[nodiscard]] std::string head_html(const Manifest& manifest);
 
-// Links to all sections; closes the header and opens the main part. `compared`: the report has a section of changes,
-// `timed`: one of the time of a step.
+// Returns the links to all sections, closes the <header> and opens the <main> element. `compared`: the report has a
+// section of changes. `timed`: it has a section of step times.
 [[nodiscard]] std::string nav_html(bool compared, bool timed);
 
-// Where the report comes from. Closes the main part and the page.
+// Returns the footer with the origin of the report. Closes the <main> element and the page.
 [[nodiscard]] std::string footer_html(const Manifest& manifest);
 
 }  // namespace tpplan

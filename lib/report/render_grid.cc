@@ -13,19 +13,19 @@
 namespace tpplan {
 namespace {
 
-// What is drawn before a line says how much more there is: pieces along one dim, ranks looked at in a cell and runs of
-// them, rows of one table, tables.
+// Limits, with the rest counted in a line: shards along a dim, ranks and rank ranges of a tile, rows of a table,
+// tables.
 constexpr int64_t kMaxGridPieces = 256, kMaxCellRanks = 64;
 constexpr size_t kMaxCellRuns = 3, kMaxGridRows = 64, kMaxGridTables = 8;
-constexpr size_t kMostLinesBetween = 8;  // a table of more rows has none between them
+constexpr size_t kMostLinesBetween = 8;  // larger tables have no lines between rows
 
 struct Lines {
-  std::string_view flat, upright, corners[3][3];  // corners of the first line, of those between rows, of the last
+  std::string_view flat, upright, corners[3][3];  // corners of the top, inner and bottom lines
 };
 constexpr Lines kBoxes = {"─", "│", {{"┌", "┬", "┐"}, {"├", "┼", "┤"}, {"└", "┴", "┘"}}};
 constexpr Lines kPlain = {"-", "|", {{"+", "+", "+"}, {"+", "+", "+"}, {"+", "+", "+"}}};
 
-// Texts of one table; the first column and row are the indices.
+// The texts of one table. `heads` and `sides` are the index ranges of columns and rows.
 struct Table {
   std::vector<std::string> heads, sides;
   std::vector<std::vector<std::string>> cells;
@@ -36,7 +36,7 @@ Table make_table(const ParamLayout& layout, const Mesh& mesh, const ShardGrid& g
                  const GridOptions& options) {
   Table table;
   const size_t rows = extent(grid, slice.down), columns = extent(grid, slice.across);
-  const size_t most_columns = options.width / 4;  // the narrowest has four characters
+  const size_t most_columns = options.width / 4;  // a column has at least four characters
   table.more_rows = rows - std::min(rows, kMaxGridRows);
   table.more_columns = columns - std::min(columns, most_columns);
   for (size_t c = 0; slice.across && c < columns - table.more_columns; ++c)
@@ -47,8 +47,8 @@ Table make_table(const ParamLayout& layout, const Mesh& mesh, const ShardGrid& g
     table.cells.emplace_back();
     for (size_t c = 0; c < columns - table.more_columns; ++c) {
       if (slice.across) slice.at[*slice.across] = c;
-      const CellRanks ranks = ranks_of_cell(layout, mesh, pieces_at(grid, slice), kMaxCellRanks);
-      table.cells.back().push_back(rank_runs_text(ranks.ranks, ranks.count, kMaxCellRuns, "-"));
+      const CellRanks ranks = ranks_of_cell(layout, mesh, shards_at(grid, slice), kMaxCellRanks);
+      table.cells.back().push_back(rank_ranges_text(ranks.ranks, ranks.count, kMaxCellRuns, "-"));
     }
   }
   return table;
@@ -60,7 +60,7 @@ size_t widest(const std::vector<std::string>& texts) {
   return width;
 }
 
-// Leaves out the columns that have no room; one is always there.
+// Removes the columns that exceed the width, except the first one. Returns the widths of the others.
 std::vector<size_t> fit_columns(Table& table, size_t width) {
   std::vector<size_t> widths;
   size_t used = widest(table.sides) + 4;
@@ -107,7 +107,8 @@ std::string table_text(Table table, const GridOptions& options) {
   std::vector<std::string> more;
   if (table.more_rows > 0) more.push_back(counted(table.more_rows, "row"));
   if (table.more_columns > 0) more.push_back(counted(table.more_columns, "column"));
-  if (!more.empty()) out += fmt::format("  and {} more; --rank RANK says what a rank holds\n", join(more, " and "));
+  if (!more.empty())
+    out += fmt::format("  and {} more; --rank RANK prints the shards of a rank\n", join(more, " and "));
   return out;
 }
 
@@ -118,7 +119,7 @@ std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridO
   if (grid.cell_count <= 1) return "";
   std::string out;
   GridSlice slice = first_slice(grid);
-  if (slice.across && extent(grid, slice.down) == 1) std::swap(slice.down, slice.across);  // lists run down a terminal
+  if (slice.across && extent(grid, slice.down) == 1) std::swap(slice.down, slice.across);  // one column, not one row
   uint64_t tables = 1;
   for (size_t dim = 0; dim < grid.runs.size(); ++dim) {
     if (slice.down != dim && slice.across != dim) tables *= grid.runs[dim].size();
@@ -130,10 +131,10 @@ std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridO
     if (!next_slice(grid, slice)) break;
   }
   if (tables > kMaxGridTables)
-    out +=
-        fmt::format("  and {} more; --rank RANK says what a rank holds\n", counted(tables - kMaxGridTables, "table"));
+    out += fmt::format("  and {} more; --rank RANK prints the shards of a rank\n",
+                       counted(tables - kMaxGridTables, "table"));
   if (!grid.complete)
-    out += fmt::format("  these are the first of its pieces: it has more than {} along a dim\n", kMaxGridPieces);
+    out += fmt::format("  these are the first of its shards: it has more than {} along a dim\n", kMaxGridPieces);
   return out;
 }
 

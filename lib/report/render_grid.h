@@ -1,5 +1,5 @@
-// Who holds which piece of a tensor, drawn for a terminal: what jax.debug.visualize_array_sharding draws of one or two
-// dims, of any number.
+// Draws the sharding of a tensor for a terminal, as jax.debug.visualize_array_sharding does for one or two dims, but
+// for any number of dims.
 #pragma once
 
 #include <string>
@@ -9,12 +9,13 @@
 namespace tpplan {
 
 struct GridOptions {
-  size_t width = 80;   // columns; what is wider is counted, and not drawn
-  bool ascii = false;  // no character beyond ASCII
+  size_t width = 80;   // columns; table columns beyond it are only counted
+  bool ascii = false;  // draw with ASCII characters only
 };
 
-// Boxes with the ranks of each piece, its rows and columns in global indices, one table for each run of the dims that
-// run neither down nor across. Empty for a tensor that is one piece or has no elements. Ends with a line break.
+// Returns tables that list the ranks of each shard, with global indices as row and column headers. A table covers two
+// dims; there is one for each combination of intervals of the other dims. Ends with a line break. Empty for a tensor
+// that is replicated or has no elements.
 [[nodiscard]] std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridOptions& options);
 
 }  // namespace tpplan

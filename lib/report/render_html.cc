@@ -15,17 +15,17 @@
 
 namespace tpplan {
 
-// Section by section, the shards group by group: the page never stands in memory as a whole.
+// Writes section by section, and the shards group by group, so that the complete page is never in memory.
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
                  const std::optional<ReportTime>& step, const Sink& sink) {
   const std::vector<ShardGroup> groups = group_by_sharding(manifest);
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(notices_html(manifest, measure)) &&
-         sink(nav_html(against.has_value(), step.has_value())) &&
+         sink(nav_html(against.has_value(), step.has_value())) && sink(model_html(manifest, groups)) &&
          (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
-         sink(model_html(manifest, groups)) && sink(memory_html(manifest, measure)) &&
-         sink(replicated_html(manifest)) && sink(rules_html(manifest)) && render_shards(manifest, groups, sink) &&
-         sink(traffic_html(manifest, measure)) && sink(collectives_section(manifest, measure)) &&
-         (!step || sink(time_html(manifest, *step))) && sink(footer_html(manifest));
+         sink(memory_html(manifest, measure)) && sink(replicated_html(manifest)) && sink(rules_html(manifest)) &&
+         render_shards(manifest, groups, sink) && sink(traffic_html(manifest, measure)) &&
+         sink(collectives_section(manifest, measure)) && (!step || sink(time_html(manifest, *step))) &&
+         sink(footer_html(manifest));
 }
 
 }  // namespace tpplan

@@ -1,26 +1,26 @@
-// A manifest as one page of HTML: no script, nothing from elsewhere, the same bytes for the same manifests.
+// Renders a manifest as one HTML page, without scripts or external resources. Equal manifests give equal bytes.
 #pragma once
 
 #include <optional>
 #include <string>
 
 #include "base/write_file.h"
-#include "manifest/diff_manifest.h"
+#include "cost/measure_manifest.h"
+#include "diff/manifest_diff.h"
 #include "manifest/manifest.h"
-#include "measure/measure_manifest.h"
 #include "report/render_time.h"
 
 namespace tpplan {
 
-// What the report is compared with: the older manifest, and what `diff_manifests` found.
+// The older manifest of a comparison, with the result of `diff_manifests`.
 struct ReportAgainst {
   const Manifest* manifest = nullptr;
   const ManifestDiff* diff = nullptr;
 };
 
-// The page. `step` is absent where no machine was named, or the manifest knows no operations. Names are shown escaped
-// and cut to a length; long lists end with a sentence that says how many more there are. `measure` is of `manifest` and
-// does not overflow. False as soon as the sink refuses.
+// Writes the page to the sink. Returns false as soon as the sink returns false. `step` is empty without a topology or
+// without operations in the manifest. Names are escaped and truncated, and long lists end with the number of omitted
+// entries. @pre `measure` is of `manifest` and does not overflow.
 [[nodiscard]] bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
                                const std::optional<ReportAgainst>& against, const std::optional<ReportTime>& step,
                                const Sink& sink);

@@ -7,27 +7,27 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cost/measure_training.h"
 #include "report/html_text.h"
 #include "report/memory_text.h"
 
 namespace tpplan {
 namespace {
 
-// What is shown before a sentence says how much more there is.
+// Limits of the entries shown before a sentence that counts the rest.
 constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6;
 
-// A part of a bar that is there is drawn this many percent wide at least, so that it is seen.
+// The minimum width of a non-empty part of a bar in percent, so that it is visible.
 constexpr double kMinPart = 0.5;
 
-// The parts of memory_parts in the style sheet.
+// The style names of memory_parts.
 constexpr std::string_view kPartStyles[kMemoryParts] = {"cut", "whole", "grad", "master", "opt", "buf"};
 
 std::string ranks_label(const RankMemory& memory) {
   return (memory.rank_count == 1 ? "rank " : "ranks ") + ranks_text(memory.ranks, memory.rank_count, kMaxRankRuns);
 }
 
-// One bar; 100 % is `scale` bytes.
-// Thin parts are widened to be seen, and the widest part pays for it.
+// Returns one bar; `scale` bytes are 100 %. Thin parts are widened to be visible, and the widest part is narrowed.
 std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
   const auto parts = memory_parts(memory);
   std::array<double, kMemoryParts> widths{};
@@ -37,7 +37,7 @@ std::string bar_html(const RankMemory& memory, uint64_t ideal, double scale) {
     widths[i] = parts[i].bytes == 0 ? 0 : std::max(kMinPart, exact);
     taken += widths[i] - exact;
   }
-  *std::max_element(widths.begin(), widths.end()) -= taken;  // so that the bar ends where it should
+  *std::max_element(widths.begin(), widths.end()) -= taken;  // keeps the total width of the bar
   std::vector<std::string> words;
   std::string rects;
   double x = 0;
@@ -83,17 +83,17 @@ std::string bars_html(const ManifestMeasure& measure) {
   }
   out += "</ul>\n";
   if (measure.memory.ranks.size() > kMaxBars)
-    out +=
-        fmt::format("<p class=\"more\">And {} more of ranks that hold the same bytes; the table below has them.</p>\n",
-                    grouped(measure.memory.ranks.size() - kMaxBars, "group"));
+    out += fmt::format(
+        "<p class=\"more\">And {} more of ranks that hold the same bytes; the table below lists them.</p>\n",
+        grouped(measure.memory.ranks.size() - kMaxBars, "group"));
   return out + legend_html(measure) + "</figure>\n";
 }
 
 std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& measure) {
-  static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Whole model"};
+  static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Unsharded model"};
   const ManifestTotals& t = manifest.totals;
   const RankMemory& full = measure.memory.fullest;
-  // row_html begins with `<tr>`, whose four bytes are replaced.
+  // Replaces the `<tr>` at the beginning of row_html, four bytes.
   const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
                        const std::string& ideal, const std::string& whole) {
     return row_html(heads, std::vector<std::string>{name, held, ideal, whole})
@@ -102,9 +102,9 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   const uint64_t cut = full.parameters - std::min(full.parameters, full.replicated), all = t.bytes;
   std::string rows =
       row("", "Parameters", bytes_html(full.parameters), bytes_html(t.ideal_bytes_per_rank), bytes_html(all));
-  rows += row("part", "cut", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
-  rows += row("part", "whole on every rank", bytes_html(t.replicated_bytes_per_rank), "",
-              bytes_html(t.replicated_bytes_per_rank));
+  rows += row("part", "sharded", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
+  rows +=
+      row("part", "replicated", bytes_html(t.replicated_bytes_per_rank), "", bytes_html(t.replicated_bytes_per_rank));
   static constexpr std::pair<std::string_view, uint64_t TrainingBytes::*> parts[] = {
       {"Gradients", &TrainingBytes::gradients},
       {"Master weights", &TrainingBytes::masters},
@@ -112,35 +112,39 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   for (const auto& [name, part] : parts)
     rows += row("", std::string(name), bytes_html(full.training.*part), bytes_html(measure.memory.ideal_training.*part),
                 bytes_html(measure.memory.whole_training.*part));
-  rows += row("", "Buffers, whole on every rank", bytes_html(measure.memory.buffer_bytes),
+  rows += row("", "Buffers, replicated", bytes_html(measure.memory.buffer_bytes),
               bytes_html(measure.memory.buffer_bytes), bytes_html(measure.memory.buffer_bytes));
   rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
   const StepCosts& costs = manifest.costs;
-  if (costs.is_there)
-    rows += row("", "Activations kept for the backward pass, rank 0", bytes_html(costs.kept), "", "") +
+  const TrainingMemory step = measure_training(manifest, *measure.memory.recipe);
+  if (costs.is_there) {
+    rows += row("", "Activations saved for backward, rank 0", bytes_html(costs.kept), "", "") +
+            row("", "Logits in float32, rank 0", bytes_html(costs.logits), "", "") +
             row("", "Largest transient of a step, rank 0", bytes_html(costs.transient), "", "");
-  else
+    if (measure.memory.recipe->gradient != StoredAs::None && !step.overflow)
+      rows += row("sum", "Total with a step, rank 0", bytes_html(step.total), "", "");
+  } else
     rows +=
         "<tr><th scope=\"row\">Activations</th><td colspan=\"3\">not in the manifest: they depend on the "
         "batch</td></tr>\n";
-  return table_html("What the fullest rank holds", heads, rows);
+  return table_html("Memory of the fullest rank", heads, rows);
 }
 
 std::string recipe_table() {
-  static constexpr std::string_view heads[] = {"--recipe", "#Bytes for an element of bfloat16", "Assumes"};
+  static constexpr std::string_view heads[] = {"@--recipe", "#Bytes per element of bfloat16", "Assumes"};
   std::string rows;
   for (const Recipe& row : recipes()) {
     const TrainedBytes bytes = trained_bytes(row, dtype_of("bfloat16"), 1);
     const uint64_t all = bytes.gradient + bytes.master + static_cast<uint64_t>(row.states) * bytes.state;
     rows += row_html(heads, std::vector<std::string>{code(row.name), std::to_string(all), html(row.assumption)});
   }
-  return table_html("Recipes to choose from", heads, rows);
+  return table_html("Available recipes", heads, rows);
 }
 
 std::string rank_table(const ManifestMeasure& measure) {
-  static constexpr std::string_view heads[] = {"Ranks",           "#How many",  "#Parameters",
-                                               "#Of these whole", "#Gradients", "#Master weights",
-                                               "#Optimizer",      "#Buffers",   "#Together"};
+  static constexpr std::string_view heads[] = {"Ranks",      "#Count",          "#Parameters", "#Replicated part",
+                                               "#Gradients", "#Master weights", "#Optimizer",  "#Buffers",
+                                               "#Together"};
   std::string rows;
   for (size_t i = 0; i < std::min(kMaxRankRows, measure.memory.ranks.size()); ++i) {
     const RankMemory& m = measure.memory.ranks[i];
@@ -161,15 +165,14 @@ std::string rank_table(const ManifestMeasure& measure) {
 
 std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
-  out += fmt::format("<p>Trained by the recipe {}: {}. Each is cut as its parameter is.</p>\n",
+  out += fmt::format("<p>Trained with the recipe {}: {}. Each state is sharded as its parameter.</p>\n",
                      code(measure.memory.recipe->name), html(measure.memory.recipe->assumption));
   if (!measure.memory.ranks_listed)
-    out += "<p>The mesh has too many ranks to list them one by one: this is the fullest.</p>\n";
+    out += "<p>The mesh has too many ranks to list each of them: this is the fullest.</p>\n";
   out += bars_html(measure) + breakdown_html(manifest, measure);
   out +=
-      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the recipes to choose "
-      "from</span></summary>\n<div "
-      "class=\"body\">\n" +
+      "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the available "
+      "recipes</span></summary>\n<div class=\"body\">\n" +
       rank_table(measure) + recipe_table() + "</div>\n</details>\n";
   return out + "</section>\n";
 }

@@ -1,10 +1,10 @@
-// The report's section of memory: a bar for each group of ranks, what the fullest holds, exact bytes.
+// The report's section of memory: a bar per group of ranks, the memory of the fullest rank, and exact byte counts.
 #pragma once
 
 #include <string>
 
+#include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
-#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

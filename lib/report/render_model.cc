@@ -14,15 +14,15 @@
 namespace tpplan {
 namespace {
 
-// Pixels: of the page where it is wide and on a phone, of the picture, of what is still drawn, of a character of a
-// label.
+// Sizes in pixels: the width of a wide and of a narrow page, the height of the picture, the smallest drawn tensor, the
+// width of a character, the padding of a label.
 constexpr double kWide = 1000, kNarrow = 340, kHeight = 288, kLeast = 1.0, kCharacter = 6.1, kInset = 12;
 constexpr double kLeastLabel = 12.5;      // a row of text
-constexpr double kLeastLayer = 3;         // between lines
-constexpr size_t kMaxModelPieces = 2000;  // of the picture
-constexpr size_t kColors = 5;             // one each for the cuts with the most bytes, one for all others
+constexpr double kLeastLayer = 3;         // distance of lines
+constexpr size_t kMaxModelPieces = 2000;  // tensors drawn in the picture
+constexpr size_t kColors = 5;             // one for each of the shardings with the most bytes, then one for all others
 
-// "dim 0 over fsdp × tp, dim 1 over x": what cuts a tensor in more than one piece; empty: it is whole on every rank.
+// Returns the sharding as text: "dim 0 over fsdp × tp, dim 1 over x"; empty if the tensor is fully replicated.
 std::string cut_over(const Manifest& manifest, const PartitionSpec& spec) {
   std::vector<std::string> cuts;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
@@ -41,10 +41,10 @@ struct Color {
 };
 
 struct Picture {
-  std::vector<Color> colors;                  // those that occur, the most bytes first, `whole` last
-  std::vector<size_t> color_of;               // of each group, into colors
-  uint64_t bytes = 0;                         // of all
-  uint64_t left_out = 0, left_out_bytes = 0;  // tensors that are too small
+  std::vector<Color> colors;                  // by descending bytes, fully replicated last
+  std::vector<size_t> color_of;               // of each group, an index into `colors`
+  uint64_t bytes = 0;                         // of all tensors
+  uint64_t left_out = 0, left_out_bytes = 0;  // of tensors that are not drawn
   size_t pieces = 0;
 };
 
@@ -71,7 +71,7 @@ void choose_colors(const Manifest& manifest, std::span<const ShardGroup> groups,
     picture.color_of.push_back(known.at(cut_over(manifest, manifest.layouts[group.layout].sharding.spec)));
 }
 
-// The longest of the texts that fits into so many pixels; empty: none does.
+// Returns the first text that fits into `pixels`; empty if none fits. @pre `texts` are sorted from long to short.
 std::string fitting(std::span<const std::string> texts, double pixels) {
   for (const std::string& text : texts) {
     if (static_cast<double>(text.size()) * kCharacter + kInset <= pixels) return text;
@@ -79,7 +79,7 @@ std::string fitting(std::span<const std::string> texts, double pixels) {
   return "";
 }
 
-// As much of the text's beginning as fits, from five characters on: "embed_t…".
+// Returns a text truncated to `pixels`: "embed_t…"; empty if fewer than five characters fit or the text is not ASCII.
 std::string cut_short(std::string text, double pixels) {
   const double room = (pixels - kInset) / kCharacter - 1;
   if (room < 5 || !std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; })) return "";
@@ -87,7 +87,8 @@ std::string cut_short(std::string text, double pixels) {
   return text + "…";
 }
 
-// "model.layers.{0..31}", "layers.{0..31}", "{0..31}": a path with fewer and fewer of its first parts.
+// Returns the path and its suffixes, each with one leading part less: "model.layers.{0..31}", "layers.{0..31}",
+// "{0..31}".
 std::vector<std::string> shorter_paths(std::string path) {
   std::vector<std::string> out;
   while (!path.empty()) {
@@ -99,7 +100,7 @@ std::vector<std::string> shorter_paths(std::string path) {
   return out;
 }
 
-// A label that only a wide page shows where it does not fit on a narrow one.
+// Returns a label. If it does not fit on a narrow page, only a wide page shows it.
 std::string label_html(const std::string& text, double y, double share, std::string_view style) {
   if (text.empty()) return "";
   const bool fits_narrow = static_cast<double>(text.size()) * kCharacter + kInset <= share * kNarrow;
@@ -122,10 +123,10 @@ std::string cell_html(const Manifest& manifest, const ShardGroup& group, const M
       "height=\"100%\"/><title>{}{}{}: {} of {} in all, {}, {}</title></svg>",
       y, height, color.style, html(column.path), cell.path.empty() ? "" : column.between, html(cell.path),
       grouped(tensors, "tensor"), human_bytes(cell.bytes * column.count), html(spec),
-      color.cut.empty() ? "whole on every rank" : html(color.cut));
+      color.cut.empty() ? "replicated" : html(color.cut));
 }
 
-// Lines between the layers of a column, where they can be told apart.
+// Returns the lines between the layers of a column; empty if the layers are too narrow.
 std::string layers_html(const ModelColumn& column, double share) {
   std::string out;
   if (column.count < 2 || share * kWide / static_cast<double>(column.count) < kLeastLayer) return out;
@@ -139,7 +140,7 @@ std::string layers_html(const ModelColumn& column, double share) {
 std::string column_html(const Manifest& manifest, std::span<const ShardGroup> groups, const ModelColumn& column,
                         double begin, double share, Picture& picture) {
   std::string out = fmt::format("<svg x=\"{:.4f}%\" width=\"{:.4f}%\" height=\"100%\">", 100 * begin, 100 * share);
-  std::string labels;  // above the lines between layers
+  std::string labels;  // drawn over the lines between layers
   double y = 0;
   for (const ModelCell& cell : column.cells) {
     const double height = kHeight * static_cast<double>(cell.bytes) / static_cast<double>(column.bytes);
@@ -167,7 +168,7 @@ std::string legend_html(const Picture& picture) {
     out += fmt::format(
         "<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg><span>{}, "
         "{}</span></li>\n",
-        color.style, color.cut.empty() ? "whole on every rank" : html(color.cut), bytes_html(color.bytes));
+        color.style, color.cut.empty() ? "replicated" : html(color.cut), bytes_html(color.bytes));
   return out + "</ul>\n";
 }
 
@@ -181,8 +182,8 @@ std::string model_html(const Manifest& manifest, std::span<const ShardGroup> gro
   if (picture.bytes == 0) return out + "<p>It has no parameters with elements.</p>\n</section>\n";
   choose_colors(manifest, groups, columns, picture);
   out +=
-      "<p>From the first layer to the last, each as wide as its bytes and each tensor as high as its part of them. "
-      "Neighbours that are cut alike stand together. A piece leads to its shards.</p>\n<figure>\n";
+      "<p>From the first layer to the last: the width of a layer and the height of a tensor are in proportion to their "
+      "bytes. Adjacent tensors with the same sharding are grouped. Each box links to its shards.</p>\n<figure>\n";
   out += fmt::format("<svg class=\"model\" width=\"100%\" height=\"{:.0f}\">\n", kHeight + 24);
   double begin = 0;
   for (const ModelColumn& column : columns) {

@@ -1,4 +1,4 @@
-// The report's picture of the model: layers side by side, as wide as their bytes, coloured by what cuts them.
+// The report's picture of the model: layers from left to right, as wide as their bytes, colored by their sharding.
 #pragma once
 
 #include <span>
@@ -9,8 +9,8 @@
 
 namespace tpplan {
 
-// The section; each piece leads to its group of the section of shards. Pieces that are too small to be seen are
-// counted.
+// Returns the section. Each drawn tensor links to its group in the section of shards. Tensors that are too small to be
+// drawn are only counted.
 [[nodiscard]] std::string model_html(const Manifest& manifest, std::span<const ShardGroup> groups);
 
 }  // namespace tpplan

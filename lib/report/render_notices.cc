@@ -12,9 +12,9 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMostPatterns = 3, kMostRules = 3;  // named before a count of the others
+constexpr size_t kMostPatterns = 3, kMostRules = 3;  // listed before a count of the others
 
-// The parameters of a node that are whole on every rank.
+// The fully replicated parameters of a rule, or of no rule.
 struct WholeParams {
   std::vector<std::string_view> paths;
   uint64_t bytes = 0;
@@ -24,9 +24,9 @@ WholeParams whole_params(const Manifest& manifest, const RuleNode& node, const s
   WholeParams whole;
   for (const uint32_t param : node.params) {
     const ParamLayout& layout = layout_of(manifest, manifest.parameters[param]);
-    if (!is_whole(layout.sharding.spec, manifest.mesh)) continue;
+    if (!is_fully_replicated(layout.sharding.spec, manifest.mesh)) continue;
     whole.paths.push_back(path_of(manifest, manifest.parameters[param]));
-    if (is_counted[param]) whole.bytes += whole_bytes(layout);
+    if (is_counted[param]) whole.bytes += global_bytes(layout);
   }
   return whole;
 }
@@ -46,7 +46,7 @@ std::string size_text(const Manifest& manifest, uint64_t bytes) {
 }
 
 std::string uncovered_html(const Manifest& manifest, const WholeParams& whole) {
-  return fmt::format("No rule names {}: whole on every rank, {}: {}", grouped(whole.paths.size(), "parameter"),
+  return fmt::format("No rule names {}: replicated, {}: {}", grouped(whole.paths.size(), "parameter"),
                      size_text(manifest, whole.bytes), first_patterns(whole.paths));
 }
 
@@ -61,7 +61,7 @@ struct WholeRule {
 
 }  // namespace
 
-// One rank has everything whatever the plan says: nothing stands out there.
+// A mesh of one rank has no notices, because it replicates nothing.
 std::string notices_html(const Manifest& manifest, const ManifestMeasure& measure) {
   if (device_count(manifest.mesh) == 1) return {};
   const std::vector<bool> is_counted = counted_params(manifest);
@@ -81,25 +81,25 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
   }
   std::ranges::stable_sort(kept, std::ranges::greater{}, [](const WholeRule& rule) { return rule.whole.bytes; });
   for (size_t i = 0; i < std::min(kept.size(), kMostRules); ++i)
-    items.push_back(fmt::format("{} leaves {} whole on every rank, {}", rule_name(manifest, kept[i].rule),
+    items.push_back(fmt::format("{} replicates {}, {}", rule_name(manifest, kept[i].rule),
                                 grouped(kept[i].whole.paths.size(), "parameter"),
                                 size_text(manifest, kept[i].whole.bytes)));
   if (kept.size() > kMostRules)
-    items.push_back(fmt::format("{} more leave <a href=\"#replicated\">parameters</a> whole",
+    items.push_back(fmt::format("{} more with <a href=\"#replicated\">replicated parameters</a>",
                                 grouped(kept.size() - kMostRules, "rule")));
-  for (std::string& name : idle) items.push_back(fmt::format("{} decides nothing", std::move(name)));
+  for (std::string& name : idle) items.push_back(fmt::format("{} has no effect", std::move(name)));
   if (idle_rules > kMostRules)
     items.push_back(
-        fmt::format("{} more decide <a href=\"#rules\">nothing</a>", grouped(idle_rules - kMostRules, "rule")));
+        fmt::format("{} more <a href=\"#rules\">without effect</a>", grouped(idle_rules - kMostRules, "rule")));
   const CallSums &hidden = measure.collectives.hidden, &total = measure.collectives.total;
   if (hidden.calls > 0)
     items.push_back(
-        fmt::format("No rule asks for {} of the <a href=\"#collectives\">{}</a> of a step, {} of {}: DTensor "
-                    "makes them where operands do not fit",
+        fmt::format("No rule requests {} of the <a href=\"#collectives\">{}</a> of a step, {} of {}: DTensor adds them "
+                    "to redistribute operands that do not match",
                     grouped(hidden.calls), grouped(total.calls, "collective"), bytes_html(hidden.payload),
                     bytes_html(total.payload)));
   if (items.empty()) return {};
-  std::string out = "<ul class=\"notices\" aria-label=\"What to look at\">\n";
+  std::string out = "<ul class=\"notices\" aria-label=\"Notices\">\n";
   for (const std::string& item : items) out += fmt::format("<li>{}</li>\n", item);
   return out + "</ul>\n";
 }

@@ -1,14 +1,13 @@
-// What the owner of a plan should look at first: what no rule cuts, rules that cut nothing, calls that nobody asked
-// for.
+// The report's notices for the owner of a plan: replicated parameters, rules without effect, and hidden collectives.
 #pragma once
 
 #include <string>
 
-#include "measure/measure_manifest.h"
+#include "cost/measure_manifest.h"
 
 namespace tpplan {
 
-// A list, with the plan's lines; empty where there is nothing to look at.
+// Returns an HTML list with line numbers of the plan; empty without notices.
 [[nodiscard]] std::string notices_html(const Manifest& manifest, const ManifestMeasure& measure);
 
 }  // namespace tpplan

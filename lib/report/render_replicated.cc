@@ -11,16 +11,16 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxReplicated = 15;  // patterns shown before a sentence says how many more there are
+constexpr size_t kMaxReplicated = 15;  // patterns shown before a sentence that counts the rest
 
 }  // namespace
 
 std::string replicated_html(const Manifest& manifest) {
-  static constexpr std::string_view heads[] = {"Parameters", "#Names", "#On every rank", "#Of the model"};
+  static constexpr std::string_view heads[] = {"@Parameters", "#Names", "#On every rank", "#Of the model"};
   const ManifestTotals& t = manifest.totals;
-  std::string out = "<section id=\"replicated\">\n<h2>What stayed replicated</h2>\n";
+  std::string out = "<section id=\"replicated\">\n<h2>Replicated parameters</h2>\n";
   const std::vector<ReplicatedGroup> groups = largest_replicated(manifest, SIZE_MAX);
-  if (groups.empty()) return out + "<p>Nothing: every parameter is cut over at least one axis.</p>\n</section>\n";
+  if (groups.empty()) return out + "<p>Nothing: every parameter is sharded over at least one axis.</p>\n</section>\n";
   std::string rows;
   uint64_t rest = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
@@ -31,7 +31,7 @@ std::string replicated_html(const Manifest& manifest) {
                        std::vector<std::string>{code(groups[i].pattern), grouped(groups[i].count),
                                                 bytes_html(groups[i].bytes), percent_text(groups[i].bytes, t.bytes)});
   }
-  out += table_html("The largest first", heads, rows);
+  out += table_html("Largest first", heads, rows);
   if (groups.size() > kMaxReplicated)
     out += fmt::format("<p class=\"more\">And {} in {} more.</p>\n", grouped(rest, "name"),
                        grouped(groups.size() - kMaxReplicated, "pattern"));

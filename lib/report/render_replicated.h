@@ -1,4 +1,4 @@
-// The report's section of parameters that every rank holds whole.
+// The report's section of fully replicated parameters.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-// The largest patterns first.
+// Returns the section, with the largest patterns first.
 [[nodiscard]] std::string replicated_html(const Manifest& manifest);
 
 }  // namespace tpplan

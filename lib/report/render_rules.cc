@@ -12,7 +12,7 @@
 namespace tpplan {
 namespace {
 
-// What is shown before a sentence says how much more there is.
+// Limits of the entries shown before a sentence that counts the rest.
 constexpr size_t kMaxRules = 400, kMaxReasons = 20, kMaxPatterns = 40;
 
 struct ReasonText {
@@ -20,9 +20,9 @@ struct ReasonText {
 };
 
 constexpr ReasonText kReasons[] = {
-    {"default", "no rule: whole on every rank"},
-    {"fsdp", "no rule: cut by FSDP alone"},
-    {"tied", "no rule: cut as the tensor that they are tied to"},
+    {"default", "no rule: replicated"},
+    {"fsdp", "no rule: sharded by FSDP only"},
+    {"tied", "no rule: sharded like the tensor that it is tied to"},
 };
 
 std::string title_of(const RuleNode& node, const Manifest& manifest) {
@@ -33,7 +33,7 @@ std::string title_of(const RuleNode& node, const Manifest& manifest) {
   return "no rule: " + html(node.reason);
 }
 
-// The styles of what a rule decided, each once.
+// Returns the distinct styles that a rule applies.
 std::string styles_of(const RuleNode& node, const Manifest& manifest) {
   std::vector<std::string> styles;
   const auto note = [&](const std::string& style) {
@@ -56,12 +56,12 @@ std::vector<PathPattern> patterns_of(const Manifest& manifest, const std::vector
 
 std::string rule_html(const Manifest& manifest, const RuleNode& node) {
   uint64_t bytes = 0;
-  for (const uint32_t param : node.params) bytes += whole_bytes(layout_of(manifest, manifest.parameters[param]));
+  for (const uint32_t param : node.params) bytes += global_bytes(layout_of(manifest, manifest.parameters[param]));
   std::vector<std::string> counts;
   if (!node.params.empty())
     counts.push_back(fmt::format("{}, {}", grouped(node.params.size(), "parameter"), bytes_html(bytes)));
   if (node.params.empty() && !node.modules.empty()) counts.push_back(grouped(node.modules.size(), "boundary"));
-  if (counts.empty()) counts.push_back("decides nothing");
+  if (counts.empty()) counts.push_back("no effect");
   const std::string style = styles_of(node, manifest);
   std::string out = fmt::format(
       "<details class=\"rule\">\n<summary><span class=\"what\">{}{}</span> <span "
@@ -87,11 +87,11 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
 
 }  // namespace
 
-// Rules and reasons are counted apart, so that what no rule decided is shown however many rules there are.
+// Rules and reasons have separate limits, so that parameters without a rule are shown however many rules there are.
 std::string rules_html(const Manifest& manifest) {
   std::string out =
-      "<section id=\"rules\">\n<h2>Rules</h2>\n<p>What each rule of the plan decides; every parameter stands "
-      "once.</p>\n";
+      "<section id=\"rules\">\n<h2>Rules</h2>\n<p>The parameters and module boundaries of each rule; every parameter "
+      "is listed once.</p>\n";
   size_t left = kMaxRules, reasons_left = kMaxReasons, rules_over = 0;
   uint64_t params_over = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
@@ -121,7 +121,7 @@ std::string rules_html(const Manifest& manifest) {
     if (block.in_block) out += "</div>\n</details>\n";
   }
   if (rules_over > 0)
-    out += fmt::format("<p class=\"more\">And {} rules or reasons more, to which {} belong.</p>\n", grouped(rules_over),
+    out += fmt::format("<p class=\"more\">And {} rules or reasons more, with {}.</p>\n", grouped(rules_over),
                        grouped(params_over, "parameter"));
   return out + "</section>\n";
 }

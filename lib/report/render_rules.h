@@ -1,4 +1,4 @@
-// The report's section of rules: what each rule of the plan decides.
+// The report's section of rules: the parameters and modules of each rule of the plan.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-// Every parameter stands once; what no rule decided, by its reason.
+// Returns the section. It lists every parameter once; parameters without a rule are grouped by their reason.
 [[nodiscard]] std::string rules_html(const Manifest& manifest);
 
 }  // namespace tpplan

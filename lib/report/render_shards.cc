@@ -15,17 +15,18 @@
 namespace tpplan {
 namespace {
 
-// What is drawn before a sentence says how much more there is: cells of one grid and of all, pieces along one
-// dim, ranks in a cell, patterns in a list.
-constexpr size_t kOpenGroups = 2;  // of those with the most bytes: what a grid is, seen without a click
+// Limits, with the rest counted in a sentence: tiles of one grid and of all grids, shards along a dim, ranks of a tile,
+// rank ranges and patterns in a list.
+constexpr size_t kOpenGroups = 2;  // the groups with the most bytes start expanded
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxPieces = 64;
 constexpr int64_t kMaxRanks = 64;
 constexpr size_t kMaxShardRuns = 4, kMaxShardPatterns = 60;
+constexpr size_t kFewGridColumns = 2;  // grids with more columns stack the cells of a row on narrow pages
 constexpr double kMapSize = 128;
-constexpr int64_t kHues = 16, kLightnesses = 4;  // of the style sheet: h0 to h15, l0 to l3
+constexpr int64_t kHues = 16, kLightnesses = 4;  // classes of the style sheet: h0 to h15, l0 to l3
 
-// One grid while it is drawn.
+// The state of drawing one grid.
 struct Drawing {
   const ParamLayout& layout;
   const Mesh& mesh;
@@ -34,7 +35,7 @@ struct Drawing {
   uint64_t cells = 0;
 };
 
-// The coordinates that a cell has on the axes that cut the tensor, dim by dim, major axis first.
+// Returns the coordinates of a shard on the axes that shard the tensor, dim by dim, major axis first.
 std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   std::vector<int64_t> coordinates;
   for (size_t dim = 0; dim < pieces.size(); ++dim) {
@@ -50,8 +51,8 @@ std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<in
   return coordinates;
 }
 
-// A hue for a coordinate on the first axis, a lightness for all others; of one axis alone a lightness for each round of
-// hues. Cells of one holder look alike.
+// Returns the color classes of a tile, which depend only on its shard. The first axis determines the hue, the other
+// axes the lightness. With one axis the lightness changes after each cycle of hues.
 std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   std::vector<int64_t> coordinates = coordinates_of(drawing, pieces);
   if (coordinates.empty()) return "h0 l0";
@@ -61,14 +62,16 @@ std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   return fmt::format("h{} l{}", coordinates[0] % kHues, lightness % kLightnesses);
 }
 
-std::string cell_html(const Drawing& drawing) {
-  const std::vector<int64_t> pieces = pieces_at(drawing.grid, drawing.slice);
+// `column` is the interval of the column; narrow pages show it in the cell.
+std::string cell_html(const Drawing& drawing, std::string_view column) {
+  const std::vector<int64_t> pieces = shards_at(drawing.grid, drawing.slice);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
-  return fmt::format("<td class=\"{}\">{}</td>", tint(drawing, pieces),
+  return fmt::format("<td class=\"{}\"{}>{}</td>", tint(drawing, pieces),
+                     column.empty() ? "" : fmt::format(" data-head=\"{}\"", column),
                      ranks_text(ranks.ranks, ranks.count, kMaxShardRuns));
 }
 
-// The dims to scale, for the eye: the table says the same in numbers.
+// Returns a small picture of the shards to scale. It is decorative, because the table has the same data.
 std::string map_html(Drawing& drawing) {
   if (!drawing.slice.across || drawing.grid.cell_count > 128 || !drawing.grid.complete) return "";
   const auto size_of = [&](size_t dim) { return static_cast<double>(drawing.layout.shape[dim]); };
@@ -88,7 +91,7 @@ std::string map_html(Drawing& drawing) {
       const Interval columns =
           drawing.grid.runs[*drawing.slice.across][drawing.slice.at[*drawing.slice.across]].interval;
       out += fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
-                         tint(drawing, pieces_at(drawing.grid, drawing.slice)),
+                         tint(drawing, shards_at(drawing.grid, drawing.slice)),
                          unit_x * static_cast<double>(columns.begin) + 1, unit_y * static_cast<double>(rows.begin) + 1,
                          unit_x * static_cast<double>(length(columns)), unit_y * static_cast<double>(length(rows)));
     }
@@ -96,14 +99,16 @@ std::string map_html(Drawing& drawing) {
   return out + "</svg>\n";
 }
 
-// Rows and columns at the runs of the other dims in `drawing.slice.at`, as long as cells may be drawn.
+// Returns one table of the grid, for the intervals of the other dims in `drawing.slice.at`. Draws at most `most_cells`
+// tiles.
 std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   const std::string caption = caption_text(drawing.grid, drawing.slice);
+  const size_t columns = extent(drawing.grid, drawing.slice.across);
+  const bool is_wide = drawing.slice.across && columns > kFewGridColumns;
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table "
-      "class=\"grid\">\n<caption>{0}</caption>\n",
-      caption);
-  const size_t columns = extent(drawing.grid, drawing.slice.across);
+      "class=\"grid{1}\">\n<caption>{0}</caption>\n",
+      caption, is_wide ? " wide" : "");
   if (drawing.slice.across) {
     out +=
         fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.slice.down, *drawing.slice.across);
@@ -120,7 +125,7 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
                     drawing.slice.down ? run_text(drawing.grid.runs[*drawing.slice.down][r]) : std::string("scalar"));
     for (size_t c = 0; c < columns && drawing.cells - before < most_cells; ++c) {
       if (drawing.slice.across) drawing.slice.at[*drawing.slice.across] = c;
-      out += cell_html(drawing);
+      out += cell_html(drawing, is_wide ? run_text(drawing.grid.runs[*drawing.slice.across][c]) : std::string());
       ++drawing.cells;
     }
     out += "</tr>\n";
@@ -128,10 +133,11 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   return out + "</tbody></table></div>\n";
 }
 
-// `cells_left` is of the whole page: later groups have their facts without a grid when it is used up.
+// Returns the tables of a grid and subtracts the drawn tiles from `cells_left`, the limit of the page. At 0, groups
+// have no tables.
 std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
   const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
-  if (grid.cell_count == 0) return "<p>It has no elements: nobody holds any.</p>\n";
+  if (grid.cell_count == 0) return "<p>It has no elements, so no rank holds any.</p>\n";
   Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .slice = first_slice(grid)};
   const uint64_t most = std::min(kMaxCells, cells_left);
   std::string out = "<div class=\"shards\">\n";
@@ -146,9 +152,8 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
   out += "</div>\n";
   if (!grid.complete) {
     out += fmt::format(
-        "<p class=\"more\">{} of the first pieces are drawn, and there are more. <code>tpplan show MANIFEST --rank "
-        "RANK</code> says "
-        "what any rank holds.</p>\n",
+        "<p class=\"more\">Only the first {} are drawn, and there are more. <code>tpplan show MANIFEST --rank "
+        "RANK</code> prints the shards of any rank.</p>\n",
         grouped(drawing.cells, "cell"));
   }
   if (grid.complete && drawing.cells < grid.cell_count)
@@ -156,7 +161,7 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
                        grouped(grid.cell_count - drawing.cells));
   const CellRanks empty = empty_ranks(layout, mesh, kMaxRanks);
   if (empty.count > 0)
-    out += fmt::format("<p>{} nothing of it: {}.</p>\n",
+    out += fmt::format("<p>{} no elements of it: {}.</p>\n",
                        empty.count == 1 ? "1 rank holds" : grouped(static_cast<uint64_t>(empty.count)) + " ranks hold",
                        ranks_text(empty.ranks, empty.count, kMaxShardRuns));
   return out;
@@ -179,7 +184,8 @@ std::string gradient_text(const ParamLayout& layout, const Mesh& mesh) {
   return layout.grad_reduce.empty() ? "no reduction" : html(to_text(layout.grad_reduce, mesh));
 }
 
-// A group is cut alike and need not be reduced alike: its gradients are counted by what becomes of them.
+// Returns the facts of a group. Parameters with the same sharding can have different gradient reductions, so these are
+// counted.
 std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   const Mesh& mesh = manifest.mesh;
@@ -193,9 +199,9 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   for (const auto& [text, count] : gradients)
     gradient.push_back(gradients.size() == 1 ? text : fmt::format("{} ({})", text, grouped(count)));
   std::string out = "<dl class=\"facts\">\n" + fact("Spec", code(to_text(layout.sharding.spec, mesh)));
-  out += fact("Placements",
-              layout.placements ? code(to_text(*layout.placements)) : "torch has no word for segments of unequal size");
-  if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each cut by itself");
+  out += fact("Placements", layout.placements ? code(to_text(*layout.placements))
+                                              : "torch has no placement for segments of unequal size");
+  if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each sharded separately");
   out += fact("Each rank", html(pieces_text(layout)));
   out += fact("Copies", layout.replicas == 1 ? "every element on one rank"
                                              : fmt::format("every element on {} ranks",
@@ -227,12 +233,9 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, size_t
 
 bool render_shards(const Manifest& manifest, std::span<const ShardGroup> groups, const Sink& sink) {
   std::string head =
-      "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters that are cut alike stand together, those with the most "
-      "bytes first. A cell "
-      "is a piece, "
-      "<code>0:1024</code> the indices 0 to 1023. A hue is a coordinate on the first axis that cuts it, a lightness "
-      "one "
-      "on the others.</p>\n";
+      "<section id=\"shards\">\n<h2>Shards</h2>\n<p>Parameters with the same sharding are grouped, the largest groups "
+      "first. Each cell is a shard, <code>0:1024</code> are the indices 0 to 1023. The hue shows the coordinate on the "
+      "first axis that shards the parameter, the lightness the others.</p>\n";
   if (groups.empty()) head += "<p>The manifest has no parameters.</p>\n";
   if (!sink(head)) return false;
   uint64_t cells_left = kMaxAllCells, rest = 0;

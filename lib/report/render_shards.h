@@ -1,4 +1,4 @@
-// The report's section of shards: for each group of parameters that are cut alike, who holds which part.
+// The report's section of shards: the ranks of each shard, per group of parameters with the same sharding.
 #pragma once
 
 #include <span>
@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-inline constexpr size_t kMaxShardGroups = 250;  // groups that have a place, `shards-N`, to which other sections lead
+inline constexpr size_t kMaxShardGroups = 250;  // groups with an anchor `shards-N`, to which other sections link
 
 [[nodiscard]] bool render_shards(const Manifest& manifest, std::span<const ShardGroup> groups, const Sink& sink);
 

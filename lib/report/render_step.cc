@@ -9,7 +9,7 @@
 namespace tpplan {
 namespace {
 
-std::string in_bold(std::string_view text, const CostsLook& look) { return paint(text, kBold, look.color); }
+std::string in_bold(std::string_view text, const TerminalStyle& look) { return paint(text, kBold, look.color); }
 
 std::string fitting(std::string text, size_t width) {
   constexpr std::string_view kDots = "...";
@@ -18,8 +18,8 @@ std::string fitting(std::string text, size_t width) {
 }
 
 std::string products_words(const StepTime& time, const Topology& topology) {
-  return time.has_products ? fmt::format("products at {:g} % of the peak", topology.efficiency * 100)
-                           : std::string("products are not timed");
+  return time.has_products ? fmt::format("matmuls at {:g} % of the peak", topology.efficiency * 100)
+                           : std::string("matmuls are not timed");
 }
 
 std::string measured_line(const LinkSpeed& link) {
@@ -34,10 +34,13 @@ std::string axis_with_size(const Mesh& mesh, AxisId axis) {
 
 }  // namespace
 
-std::string render_memory(const TrainingMemory& memory, const CostsLook& look) {
-  if (memory.overflow) return "no memory of a step: the sums of bytes leave 64 bits\n";
+std::string render_memory(const TrainingMemory& memory, const TerminalStyle& look) {
+  if (memory.overflow) return "no memory of a step: the sums of bytes exceed 64 bits\n";
   constexpr size_t kName = 19, kBytes = 12;
-  std::string out = in_bold(fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name), look) + '\n';
+  std::string out = in_bold(memory.infer ? std::string("memory of inference, rank 0")
+                                         : fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name),
+                            look) +
+                    '\n';
   for (const MemoryTerm& term : memory.terms)
     out +=
         fitting(fmt::format(" {}{:<{}}{:>{}}  {}", term.is_part ? " " : "", term.name, kName - (term.is_part ? 1 : 0),
@@ -45,11 +48,14 @@ std::string render_memory(const TrainingMemory& memory, const CostsLook& look) {
                 look.width) +
         '\n';
   out += fmt::format(" {:<{}}{:>{}}\n", "together", kName, human_bytes(memory.total), kBytes);
-  if (!memory.has_step) out += "activations are not known: nobody knows all operations of a step\n";
+  if (memory.infer)
+    out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ", kInferenceOmits);
+  else if (!memory.has_step)
+    out += "activations are unknown: the operations of a step are not all known\n";
   return out;
 }
 
-std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& topology, const CostsLook& look) {
+std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& topology, const TerminalStyle& look) {
   const std::string& machine = topology.name.empty() ? topology.device : topology.name;
   std::string out = in_bold(fmt::format("time of a step, rank 0{}{}: {}", machine.empty() ? "" : " on ",
                                         escape_for_terminal(machine), products_words(time, topology)),
@@ -57,7 +63,7 @@ std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& 
                     '\n';
   out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "", "forward", "backward", "communication");
   for (const LayerTime& layer : time.layers) {
-    const std::string name = layer.layers.empty() ? "in no layer"
+    const std::string name = layer.layers.empty() ? "outside layers"
                              : layer.count == 1   ? escape_for_terminal(layer.layers)
                                                   : fmt::format("{}, each", escape_for_terminal(layer.layers));
     out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", fitting(name, 28), human_seconds(layer.forward),
@@ -65,14 +71,14 @@ std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& 
   }
   double communication = 0;
   for (const AxisTime& axis : time.axes) communication += axis.seconds;
-  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "the step", human_seconds(time.forward),
+  out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "full step", human_seconds(time.forward),
                      human_seconds(time.backward), human_seconds(communication));
   for (const AxisTime& axis : time.axes)
     out += fmt::format(" over {}: {} in {}, {}\n", axis_with_size(mesh, axis.axis), human_seconds(axis.seconds),
                        counted(axis.calls, "call"),
-                       axis.overlaps ? "may run beside products, not added" : "what follows waits for it") +
+                       axis.overlaps ? "may overlap with matmuls, not added" : "later operations wait for it") +
            measured_line(axis.link);
-  out += fmt::format(" together {}: products {}, waiting {}\n", human_seconds(time.total),
+  out += fmt::format(" together {}: matmuls {}, waiting {}\n", human_seconds(time.total),
                      human_seconds(time.forward + time.backward), human_seconds(time.waited));
   return out;
 }
@@ -80,7 +86,7 @@ std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& 
 void write_memory(JsonWriter& json, const TrainingMemory& memory) {
   begin_object(json);
   write_member(json, "recipe", memory.recipe->name);
-  write_member(json, "activations", memory.has_step);
+  write_member(json, "activations", memory.has_step && !memory.infer);
   write_member(json, "total", memory.total);
   write_key(json, "terms");
   write_array(json, memory.terms, [&](const MemoryTerm& term) {

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "cost/measure_training.h"
 
 namespace tpplan {
 namespace {
@@ -16,20 +17,20 @@ std::string mesh_words(const Mesh& mesh) {
 }
 
 std::string bytes_moved(const MeshTrial& trial) {
-  return trial.gap == ForecastGap::None ? human_bytes(trial.wire_bytes) : std::string("not known");
+  return trial.gap == ForecastLimit::None ? human_bytes(trial.wire_bytes) : std::string("unknown");
 }
 
 std::string memory_held(const MeshTrial& trial) {
-  return trial.memory_bytes ? human_bytes(*trial.memory_bytes) : std::string("not known");
+  return trial.memory_bytes ? human_bytes(*trial.memory_bytes) : std::string("unknown");
 }
 
-// Sizes that do not work for one and the same reason.
-struct Refusal {
+// Meshes that fail for the same reason.
+struct RequestError {
   std::string meshes;
   const MeshTrial* first;
 };
 
-// What of a reason is the same at every size: no digit.
+// Returns a reason without digits, to group the same reason at different sizes.
 std::string shape_of_reason(std::string_view reason) {
   std::string shape;
   for (const char c : reason) {
@@ -39,11 +40,11 @@ std::string shape_of_reason(std::string_view reason) {
   return shape;
 }
 
-std::vector<Refusal> refusals(const Suggestion& suggestion) {
-  std::vector<Refusal> rows;
+std::vector<RequestError> refusals(const Suggestion& suggestion) {
+  std::vector<RequestError> rows;
   for (const MeshTrial& trial : suggestion.trials) {
     if (trial.is_right) continue;
-    const auto same = std::ranges::find_if(rows, [&](const Refusal& row) {
+    const auto same = std::ranges::find_if(rows, [&](const RequestError& row) {
       return row.first->code == trial.code && shape_of_reason(row.first->reason) == shape_of_reason(trial.reason);
     });
     const bool one_axis = trial.mesh.axes.size() == 1 && suggestion.axis != kNoAxis;
@@ -78,34 +79,36 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   for (const MeshTrial& trial : suggestion.trials)
     mesh_width = std::max(mesh_width, escape_for_terminal(mesh_words(trial.mesh)).size());
   const bool any = std::ranges::any_of(suggestion.trials, &MeshTrial::is_right);
-  std::string out =
-      any ? fmt::format("{}: sizes with which the plan is right (* its own)\n", escape_for_terminal(suggestion.model))
-          : fmt::format("{}: the plan is right with none of the sizes that were tried\n",
-                        escape_for_terminal(suggestion.model));
+  std::string out = any ? fmt::format("{}: sizes with which the plan passes (* the sizes of the plan)\n",
+                                      escape_for_terminal(suggestion.model))
+                        : fmt::format("{}: the plan passes with none of the sizes that were tried\n",
+                                      escape_for_terminal(suggestion.model));
   if (any)
     out += fmt::format("  {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", "mesh", mesh_width, "ranks", "parameters", "memory",
-                       "sent a step");
-  ForecastGap gap = ForecastGap::None;
+                       "sent per step");
+  ForecastLimit gap = ForecastLimit::None;
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
-    if (trial.gap != ForecastGap::None) gap = trial.gap;
+    if (trial.gap != ForecastLimit::None) gap = trial.gap;
     out += fmt::format("{} {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", trial.is_own ? '*' : ' ',
                        escape_for_terminal(mesh_words(trial.mesh)), mesh_width, device_count(trial.mesh),
                        human_bytes(trial.parameter_bytes), memory_held(trial), bytes_moved(trial));
   }
-  if (gap != ForecastGap::None)
-    out += wrapped(fmt::format("memory and sent a step are not known: {}; {}", to_text(gap), remedy_of(gap)), 0, width);
-  else if (any)
+  if (gap != ForecastLimit::None)
     out +=
-        wrapped(fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs says of what it is made",
-                            suggestion.recipe),
-                0, width);
+        wrapped(fmt::format("memory and bytes sent per step are unknown: {}; {}", to_text(gap), fix_of(gap)), 0, width);
+  else if (any)
+    out += wrapped(suggestion.infer ? fmt::format("memory is that of rank 0 in inference; {}", kInferenceOmits)
+                                    : fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs "
+                                                  "lists its parts",
+                                                  suggestion.recipe),
+                   0, width);
   const auto rows = refusals(suggestion);
-  if (!rows.empty()) out += "does not work:\n";
-  for (const Refusal& row : rows) {
+  if (!rows.empty()) out += "rejected:\n";
+  for (const RequestError& row : rows) {
     out += wrapped(escape_for_terminal(row.meshes), 2, width);
     out +=
-        wrapped(fmt::format("{}: {}", kind_of(row.first->code).name, escape_for_terminal(row.first->reason)), 6, width);
+        wrapped(fmt::format("{}: {}", kind_of(row.first->code).id, escape_for_terminal(row.first->reason)), 6, width);
   }
   return out;
 }
@@ -137,12 +140,12 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
       else
         write_value(json, nullptr);
       write_key(json, "sent_bytes");
-      if (trial.gap == ForecastGap::None)
+      if (trial.gap == ForecastLimit::None)
         write_value(json, trial.wire_bytes);
       else
         write_value(json, nullptr);
     } else {
-      write_member(json, "code", kind_of(trial.code).name);
+      write_member(json, "code", kind_of(trial.code).id);
       write_member(json, "reason", trial.reason);
     }
     end_object(json);
@@ -153,7 +156,7 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
   write_array(json, suggestion.findings.list, [&json](const Diagnostic& finding) {
     next_line(json, 1);
     begin_object(json);
-    write_member(json, "code", kind_of(finding.code).name);
+    write_member(json, "code", kind_of(finding.code).id);
     write_member(json, "severity", finding.severity == Severity::Error ? "error" : "warning");
     write_member(json, "message", finding.message);
     if (!finding.help.empty()) write_member(json, "help", finding.help);

@@ -1,4 +1,4 @@
-// The meshes that were tried for a plan, as a table for a terminal and as JSON.
+// Renders the meshes that were tried for a plan, as a table for a terminal and as JSON.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
-#include "remedy/suggest_meshes.h"
-#include "syntax/json_writer.h"
+#include "suggest/suggest_meshes.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 
@@ -17,17 +17,18 @@ inline constexpr std::string_view kSuggestionFormat = "tpplan.suggestion/1";
 
 struct Suggestion {
   std::string_view model;
-  std::string_view recipe;  // by which memory is counted
-  AxisId axis = kNoAxis;    // whose sizes were tried, beside FSDP's
+  std::string_view recipe;  // training recipe of the memory forecast
+  bool infer = false;       // memory of inference, not of training
+  AxisId axis = kNoAxis;    // the axis whose sizes were tried, in addition to FSDP's axis
   std::span<const MeshTrial> trials;
-  const Diagnostics& findings;  // with the plan's own mesh
+  const Diagnostics& findings;  // diagnostics with the mesh of the plan
 };
 
-// Ends with a line break; lines that say why a size does not work are wrapped to `width` columns. Names are escaped for
-// a terminal.
+// Returns text that ends with a line break. The reasons why sizes fail are wrapped to `width` columns. Names are
+// escaped for a terminal.
 [[nodiscard]] std::string render_suggestion(const Suggestion& suggestion, size_t width);
 
-// One document of schemas/suggestion.schema.json.
+// Returns a JSON document that conforms to schemas/suggestion.schema.json.
 [[nodiscard]] std::string suggestion_json(const Suggestion& suggestion, std::string_view tool);
 
 }  // namespace tpplan

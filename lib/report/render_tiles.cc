@@ -3,6 +3,7 @@
 #include <spdlog/fmt/fmt.h>
 
 #include "base/text.h"
+#include "cost/measure_training.h"
 #include "report/html_text.h"
 #include "report/memory_text.h"
 
@@ -25,25 +26,29 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
   const ManifestTotals& t = manifest.totals;
   uint64_t whole = 0;
   for (const ManifestParam& param : manifest.parameters)
-    whole += is_whole(layout_of(manifest, param).sharding.spec, manifest.mesh);
+    whole += is_fully_replicated(layout_of(manifest, param).sharding.spec, manifest.mesh);
   const auto ranks = static_cast<uint64_t>(device_count(manifest.mesh));
   std::string out = "<dl class=\"tiles\">\n";
   out += tile(
       measure.memory.ranks.size() == 1 && measure.memory.ranks_listed ? "Each rank holds" : "The fullest rank holds",
       bytes_html(t.max_bytes_per_rank), "of parameters");
-  out += tile(
-      "Above the ideal", above_ideal(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
-      fmt::format("the ideal is {}, the model over {}", bytes_html(t.ideal_bytes_per_rank), grouped(ranks, "rank")),
-      t.max_bytes_per_rank > t.ideal_bytes_per_rank + t.ideal_bytes_per_rank / 20);
-  out += tile("Whole on every rank", bytes_html(t.replicated_bytes_per_rank),
+  out += tile("Above the ideal", above_ideal(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
+              fmt::format("the ideal is {}, the model divided by {}", bytes_html(t.ideal_bytes_per_rank),
+                          grouped(ranks, "rank")),
+              t.max_bytes_per_rank > t.ideal_bytes_per_rank + t.ideal_bytes_per_rank / 20);
+  out += tile("Replicated", bytes_html(t.replicated_bytes_per_rank),
               fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
                           grouped(whole), grouped(manifest.parameters.size(), "parameter")),
               ranks > 1 && t.replicated_bytes_per_rank > t.bytes / 20);
   const Recipe& recipe = *measure.memory.recipe;
-  const bool trains = recipe.gradient != KeptAs::None;
-  out += tile(trains ? "In training" : "Without training", bytes_html(measure.memory.fullest.total),
-              trains ? fmt::format("by {}, on the fullest rank, without activations", recipe.name)
-                     : std::string("nothing but parameters and buffers"));
+  const bool trains = recipe.gradient != StoredAs::None;
+  const TrainingMemory step = measure_training(manifest, recipe);
+  const bool has_step = trains && step.has_step && !step.overflow;
+  out += tile(trains ? "In training" : "Without training",
+              bytes_html(has_step ? step.total : measure.memory.fullest.total),
+              has_step ? fmt::format("by {}, on rank 0, with the activations of a step", recipe.name)
+              : trains ? fmt::format("by {}, on the fullest rank; activations are unknown", recipe.name)
+                       : std::string("only parameters and buffers"));
   return out + "</dl>\n";
 }
 

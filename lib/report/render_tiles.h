@@ -1,11 +1,11 @@
-// The report's numbers of which one reads first: how much each rank holds, how far that is from the ideal, and what
-// stayed replicated.
+// The report's headline numbers: bytes of the fullest rank, the excess over the ideal, replicated bytes, training
+// memory.
 #pragma once
 
 #include <string>
 
+#include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
-#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

@@ -17,22 +17,22 @@ std::string seconds_html(double seconds) {
   return fmt::format("<data value=\"{:.9g}\">{}</data>", seconds, human_seconds(seconds));
 }
 
-// "1.2e+15 / (9.89e+14 x 60 %)": operations of one type over the operations a second that are reached.
+// Returns the formula of the matmul time, one quotient per dtype: "1.2e+15 / (9.89e+14 x 60 %)", FLOPs over achieved
+// FLOP/s.
 std::string products_formula(const LayerCosts& layer, const Topology& topology, bool backward) {
   std::vector<std::string> terms;
   for (const MatmulWork& work : layer.work) {
     const uint64_t operations = backward ? work.backward + work.again : work.forward;
     if (operations == 0) continue;
-    terms.push_back(fmt::format("{:.4g} / ({:.4g} × {:g} %)", static_cast<double>(operations),
+    terms.push_back(fmt::format("{:.4g} / ({:.4g} × {:g}&nbsp;%)", static_cast<double>(operations),
                                 peak_of(topology, work.dtype) / topology.efficiency, topology.efficiency * 100));
   }
-  return terms.empty() ? "no products" : join(terms, " + ");
+  return terms.empty() ? "no matmuls" : join(terms, " + ");
 }
 
 std::string layers_table(const Manifest& manifest, const ReportTime& step) {
   static constexpr std::string_view heads[] = {
-      "Layers",    "#How many",     "#Forward",      "Operations / reached a second",
-      "#Backward", "Of these, too", "#Communication"};
+      "@Layers", "#Count", "#Forward", "FLOPs / reached FLOP/s", "#Backward", "Backward formula", "#Communication"};
   std::string rows;
   const size_t count = std::min(step.time.layers.size(), manifest.costs.layers.size());
   for (size_t i = 0; i < std::min(count, kMaxLayerRows); ++i) {
@@ -41,7 +41,7 @@ std::string layers_table(const Manifest& manifest, const ReportTime& step) {
     const bool timed = step.time.has_products;
     rows += row_html(
         heads, std::vector<std::string>{
-                   layer.layers.empty() ? "in no layer" : code(layer.layers), grouped(layer.count),
+                   layer.layers.empty() ? "outside layers" : code(layer.layers), grouped(layer.count),
                    seconds_html(layer.forward), timed ? products_formula(costs, step.topology, false) : "not timed",
                    seconds_html(layer.backward), timed ? products_formula(costs, step.topology, true) : "not timed",
                    seconds_html(layer.communication)});
@@ -57,7 +57,7 @@ std::string axes_table(const Manifest& manifest, const ReportTime& step) {
   std::string rows;
   for (const AxisTime& axis : step.time.axes) {
     const MeshAxis& own = manifest.mesh.axes[axis.axis];
-    std::string how = axis.overlaps ? "may run beside products, not added" : "what follows waits for it";
+    std::string how = axis.overlaps ? "may overlap with matmuls, not added" : "later operations wait for it";
     if (axis.link.timings > 0) how += fmt::format("; measured, {}", grouped(axis.link.timings, "timing"));
     rows += row_html(heads, std::vector<std::string>{code(own.name), grouped(static_cast<uint64_t>(own.size)),
                                                      grouped(axis.calls), seconds_html(axis.link.latency),
@@ -68,12 +68,12 @@ std::string axes_table(const Manifest& manifest, const ReportTime& step) {
 }
 
 std::string sums_table(const ReportTime& step) {
-  static constexpr std::string_view heads[] = {"The step", "#Time", "#Before"};
+  static constexpr std::string_view heads[] = {"Part of the step", "#Time", "#Before"};
   static constexpr std::pair<std::string_view, double StepTime::*> kParts[] = {
-      {"Products, forward", &StepTime::forward},
-      {"Products, backward", &StepTime::backward},
+      {"Matmuls, forward", &StepTime::forward},
+      {"Matmuls, backward", &StepTime::backward},
       {"Waiting for collectives", &StepTime::waited},
-      {"Collectives beside products, not added", &StepTime::hidden},
+      {"Collectives that overlap with matmuls, not added", &StepTime::hidden},
       {"Together", &StepTime::total}};
   const std::span<const std::string_view> shown = std::span(heads).first(step.before == nullptr ? 2 : 3);
   std::string rows;
@@ -82,7 +82,7 @@ std::string sums_table(const ReportTime& step) {
     if (step.before != nullptr) cells.push_back(seconds_html(step.before->*part));
     rows += row_html(shown, cells);
   }
-  return table_html("What rank 0 takes", shown, rows);
+  return table_html("Time of rank 0", shown, rows);
 }
 
 }  // namespace
@@ -92,13 +92,12 @@ std::string time_html(const Manifest& manifest, const ReportTime& step) {
   const std::string& machine = topology.name.empty() ? topology.device : topology.name;
   std::string out = "<section id=\"time\">\n<h2>Time of a step</h2>\n<p>";
   out += machine.empty() ? "An estimate" : fmt::format("An estimate for {}", code(machine));
-  out += ": products one after the other at a share of the peak, collectives as rings carry them, nothing of elements.";
-  if (!step.time.has_products) out += " Nothing says how fast products are: they are not timed.";
+  out += ": matmuls in sequence at a share of the peak, collectives in rings, elementwise operations are not counted.";
+  if (!step.time.has_products) out += " The topology has no peak for these matmuls: they are not timed.";
   out += "</p>\n" + sums_table(step) + axes_table(manifest, step);
   out +=
-      "<p>A call of S bytes over n ranks, a seconds a hop and B bytes a second: an all_reduce takes "
-      "2 (n − 1) a + 2 (n − 1)/n S/B; all_gather, reduce_scatter and all_to_all take "
-      "(n − 1) a + (n − 1)/n S/B.</p>\n";
+      "<p>A call of S bytes over n ranks, a seconds a hop and B bytes a second: an all_reduce lasts 2 (n − 1) a + 2 (n "
+      "− 1)/n S/B; all_gather, reduce_scatter and all_to_all last (n − 1) a + (n − 1)/n S/B.</p>\n";
   return out + layers_table(manifest, step) + "</section>\n";
 }
 

@@ -1,14 +1,14 @@
-// The report's section of how long a step takes, with the formulas by which it is reckoned.
+// The report's section of the time of a step, with its formulas.
 #pragma once
 
 #include <string>
 
+#include "cost/measure_time.h"
 #include "manifest/manifest.h"
-#include "measure/measure_time.h"
 
 namespace tpplan {
 
-// Of a step on machines of a topology. `before`: that of an older manifest, or nullptr.
+// The time of a step on a topology. `before` is the time of an older manifest, or nullptr.
 struct ReportTime {
   const StepTime& time;
   const Topology& topology;

@@ -1,11 +1,11 @@
-// The report's section of bytes moved: by parameters and gradients over each axis, and the places of collectives of
-// values.
+// The report's section of communicated bytes: of parameters and gradients over each axis, and of collectives of
+// activations by location.
 #pragma once
 
 #include <string>
 
+#include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
-#include "measure/measure_manifest.h"
 
 namespace tpplan {
 

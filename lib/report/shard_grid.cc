@@ -10,9 +10,9 @@ namespace tpplan {
 namespace {
 
 constexpr int64_t kAny = -1;
-constexpr size_t kMaxCaptionDims = 16;  // of a caption
+constexpr size_t kMaxCaptionDims = 16;  // dims listed in a caption
 
-// Sets the coordinate on these axes to piece number `piece`, major axis first.
+// Sets the coordinates on `axes` to those of shard index `piece`, major axis first.
 void place_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
   for (size_t k = axes.size(); k-- > 0;) {
     coordinate[axes[k]] = piece % mesh.axes[axes[k]].size;
@@ -28,9 +28,9 @@ void append_rank(CellRanks& out, int64_t rank) {
   ++out.listed;
 }
 
-// The first `most` ranks, ascending, whose coordinate is `fixed` wherever that is not kAny.
-// Counts over the free axes with the minor one moving first: ranks are row-major over the mesh, so that they come
-// ascending and runs need no sort. No more than `most` are looked at, whatever the size of the mesh.
+// Returns the first `most` ranks with the coordinates `fixed`; kAny matches all coordinates. Iterates the free axes
+// with the minor axis fastest. Ranks are row-major over the mesh, so they are ascending. At most `most` ranks are
+// visited.
 CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, int64_t most) {
   CellRanks out;
   out.count = 1;
@@ -53,8 +53,8 @@ CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, in
 
 }  // namespace
 
-// Dim by dim: which piece of a dim a rank holds depends on the dim's own axes alone, so that the work is the sum of the
-// dims' pieces and not their product.
+// The shard of a dim depends only on the axes of this dim, so the cost is the sum of the shard counts of the dims, not
+// their product.
 ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces) {
   ShardGrid grid;
   grid.runs.resize(layout.shape.size());
@@ -112,7 +112,7 @@ bool next_slice(const ShardGrid& grid, GridSlice& slice) {
 
 size_t extent(const ShardGrid& grid, const std::optional<size_t>& dim) { return dim ? grid.runs[*dim].size() : 1; }
 
-std::vector<int64_t> pieces_at(const ShardGrid& grid, const GridSlice& slice) {
+std::vector<int64_t> shards_at(const ShardGrid& grid, const GridSlice& slice) {
   std::vector<int64_t> pieces;
   for (size_t dim = 0; dim < slice.at.size(); ++dim) pieces.push_back(grid.runs[dim][slice.at[dim]].piece);
   return pieces;
@@ -129,7 +129,7 @@ std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
       ++left_out;
   }
   std::string text =
-      parts.empty() ? "Ranks that hold each piece" : fmt::format("Ranks that hold each piece at {}", join(parts, ", "));
+      parts.empty() ? "Ranks that hold each shard" : fmt::format("Ranks that hold each shard at {}", join(parts, ", "));
   if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
   return text;
 }
@@ -152,8 +152,8 @@ CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most)
     std::vector<int64_t> fixed(mesh.axes.size(), kAny);
     place_piece(axes, mesh, static_cast<int64_t>(i), fixed);
     out.count += layout.replicas;
-    // The smallest `most` of all stand among the smallest `most` of each.
-    for (const RankRun& run : matching_ranks(mesh, fixed, most).ranks) {
+    // The smallest `most` ranks overall are among the smallest `most` of each shape.
+    for (const RankRange& run : matching_ranks(mesh, fixed, most).ranks) {
       for (int64_t rank = run.begin; rank < run.end; ++rank) first.push_back(rank);
     }
   }

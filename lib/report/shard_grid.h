@@ -1,4 +1,4 @@
-// Which rank holds which part of a tensor, as a grid over its dims: one cell for each piece, in global indices.
+// The sharding of a tensor as a grid over its dims, in global indices: each tile belongs to one shard.
 #pragma once
 
 #include <cstdint>
@@ -7,61 +7,62 @@
 #include <string>
 #include <vector>
 
+#include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
-#include "measure/measure_manifest.h"
 #include "sharding/shard_slice.h"
 
 namespace tpplan {
 
-// A run of global indices of one dim and who holds it: the coordinate on the axes that cut the dim, as one number,
-// major axis first. A dim of several segments has several runs of one piece.
+// An interval of global indices of one dim, with the index of its shard. The shard index linearizes the coordinates on
+// the axes that shard the dim, major axis first. If the dim has segments, a shard has several intervals.
 struct GridRun {
   Interval interval;
   int64_t piece = 0;
 };
 
-// The runs of each dim, by their begin, without empty ones. A cell is one run of each dim; the cells of a complete grid
-// hold every element exactly once.
+// The non-empty intervals of each dim, sorted by their begin. A tile is one interval of each dim. The tiles of a
+// complete grid contain every element exactly once.
 struct ShardGrid {
   std::vector<std::vector<GridRun>> runs;
   uint64_t cell_count = 0;  // saturates at 2^64 - 1
   bool complete =
-      true;  // false: a dim has more than `most_pieces` pieces, or kMaxGridRuns runs; the others are left out
+      true;  // false: a dim has more than `most_pieces` shards or kMaxGridRuns intervals, and the rest is omitted
 };
 inline constexpr size_t kMaxGridRuns = 65536;
 [[nodiscard]] ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
 
-// "0:1024".
+// Returns the interval as text: "0:1024".
 [[nodiscard]] std::string run_text(const GridRun& run);
 
-// Rows and columns of a grid at one run of each other dim: the last two dims that are cut, or else the last ones. None
-// runs across a tensor of one dim, none down a scalar.
+// A table of the grid: the dims of its rows and columns, and one interval of each other dim. first_slice chooses the
+// last two sharded dims, then unsharded ones. `across` is empty for a tensor of one dim, `down` also for a scalar.
 struct GridSlice {
   std::optional<size_t> down, across;
-  std::vector<size_t> at;  // of each dim, into ShardGrid::runs
+  std::vector<size_t> at;  // the interval of each dim, an index into ShardGrid::runs
 };
 [[nodiscard]] GridSlice first_slice(const ShardGrid& grid);
-// Moves to the next runs of the dims that run neither down nor across; false after the last.
+// Advances to the next intervals of the other dims. Returns false after the last.
 [[nodiscard]] bool next_slice(const ShardGrid& grid, GridSlice& slice);
-// How many rows or columns.
+// Returns the number of rows or columns.
 [[nodiscard]] size_t extent(const ShardGrid& grid, const std::optional<size_t>& dim);
-// The piece of each dim.
-[[nodiscard]] std::vector<int64_t> pieces_at(const ShardGrid& grid, const GridSlice& slice);
-// "Ranks that hold each piece at dim 0 0:4, dim 1 0:16": what it shows, and of which run of the other dims.
+// Returns the shard index of each dim at the current tile.
+[[nodiscard]] std::vector<int64_t> shards_at(const ShardGrid& grid, const GridSlice& slice);
+// Returns the caption of a table, with the intervals of the other dims: "Ranks that hold each piece at dim 0 0:4, dim 1
+// 0:16".
 [[nodiscard]] std::string caption_text(const ShardGrid& grid, const GridSlice& slice);
 
-// The first of the ranks that hold a cell, ascending, and how many there are.
+// The first ranks that hold a tile, in ascending order, and their total number.
 struct CellRanks {
-  std::vector<RankRun> ranks;
+  std::vector<RankRange> ranks;
   int64_t listed = 0;
   int64_t count = 0;
 };
 
-// `pieces` has the piece of each dim.
+// Returns the ranks of a tile and lists at most `most`. `pieces` has the shard index of each dim.
 [[nodiscard]] CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces,
                                       int64_t most);
 
-// The ranks that hold no element of the tensor though it has some.
+// Returns the ranks that hold no element of a non-empty tensor.
 [[nodiscard]] CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most);
 
 }  // namespace tpplan

@@ -2,8 +2,8 @@
 
 namespace tpplan {
 
-// No @import, and no url() but of the pattern in the page itself: the page's policy refuses what is to be loaded.
-// Colors are variables, so that dark mode and print are other values and no other rules.
+// The style sheet has no @import, and url() only for the pattern inside the page, because the page's policy blocks
+// external resources. Colors are variables, so that dark mode and print change only their values.
 std::string_view style_sheet() {
   return R"css(
 :root { color-scheme: light dark;
@@ -86,6 +86,9 @@ th, td { padding: 0.3125rem 1.25rem 0.3125rem 0; text-align: left; vertical-alig
 th:last-child, td:last-child { padding-right: 0; }
 thead th { color: var(--muted); font-size: 0.8125rem; vertical-align: bottom; }
 .n { text-align: right; white-space: nowrap; }
+th code, td code { overflow-wrap: normal; }
+.p { min-width: min(11rem, 30cqi); } .p code { overflow-wrap: anywhere; }
+main { container: page / inline-size; }
 tr.part th { padding-left: 1rem; color: var(--muted); } tr.part td { color: var(--muted); }
 tr.sum th, tr.sum td { font-weight: 600; }
 details { border-top: 1px solid var(--line); }
@@ -128,6 +131,20 @@ table.grid { border-collapse: separate; border-spacing: 2px; }
 .less-bytes { color: var(--less); } .more-bytes { color: var(--more); }
 footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line); font-size: 0.8125rem; color: var(--muted); }
 @media (max-width: 60rem) { .model text.wide { display: none; } }
+@container page (max-width: 58rem) {
+  .wide, .wide > caption, .wide > tbody { display: block; }
+  .wide > thead { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+  .wide > tbody > tr { display: flex; flex-wrap: wrap; gap: 0.125rem 1rem; padding: 0.375rem 0;
+    border-bottom: 1px solid var(--line); }
+  .wide > tbody > tr > * { min-width: 5.5rem; max-width: 100%; padding: 0; border: 0; text-align: left;
+    overflow-wrap: anywhere; }
+  .wide > tbody > tr > th { flex: 1 0 100%; }
+  .wide td::before { content: attr(data-head); display: block; color: var(--muted); font-size: 0.75rem; }
+  .wide td:empty { display: none; }
+  .grid.wide > tbody > tr { gap: 0.125rem; border: 0; } .grid.wide > tbody > tr > td { padding: 0.125rem 0.5rem; }
+  .grid.wide > thead { position: static; width: auto; height: auto; clip-path: none; }
+  .grid.wide > thead th + th { display: none; }
+  thead .n { white-space: normal; } }
 @media (max-width: 48rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles > div:nth-child(odd) { border-left: 0; } .tiles > div:nth-child(n+3) { border-top: 1px solid var(--line); } }
 @media (max-width: 36rem) {
@@ -135,12 +152,12 @@ footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line);
   h1 { font-size: 1.375rem; } h2 { margin-top: 2.25rem; }
   .tiles > div { padding: 0.75rem 0.75rem 0.8125rem; } .tiles .big { font-size: 1.25rem; }
   .bars li, .bars.calls li { grid-template: "who sum" auto "bar bar" auto / 1fr max-content; gap: 0.125rem 0.75rem; padding: 0.375rem 0; }
-  th, td { padding-right: 0.75rem; }
+  th, td { padding-right: 0.5rem; }
   .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: 0.375rem; }
   .body { padding-left: 0.625rem; } .shards .map { margin-top: 0.75rem; } }
 @media print {
   :root { --bg: #ffffff; --fg: #000000; --muted: #444444; --line: #bbbbbb; --panel: #f5f7f9; }
-  body { max-width: none; padding: 0; font-size: 9.5pt; }
+  html { font-size: 9pt; } body { max-width: none; padding: 0; font-size: 1rem; }
   nav, summary::before { display: none; } summary { padding-left: 0; } .body { padding-left: 0.75rem; }
   details::details-content { content-visibility: visible; block-size: auto; }
   .scroll { overflow: visible; } h2, h3, summary { break-after: avoid; } tr, figure, .tiles { break-inside: avoid; }

@@ -9,14 +9,14 @@ namespace {
 
 uint64_t size_of(const Interval& run) { return static_cast<uint64_t>(length(run)); }
 
-uint64_t size_of(const Runs& runs) {
+uint64_t size_of(const Intervals& runs) {
   uint64_t size = 0;
   for (const Interval& run : runs) size += size_of(run);
   return size;
 }
 
-// Where a global index stands among the runs.
-uint64_t place_in(const Runs& runs, uint64_t index) {
+// Returns the position of a global index within the intervals.
+uint64_t place_in(const Intervals& runs, uint64_t index) {
   uint64_t place = 0;
   for (const Interval& run : runs) {
     if (index < static_cast<uint64_t>(run.end)) return place + index - static_cast<uint64_t>(run.begin);
@@ -25,8 +25,8 @@ uint64_t place_in(const Runs& runs, uint64_t index) {
   return place;
 }
 
-Runs joined(const Runs& runs) {
-  Runs apart;
+Intervals joined(const Intervals& runs) {
+  Intervals apart;
   for (const Interval& run : runs) {
     if (run.begin >= run.end) continue;
     if (!apart.empty() && apart.back().end == run.begin)
@@ -37,9 +37,9 @@ Runs joined(const Runs& runs) {
   return apart;
 }
 
-// Both lists ascend, so of two runs the one that ends first meets nothing that is still to come.
-Runs common_runs(const Runs& a, const Runs& b) {
-  Runs common;
+// Both lists ascend, so the interval that ends first cannot intersect any later one.
+Intervals common_runs(const Intervals& a, const Intervals& b) {
+  Intervals common;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size(); a[i].end < b[j].end ? ++i : ++j) {
     const Interval both{std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)};
     if (both.begin < both.end) common.push_back(both);
@@ -49,20 +49,20 @@ Runs common_runs(const Runs& a, const Runs& b) {
 
 std::vector<uint64_t> sizes_of(const Region& region) {
   std::vector<uint64_t> sizes;
-  for (const Runs& runs : region) sizes.push_back(size_of(runs));
+  for (const Intervals& runs : region) sizes.push_back(size_of(runs));
   return sizes;
 }
 
 }  // namespace
 
-Region region_of_slice(std::vector<Runs> slice) {
-  for (Runs& runs : slice) runs = joined(runs);
+Region region_of_slice(std::vector<Intervals> slice) {
+  for (Intervals& runs : slice) runs = joined(runs);
   return slice;
 }
 
 uint64_t elements_in(const Region& region) {
   uint64_t elements = 1;
-  for (const Runs& runs : region) elements *= size_of(runs);
+  for (const Intervals& runs : region) elements *= size_of(runs);
   return elements;
 }
 
@@ -120,7 +120,7 @@ HeldBox within(const Box& box, const Region& region) {
 std::vector<HeldBox> boxes_of(const Region& region) {
   std::vector<HeldBox> boxes;
   if (elements_in(region) == 0) return boxes;
-  for (std::vector<size_t> choice(region.size());;) {  // of one run a dim, the last dim fastest
+  for (std::vector<size_t> choice(region.size());;) {  // one interval for each dim, the last dim fastest
     Box box;
     for (size_t d = 0; d < region.size(); ++d) {
       box.begin.push_back(static_cast<uint64_t>(region[d][choice[d]].begin));
@@ -146,9 +146,9 @@ uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global) {
   return offset;
 }
 
-// From the innermost dim out, as long as the box is all of both blocks, its rows follow each other without a gap in
-// both and make one run. The first dim that is cut in one of them still adds its indices to the run, which are
-// neighbours; what stands outside of it is stepped over with strides.
+// From the innermost dim outwards: while the box spans the dim in both buffers, its rows are contiguous and extend the
+// range. The first dim that it does not span still extends the range, because its indices are adjacent; the dims
+// outside of it become counts and strides.
 BoxCopy plan_copy(const HeldBox& from, const HeldBox& to, const Box& box) {
   BoxCopy copy{.run = 1, .from_offset = offset_of(from, box.begin), .to_offset = offset_of(to, box.begin)};
   bool is_one_run = true;

@@ -1,5 +1,4 @@
-// Sets of elements of a tensor and where they stand in memory: all that copies, moves or compares pieces of tensors
-// counts in these.
+// Sets of tensor elements and their offsets in memory: the units in which shards are copied, moved and compared.
 #pragma once
 
 #include <cstdint>
@@ -11,21 +10,22 @@
 
 namespace tpplan {
 
-// Global indices of one dim: ascending and apart, none of them empty.
-using Runs = std::vector<Interval>;
+// Global indices of one dim as nonempty intervals, ascending and disjoint.
+using Intervals = std::vector<Interval>;
 
-// What a rank holds of a tensor: of each dim one run, none, or several where a fused dim is cut; every choice of an
-// index a dim is an element. A tensor without dims has one element. A block that holds a region is row major over its
-// runs, one after the other.
-using Region = std::vector<Runs>;
+// The elements of a tensor that a rank holds: the product of one set of intervals for each dim. A sharded fused dim has
+// several intervals, an empty shard has none; a tensor without dims has one element. The buffer of a region is row
+// major over its indices, interval after interval.
+using Region = std::vector<Intervals>;
 
-// What shard_slice says as a region: empty runs left out, runs that touch made one. The block is the same.
-[[nodiscard]] Region region_of_slice(std::vector<Runs> slice);
+// Returns the result of shard_slice as a region: without empty intervals, adjacent ones joined. The buffer is the same.
+[[nodiscard]] Region region_of_slice(std::vector<Intervals> slice);
 
 [[nodiscard]] uint64_t elements_in(const Region& region);
 [[nodiscard]] Region intersection(const Region& a, const Region& b);
 
-// A region of one run a dim: [begin, end) of each. What it counts in, elements or bytes of the last dim, its user says.
+// A region with one interval [begin, end) in each dim. The caller decides whether the last dim counts elements or
+// bytes.
 struct Box {
   std::vector<uint64_t> begin, end;
   bool operator==(const Box&) const = default;
@@ -33,42 +33,42 @@ struct Box {
 
 [[nodiscard]] uint64_t elements_in(const Box& box);
 [[nodiscard]] bool is_empty(const Box& box);
-[[nodiscard]] Box intersection(const Box& a, const Box& b);  // empty where they do not meet
+[[nodiscard]] Box intersection(const Box& a, const Box& b);  // empty if they are disjoint
 
 // "[0:4, 8:16]"
 [[nodiscard]] std::string to_text(const Box& box);
 
-// A box of a tensor as it stands in a row-major block of `sizes`, which it begins in at `at`.
+// A box of a tensor and its place in a row-major buffer: the buffer has shape `sizes`, the box begins at index `at`.
 struct HeldBox {
   Box box;
   std::vector<uint64_t> at, sizes;
 };
 
-// A box as a block of its own, without gaps; as a part of the whole tensor; as it stands in the block of a region that
-// it lies in.
+// The box in a contiguous buffer of its own; in the buffer of the full tensor, of shape `sizes`; in the buffer of a
+// region that contains it.
 [[nodiscard]] HeldBox packed(const Box& box);
 [[nodiscard]] HeldBox within(const Box& box, std::span<const uint64_t> sizes);
 [[nodiscard]] HeldBox within(const Box& box, const Region& region);
 
-// A region as boxes in its block, in storage order: one, or one for each choice of a run a dim.
+// Splits a region into boxes, in storage order: one box for each combination of one interval in each dim.
 [[nodiscard]] std::vector<HeldBox> boxes_of(const Region& region);
 
-// Elements of one index of dim `dim` - 1: the product of the block's sizes from `dim` on.
+// Returns the stride of dim `dim` - 1 in elements: the product of the buffer's sizes from `dim` on.
 [[nodiscard]] uint64_t row_size(const HeldBox& held, size_t dim);
 
-// Where global index `global`, which lies in the box, stands in the block.
+// Returns the offset of a global index in the buffer. @pre the box contains `global`
 [[nodiscard]] uint64_t offset_of(const HeldBox& held, std::span<const uint64_t> global);
 
-// A box that two blocks hold as runs that are contiguous in both: `run` elements for every index of `counts` (outermost
-// first, none of them 1), the first of them at the offsets.
+// A copy of a box between two buffers, as ranges that are contiguous in both: `run` elements for every index into
+// `counts` (outermost first, no count is 1). The first range begins at the two offsets.
 struct BoxCopy {
   uint64_t run = 0, from_offset = 0, to_offset = 0;
   std::vector<uint64_t> counts, from_strides, to_strides;
 };
 [[nodiscard]] BoxCopy plan_copy(const HeldBox& from, const HeldBox& to, const Box& box);
 
-// Calls visit(from_offset, to_offset, count) for each such run, in row-major order. Stops when visit returns false, and
-// then returns false.
+// Calls visit(from_offset, to_offset, count) for each contiguous range of the copy, in row-major order. Returns false
+// as soon as `visit` does.
 template <typename Visit>
 bool for_each_run(const HeldBox& from, const HeldBox& to, const Box& box, Visit visit) {
   if (is_empty(box)) return true;

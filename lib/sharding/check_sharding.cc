@@ -7,10 +7,11 @@
 namespace tpplan {
 namespace {
 
-// Number of entries, known axes, an axis once. False when the spec is too broken for the checks that follow.
-bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::vector<ShardingFault>& faults) {
+// Checks the number of entries, the axis ids, and that no axis is used twice. Returns false if the later checks cannot
+// run on the spec.
+bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::vector<ShardingError>& faults) {
   if (spec.size() != ndim) {
-    faults.push_back({.kind = ShardingFaultKind::EntryCount,
+    faults.push_back({.kind = ShardingErrorKind::EntryCount,
                       .size = static_cast<int64_t>(ndim),
                       .found = static_cast<int64_t>(spec.size())});
     return false;
@@ -19,36 +20,36 @@ bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::v
     for (size_t i = 0; i < spec[dim].size(); ++i) {
       const AxisId axis = spec[dim][i];
       if (axis >= mesh.axes.size()) {
-        faults.push_back({.kind = ShardingFaultKind::UnknownAxis, .dim = dim, .axis = axis});
+        faults.push_back({.kind = ShardingErrorKind::UnknownAxis, .dim = dim, .axis = axis});
         continue;
       }
       const auto is_axis = [axis](AxisId other) { return other == axis; };
-      size_t other = dim;  // the last before this place that has it
+      size_t other = dim;  // the last earlier dim that uses the axis
       bool is_twice = std::any_of(spec[dim].begin(), spec[dim].begin() + static_cast<std::ptrdiff_t>(i), is_axis);
       while (!is_twice && other > 0) is_twice = std::ranges::any_of(spec[--other], is_axis);
       if (is_twice)
-        faults.push_back({.kind = ShardingFaultKind::AxisTwice, .dim = dim, .other_dim = other, .axis = axis});
+        faults.push_back({.kind = ShardingErrorKind::AxisTwice, .dim = dim, .other_dim = other, .axis = axis});
     }
   }
   return faults.empty();
 }
 
-// A size that its axes do not divide, if it is one.
+// Reports the size of a dim or segment that its axes do not divide.
 void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& axes, const Mesh& mesh,
-                    std::vector<ShardingFault>& faults) {
+                    std::vector<ShardingError>& faults) {
   const int64_t ways = shard_count(axes, mesh);
   if (divides(ways, size)) return;
   const bool each_divides =
       std::all_of(axes.begin(), axes.end(), [&](AxisId axis) { return divides(mesh.axes[axis].size, size); });
-  const ShardingFaultKind kind = is_segment                        ? ShardingFaultKind::SegmentNotDivisible
-                                 : axes.size() > 1 && each_divides ? ShardingFaultKind::ProductNotDivisible
-                                                                   : ShardingFaultKind::NotDivisible;
+  const ShardingErrorKind kind = is_segment                        ? ShardingErrorKind::SegmentNotDivisible
+                                 : axes.size() > 1 && each_divides ? ShardingErrorKind::ProductNotDivisible
+                                                                   : ShardingErrorKind::NotDivisible;
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
-// Major axis first, each cuts every piece of the one before. Pieces begin on granules as long as no boundary was inside
-// one, so that only their lengths matter: of a run those of an axis are all alike but for the last one, which an axis
-// behind it may cut elsewhere.
+// Major axis first, each axis shards every shard of the axis before. Shards begin on granules until a boundary is
+// inside one, so only their lengths matter. All shards of an axis have one length but for the last, which a minor axis
+// can split elsewhere.
 bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
   std::vector<int64_t> lengths{size};
   for (const AxisId axis : axes) {
@@ -81,7 +82,7 @@ bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
 
 std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {
   std::vector<int64_t> divisors;
-  // A mesh may have 2^30 ranks: what is larger than a size does not divide it, and is not tried.
+  // A mesh can have 2^30 ranks. Counts above the smallest size cannot divide it and are not tried.
   for (const int64_t size : sizes) {
     if (size > 0) limit = std::min(limit, size);
   }
@@ -92,9 +93,9 @@ std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t lim
   return divisors;
 }
 
-std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
+std::vector<ShardingError> check_sharding(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
                                           UnevenPolicy uneven, std::span<const DimGranularity> granularity) {
-  std::vector<ShardingFault> faults;
+  std::vector<ShardingError> faults;
   if (!check_axes(shape.size(), sharding.spec, mesh, faults)) return faults;
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const DimAxes& axes = sharding.spec[dim];
@@ -103,7 +104,7 @@ std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const 
     int64_t total = 0;
     for (const int64_t segment : segments) total += segment;
     if (!segments.empty() && total != shape[dim]) {
-      faults.push_back({.kind = ShardingFaultKind::SegmentsDoNotFit, .dim = dim, .size = shape[dim], .found = total});
+      faults.push_back({.kind = ShardingErrorKind::SegmentsDoNotFit, .dim = dim, .size = shape[dim], .found = total});
       continue;
     }
     const auto runs = segments.empty() ? std::span<const int64_t>(&shape[dim], 1) : segments;
@@ -117,7 +118,7 @@ std::vector<ShardingFault> check_sharding(std::span<const int64_t> shape, const 
       const auto cut = std::find_if(runs.begin(), runs.end(),
                                     [&](int64_t run) { return cuts_granule(run, blocks.granule, axes, mesh); });
       if (cut == runs.end()) continue;
-      faults.push_back({.kind = ShardingFaultKind::CutsGranule,
+      faults.push_back({.kind = ShardingErrorKind::CutsGranule,
                         .dim = dim,
                         .axis = axes.front(),
                         .size = *cut,

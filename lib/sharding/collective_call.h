@@ -1,5 +1,5 @@
-// One call of a collective in one training step, as rank 0 makes it: what the walk forecasts, a manifest lists and its
-// readers count.
+// One collective call of rank 0 in one training step: the walk forecasts it, the manifest lists it, and the readers of
+// the manifest count its bytes.
 #pragma once
 
 #include <cstdint>
@@ -18,12 +18,13 @@ struct CollectiveCall {
   std::vector<int64_t> shape;  // of its input
   std::string dtype;
   int64_t bytes = 0;    // of its input
-  bool hidden = false;  // no rule asks for it: DTensor makes it inside of an operation whose operands do not fit
+  bool hidden = false;  // no rule requires it: DTensor redistributes operands whose placements do not fit the operation
+  std::string operation{};  // of a hidden call: whose operands or gradients are redistributed
   bool operator==(const CollectiveCall&) const = default;
 };
 
-// What nccl-tests calls the size of a call: its input, and of all_gather what it puts out (doc/PERFORMANCE.md of
-// NVIDIA/nccl-tests). `ranks` are those of the axis. kTooManyBytes where that leaves 64 bits.
+// Returns the size of a call in bytes as nccl-tests defines it: the output of all_gather, the input of the others
+// (NVIDIA/nccl-tests, doc/PERFORMANCE.md). `ranks` is the size of the axis. kTooManyBytes if it exceeds 64 bits.
 [[nodiscard]] uint64_t payload_bytes(const CollectiveCall& call, int64_t ranks);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// How the values of a parameter are made without a checkpoint. One table; plans and manifests write rows of it.
+// Distributions from which parameters are initialised without a checkpoint. Plans and manifests name rows of one table.
 #pragma once
 
 #include <array>
@@ -27,22 +27,22 @@ struct DistributionRow {
 // By DistributionKind.
 [[nodiscard]] std::span<const DistributionRow> distribution_table();
 
-// False when there is no distribution of that name.
+// Returns false if no distribution has that name.
 [[nodiscard]] bool find_distribution(std::string_view name, DistributionKind& kind);
 
-// True when values come from the generator.
+// True if the values come from the random generator.
 [[nodiscard]] inline bool is_random(const Distribution& d) {
   return d.kind == DistributionKind::Normal || d.kind == DistributionKind::Uniform;
 }
 
-// Why nothing can be drawn from it ("`std` is negative"); empty when it can.
+// Returns why the arguments are invalid ("`std` is negative"); empty if they are valid.
 [[nodiscard]] std::string_view fault_of(const Distribution& distribution);
 
-// A number as JSON and YAML have it: digits with an optional fraction and exponent. False for other text and what a
-// double does not hold.
+// Parses a number of JSON or YAML: digits with an optional fraction and exponent. Returns false for any other text and
+// for numbers out of the range of a double.
 [[nodiscard]] bool parse_number(std::string_view text, double& value);
 
-// The shortest text that reads back as the same double.
+// Returns the shortest text that parses to the same double.
 [[nodiscard]] std::string number_text(double value);
 
 // "zeros", "constant 0.5", "normal (mean 0, std 0.02)".

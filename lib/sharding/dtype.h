@@ -1,5 +1,5 @@
-// Element types by their torch names; JAX's and Keras' names are the same where both have the type. What anybody needs
-// to know of a type is a column here.
+// Element types by their torch names; JAX and Keras use the same names for the types that they have. Every property of
+// a type is a column of this table.
 #pragma once
 
 #include <cstdint>
@@ -34,37 +34,37 @@ struct DTypeRow {
 
 [[nodiscard]] std::span<const DTypeRow> dtypes();
 
-// False when there is no dtype of that name.
+// Returns false if no dtype has that name.
 [[nodiscard]] bool find_dtype(std::string_view name, DType& dtype);
 
-// The dtype of a name that the table holds; of any other one the first row.
+// Returns the dtype of a name; the first row if the table lacks the name.
 [[nodiscard]] DType dtype_of(std::string_view name);
 
-// The same by the name that a safetensors header writes.
+// Finds a dtype by its name in safetensors headers. Returns false if there is none.
 [[nodiscard]] bool find_safetensors_dtype(std::string_view name, DType& dtype);
 
-// True for types that an optimizer trains: all of floating point, complex ones too.
+// True for dtypes that an optimizer can train: floating point and complex.
 [[nodiscard]] inline bool is_trained(DType dtype) {
   const DTypeKind kind = dtypes()[dtype].kind;
   return kind == DTypeKind::Float || kind == DTypeKind::Complex;
 }
 
-// True for the types that models are built in, and compute in: floating point of 16 bits and more.
+// True for dtypes that models compute in: floating point of at least 16 bits.
 [[nodiscard]] inline bool is_model_type(DType dtype) {
   return dtypes()[dtype].kind == DTypeKind::Float && dtypes()[dtype].bits >= 16;
 }
 
-// ", forward in bfloat16, backward in float32" where values and gradients are sent in these types, behind this
-// separator.
+// Returns the separator and "forward in bfloat16, backward in float32": the dtypes in which values and gradients are
+// sent. Omits what is nullopt.
 [[nodiscard]] std::string sent_dtypes_text(std::optional<DType> forward, std::optional<DType> backward,
                                            std::string_view separator);
 
 inline constexpr uint64_t kTooManyBytes = 0xffffffffffffffffu;
 
-// The most that a sum over tensors may be: what int64_t holds, and readers of a manifest with it.
+// The limit of a total over tensors: the largest int64_t, which readers of a manifest use.
 inline constexpr uint64_t kMostInTotal = 0x7fffffffffffffffu;
 
-// Bytes that `elements` of this type take, rounded up to whole bytes; kTooManyBytes where 64 bits do not hold them.
+// Returns the bytes of `elements` values of this dtype, rounded up; kTooManyBytes if they exceed 64 bits.
 [[nodiscard]] uint64_t byte_size(DType dtype, uint64_t elements);
 
 }  // namespace tpplan

@@ -1,5 +1,5 @@
-// How a model's result becomes one number on every rank, and what that makes of gradients: the words of a plan's and a
-// manifest's `loss`, and their arithmetic.
+// The `loss` of a plan and a manifest: how the output of the model becomes a scalar on every rank, and by which factor
+// that scales gradients.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@
 
 namespace tpplan {
 
-// What is done with many terms: of one rank (tokens), or of many ranks (gradients).
+// How values are combined: the tokens of one rank, or the gradients of many ranks.
 enum class Reduction : uint8_t { Mean, Sum };
 inline constexpr std::string_view kReductionNames[] = {"mean", "sum"};  // by Reduction
 static_assert(std::size(kReductionNames) == static_cast<size_t>(Reduction::Sum) + 1);
 
-// What a mean divides by: the terms that the rank has itself, or those of all ranks along `Loss::axes`.
-enum class TermCount : uint8_t { PerRank, Global };
-inline constexpr std::string_view kTermCountNames[] = {"per_rank", "global"};  // by TermCount
-static_assert(std::size(kTermCountNames) == static_cast<size_t>(TermCount::Global) + 1);
+// The divisor of a mean: the number of tokens on this rank, or on all ranks along `Loss::axes`.
+enum class TokenCount : uint8_t { PerRank, Global };
+inline constexpr std::string_view kTermCountNames[] = {"per_rank", "global"};  // by TokenCount
+static_assert(std::size(kTermCountNames) == static_cast<size_t>(TokenCount::Global) + 1);
 
-// The loss is computed behind the model, by every rank from what it has of one result.
+// A loss that every rank computes after the model, from its local part of one output.
 struct Loss {
-  int output = 0;  // which of the model's results
+  int output = 0;  // index among the outputs of the model
   Reduction reduction = Reduction::Mean;
-  TermCount count = TermCount::PerRank;  // of a mean
-  std::vector<AxisId> axes;              // along which ranks have terms of their own of one loss, in mesh order
-  Reduction gradients = Reduction::Sum;  // what becomes of gradients over data axes: summed, or averaged
+  TokenCount count = TokenCount::PerRank;  // of a mean
+  std::vector<AxisId> axes;                // axes along which ranks have different tokens of one loss, in mesh order
+  Reduction gradients = Reduction::Sum;    // how gradients are reduced over the data axes
   bool operator==(const Loss&) const = default;
 };
 
 [[nodiscard]] std::string_view to_text(Reduction reduction);
-[[nodiscard]] std::string_view to_text(TermCount count);
+[[nodiscard]] std::string_view to_text(TokenCount count);
 [[nodiscard]] bool is_along(const Loss& loss, AxisId axis);
 
-// A gradient once ranks along an axis, each with terms of its own, have joined theirs, beside that of one process with
-// all terms. MeanOfMeans: the same where all ranks count as many terms, and another where they do not.
+// The reduced gradient of ranks with different tokens, compared with the gradient of one process with all tokens.
+// MeanOfMeans: equal only if all ranks have the same number of tokens.
 enum class LossScale : uint8_t { Right, TooLarge, TooSmall, MeanOfMeans };
 
-// `joined`: what is done with their gradients.
+// Compares the gradient that results if `joined` reduces the gradients of the ranks along `axis`.
 [[nodiscard]] LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined);
 
 // "mean of output 0, counted over all ranks over [dp], gradients summed".

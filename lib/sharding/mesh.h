@@ -26,15 +26,15 @@ struct Mesh {
 // Product of all sizes; readers keep it below 2^31.
 [[nodiscard]] int64_t device_count(const Mesh& mesh);
 
-// kNoAxis when there is no such axis.
+// Returns kNoAxis if the mesh has no axis of that name.
 [[nodiscard]] AxisId find_axis(const Mesh& mesh, std::string_view name);
 
-// Mesh coordinate of a rank: one index an axis. @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r <
-// device_count.
+// Returns the mesh coordinate of a rank: an index for each axis.
+// @post rank_of(mesh, coordinate_of(mesh, r)) == r for 0 <= r < device_count
 [[nodiscard]] std::vector<int64_t> coordinate_of(const Mesh& mesh, int64_t rank);
 [[nodiscard]] int64_t rank_of(const Mesh& mesh, std::span<const int64_t> coordinate);
 
-// The name of an axis as it is printed: escaped, so that it is one word of one line. All prints take it.
+// Returns the name of an axis for output: escaped, so that it is one word on one line.
 [[nodiscard]] std::string axis_name(const Mesh& mesh, AxisId axis);
 
 // "[fsdp=2, tp=4]"

@@ -1,5 +1,4 @@
-// The calls that a parameter's steps are in a run of tpplan.torch, which makes them wherever a module shows its own
-// parameters.
+// The collective calls with which tpplan.torch gathers a parameter and reduces its gradient.
 #pragma once
 
 #include <span>
@@ -11,13 +10,13 @@
 
 namespace tpplan {
 
-// `forward`: before a module computes. `backward`: once the gradient of what it was shown is there.
+// `forward`: calls before the module computes. `backward`: calls when the gradient of the gathered parameter is ready.
 struct ParamCalls {
   std::vector<CollectiveCall> forward, backward;
 };
 
-// Calls of rank 0, without their module. A gather hands over bytes, and what is scattered has its dim in front, padded
-// to pieces of equal size (tools/python/tpplan/torch/communication.py); over one rank there is nothing to call.
+// Returns the calls of rank 0, without their module. A gather sends bytes; a scatter moves its dim to the front and
+// pads it to equal shards (tools/python/tpplan/torch/communication.py). An axis of one rank makes no call.
 // @pre `steps` are param_steps of the same shape, sharding, reductions and mesh.
 [[nodiscard]] ParamCalls param_calls(std::span<const int64_t> shape, DType dtype, const Sharding& sharding,
                                      std::span<const GradReduce> reductions, std::span<const ParamStep> steps,

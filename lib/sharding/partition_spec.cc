@@ -11,7 +11,7 @@ bool is_replicated(const PartitionSpec& spec) {
   return std::all_of(spec.begin(), spec.end(), [](const DimAxes& axes) { return axes.empty(); });
 }
 
-bool is_whole(const PartitionSpec& spec, const Mesh& mesh) { return shard_count(spec, mesh) == 1; }
+bool is_fully_replicated(const PartitionSpec& spec, const Mesh& mesh) { return shard_count(spec, mesh) == 1; }
 
 bool uses_axis(const PartitionSpec& spec, AxisId axis) {
   return std::any_of(spec.begin(), spec.end(),
@@ -44,7 +44,7 @@ int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh) {
 
 namespace {
 
-// Words that YAML takes for something else than text, in any of its versions.
+// Words that some version of YAML reads as another type than string.
 constexpr std::string_view kYamlWords[] = {"null", "true", "false", "yes", "no", "on", "off", "y", "n", "none"};
 
 bool is_plain(std::string_view name) {
@@ -58,7 +58,7 @@ bool is_plain(std::string_view name) {
 
 std::string axis_text(std::string_view name) {
   if (is_plain(name)) return std::string(name);
-  // What is written for unseen characters on a terminal is what YAML reads in double quotes.
+  // The escapes for a terminal are also YAML escapes in double quotes.
   std::string text = "\"";
   for (size_t from = 0; from < name.size();) {
     const size_t next = std::min(name.find_first_of("\"\\", from), name.size());
@@ -71,7 +71,7 @@ std::string axis_text(std::string_view name) {
 
 std::string to_text(const DimAxes& axes, const Mesh& mesh) {
   if (axes.empty()) return "null";
-  // An axis called `...` would be the ellipsis, were it not in a list.
+  // An axis with the name `...` needs a list: alone it would be the ellipsis.
   if (axes.size() == 1 && mesh.axes[axes[0]].name != "...") return axis_text(mesh.axes[axes[0]].name);
   std::string text = "[";
   for (const AxisId axis : axes) text.append(text.size() == 1 ? "" : ", ").append(axis_text(mesh.axes[axis].name));

@@ -1,4 +1,4 @@
-// How a tensor is cut: per dim the mesh axes that cut it, major to minor, and the seams of fused dims.
+// How a tensor is sharded: for each dim its mesh axes, major to minor, and the segments of fused dims.
 #pragma once
 
 #include <cstdint>
@@ -11,46 +11,46 @@
 
 namespace tpplan {
 
-// Mesh axes over which one dim is cut, major to minor; empty: not cut.
+// The mesh axes that shard one dim, major to minor; empty if it is not sharded.
 using DimAxes = std::vector<AxisId>;
 
 // One entry a dim (JAX's PartitionSpec, always written out to the number of dims).
 using PartitionSpec = std::vector<DimAxes>;
 
-// A fused dim (q|k|v, gate|up): consecutive segments of these sizes, each of which is cut by itself, so that a rank
-// holds a run of every segment. The sizes add up to the dim.
+// A fused dim (q|k|v, gate|up): consecutive segments of these sizes. Each segment is sharded separately, so that a rank
+// holds an interval of every segment. The sizes add up to the dim.
 struct DimSegments {
   size_t dim = 0;
   std::vector<int64_t> sizes;
   bool operator==(const DimSegments&) const = default;
 };
 
-// Everything that decides which elements a mesh coordinate holds, but for the shape.
+// Together with the shape, determines which elements a mesh coordinate holds.
 struct Sharding {
   PartitionSpec spec;
-  std::vector<DimSegments> segments;  // ordered by dim; only dims that are cut
+  std::vector<DimSegments> segments;  // ordered by dim; only sharded dims
   bool operator==(const Sharding&) const = default;
 };
 
 [[nodiscard]] inline PartitionSpec replicated_spec(size_t ndim) { return PartitionSpec(ndim); }
-// Whether it names no axis; whether every rank of this mesh holds all, which is also so where all axes that it names
-// have size 1.
+// is_replicated: true if the spec names no axis. is_fully_replicated: true if every rank of this mesh holds the full
+// tensor; axes of size 1 do not shard it.
 [[nodiscard]] bool is_replicated(const PartitionSpec& spec);
-[[nodiscard]] bool is_whole(const PartitionSpec& spec, const Mesh& mesh);
+[[nodiscard]] bool is_fully_replicated(const PartitionSpec& spec, const Mesh& mesh);
 [[nodiscard]] bool uses_axis(const PartitionSpec& spec, AxisId axis);
 
-// A spec without one of its axes.
+// Returns the spec without one of its axes.
 [[nodiscard]] PartitionSpec without_axis(PartitionSpec spec, AxisId axis);
 
-// Segment sizes of a dim, empty when it has none.
+// Returns the segment sizes of a dim; empty if it has no segments.
 [[nodiscard]] std::span<const int64_t> segments_of(const Sharding& sharding, size_t dim);
 
-// Product of the sizes of the axes that cut a dim, or over all dims.
+// Returns the product of the sizes of the axes of one dim, or of all dims.
 [[nodiscard]] int64_t shard_count(const DimAxes& axes, const Mesh& mesh);
 [[nodiscard]] int64_t shard_count(const PartitionSpec& spec, const Mesh& mesh);
 
-// As a plan writes them, so that what is printed can be written into one: `tp` or, where YAML would take the name for
-// something else, `"no"`; an entry `null`, `tp` or `[tp, fsdp]`; a spec `[null, [tp, fsdp]]`.
+// Return text that can be copied into a plan: `tp`, quoted if YAML would read another type (`"no"`); for an entry
+// `null`, `tp` or `[tp, fsdp]`; for a spec `[null, [tp, fsdp]]`.
 [[nodiscard]] std::string axis_text(std::string_view name);
 [[nodiscard]] std::string to_text(const DimAxes& axes, const Mesh& mesh);
 [[nodiscard]] std::string to_text(const PartitionSpec& spec, const Mesh& mesh);

@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-// What a plan may write, and what only DTensors make of themselves.
+// The reductions that a plan can write, and those that occur only inside of DTensor.
 constexpr std::array<std::string_view, 4> kReduceNames = {"sum", "avg", "max", "min"};
 constexpr std::array<std::string_view, 2> kOwnNames = {"norm", "mask"};
 static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Norm));
@@ -28,8 +28,8 @@ bool parse_int(std::string_view text, int64_t& value) {
   return !text.empty() && error == std::errc() && end == text.data() + text.size();
 }
 
-// True for segments as torch.chunk cuts a dim: equal, but for the last ones. (All that a StridedShard can say of
-// segments is how many there are.)
+// True for segments as torch.chunk splits a dim: equal but for the last ones. (A StridedShard stores only the number of
+// segments.)
 bool are_chunks(std::span<const int64_t> segments) {
   const auto count = static_cast<int64_t>(segments.size());
   const Interval whole{0, std::accumulate(segments.begin(), segments.end(), int64_t{0})};
@@ -39,7 +39,7 @@ bool are_chunks(std::span<const int64_t> segments) {
   return true;
 }
 
-// The text between "name(" and ")".
+// Finds the text between "name(" and ")".
 bool arguments_of(std::string_view text, std::string_view name, std::string_view& arguments) {
   if (!text.starts_with(name) || !text.ends_with(')') || text.size() < name.size() + 2 || text[name.size()] != '(')
     return false;
@@ -126,8 +126,8 @@ std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& m
 
 bool spec_of(std::span<const Placement> placements, const Mesh& mesh, size_t ndim, PartitionSpec& spec) {
   spec = replicated_spec(ndim);
-  // Right to left: the axes to the right already stand in their order, and a strided axis goes in behind as many of
-  // them as make up its split factor.
+  // Right to left: the axes to the right are already in order, and a strided axis is inserted after as many of them as
+  // multiply to its split factor.
   for (size_t i = placements.size(); i-- > 0;) {
     const Placement& placement = placements[i];
     if (placement.kind == PlacementKind::Replicate) continue;

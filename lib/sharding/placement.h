@@ -13,7 +13,7 @@
 namespace tpplan {
 
 enum class PlacementKind : uint8_t { Replicate, Shard, StridedShard, Partial };
-// A plan may write the first four; norms and masked lookups leave open results of their own kinds in DTensors.
+// A plan can write the first four. DTensor norms and masked embedding lookups have partial results of the last two.
 enum class ReduceOp : uint8_t { Sum, Avg, Max, Min, Norm, Mask };
 
 struct Placement {
@@ -34,21 +34,22 @@ struct Placement {
 // "[Replicate, Shard(0)]": one for each mesh axis.
 [[nodiscard]] std::string to_text(std::span<const Placement> placements);
 
-// Reads what to_text writes of one, and "Partial", "Replicate()" and "Partial()" as torch users write them.
+// Parses the output of to_text for one placement, and "Partial", "Replicate()" and "Partial()" as torch users write
+// them.
 [[nodiscard]] bool parse_placement(std::string_view text, Placement& placement);
 
-// The placements of a sharding in mesh order. An axis that cuts a dim after an axis to the right of it in the mesh is a
-// StridedShard whose split factor is the product of those axes (torch 2.13, torch/distributed/tensor/_utils.py: FSDP
-// after tp); an axis that alone cuts a dim of k segments is StridedShard(dim, k) (transformers 5.23, packed styles).
-// Empty when torch has no word for it: segments that are not torch.chunk's pieces of the dim.
+// Returns the placements of a sharding in mesh order. An axis that shards a dim after an axis to its right in the mesh
+// is a StridedShard whose split factor is the product of those axes (torch 2.13, torch/distributed/tensor/_utils.py:
+// FSDP after tp). An axis that alone shards a dim of k segments is StridedShard(dim, k) (transformers 5.23, packed
+// styles). Returns nullopt if torch has no such placement: segments that torch.chunk does not produce.
 [[nodiscard]] std::optional<std::vector<Placement>> placements_of(const Sharding& sharding, const Mesh& mesh);
 
-// The same of a spec whose segments, if it has any, are cut each by itself: Shard, whatever torch calls it.
+// Returns the placements of a spec without regard to segments: an axis of a fused dim is a Shard.
 [[nodiscard]] std::vector<Placement> plain_placements(const PartitionSpec& spec, const Mesh& mesh);
 
-// The spec of `ndim` dims with these placements, in the order that torch applies them: mesh order, but a StridedShard
-// axis after (minor to) the axes to its right whose sizes make up its split factor. False for Partial, for a dim out of
-// range, for a split factor that no such axes make up.
+// Computes the spec of `ndim` dims that has these placements, in the order in which torch applies them: mesh order, but
+// a StridedShard axis is minor to the axes to its right whose product is its split factor. Returns false for Partial,
+// for a dim out of range, and for a split factor that is no such product.
 // @post spec_of(*placements_of({spec, {}}, mesh), ...) == spec for every legal spec over axes of size 2 and more
 [[nodiscard]] bool spec_of(std::span<const Placement> placements, const Mesh& mesh, size_t ndim, PartitionSpec& spec);
 

@@ -6,10 +6,10 @@
 namespace tpplan {
 namespace {
 
-// Where pieces differ in length they are looked at one by one; the readers of shapes hold their number below this.
+// Shards of different lengths are compared one by one; readers reject manifests with more shards than this.
 constexpr int64_t kMostUnequal = int64_t{1} << 16;
 
-// The coordinate of piece number `piece` of a dim.
+// Returns the mesh coordinate of shard `piece` of a dim.
 std::vector<int64_t> coordinate_of_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece) {
   std::vector<int64_t> coordinate(mesh.axes.size());
   for (size_t i = axes.size(); i-- > 0;) {
@@ -31,7 +31,7 @@ std::vector<RankLevel> levels_of(const DimAxes& axes, const Mesh& mesh) {
   return levels;
 }
 
-// Pieces that tell of all, where all have one length: the first, the last, and the first along each axis.
+// Returns shards that determine all others if all have one length: the first, the last, the second along each axis.
 std::vector<int64_t> telling_pieces(const DimOffsets& offsets, int64_t count) {
   std::vector<int64_t> pieces{0, count - 1};
   for (const RankLevel& level : offsets.ranks) {
@@ -40,7 +40,7 @@ std::vector<int64_t> telling_pieces(const DimOffsets& offsets, int64_t count) {
   return pieces;
 }
 
-// The segments of a dim, or the whole of it.
+// Returns the segments of a dim; one interval over the dim if it is not fused.
 std::vector<Interval> intervals_of(std::span<const int64_t> segments, int64_t size) {
   if (segments.empty()) return {{0, size}};
   std::vector<Interval> intervals;
@@ -52,8 +52,9 @@ std::vector<Interval> intervals_of(std::span<const int64_t> segments, int64_t si
   return intervals;
 }
 
-// Completes the runs of a segment of unequal pieces by its next one; `end` is where the one before ended.
-bool add_piece(const Interval& found, std::vector<PieceRun>& runs, int64_t& end) {
+// Appends the next shard of a segment with unequal shards; `end` is the end of the shard before. False if they are not
+// consecutive.
+bool add_piece(const Interval& found, std::vector<EqualShards>& runs, int64_t& end) {
   if (length(found) < 0 || (length(found) > 0 && found.begin != end)) return false;
   end += length(found);
   if (runs.empty() || runs.back().length != length(found)) runs.push_back({0, length(found)});
@@ -61,7 +62,7 @@ bool add_piece(const Interval& found, std::vector<PieceRun>& runs, int64_t& end)
   return true;
 }
 
-// The runs of one dim, whose ranks are known. False where they cannot be said.
+// Finds the shards of one dim, whose rank levels are known. Returns false if DimOffsets cannot represent them.
 bool find_runs(DimOffsets& offsets, const std::vector<Interval>& segments, int64_t count, const auto& slice_of_piece) {
   const auto is_equal = [count](const Interval& segment) { return length(segment) % count == 0; };
   const bool all_equal = std::ranges::all_of(segments, is_equal);
@@ -73,7 +74,7 @@ bool find_runs(DimOffsets& offsets, const std::vector<Interval>& segments, int64
   }
   std::vector<int64_t> ends;
   for (const Interval& segment : segments) {
-    std::vector<PieceRun>& runs = offsets.runs.emplace_back();
+    std::vector<EqualShards>& runs = offsets.runs.emplace_back();
     if (is_equal(segment)) runs.push_back({count, length(segment) / count});
     ends.push_back(segment.begin);
   }
@@ -116,20 +117,20 @@ std::optional<std::vector<DimOffsets>> offsets_of(std::span<const int64_t> shape
   return offsets;
 }
 
-std::vector<Interval> runs_of(const DimOffsets& offsets, int64_t rank) {
+std::vector<Interval> rank_intervals(const DimOffsets& offsets, int64_t rank) {
   int64_t piece = 0;
   for (const RankLevel& level : offsets.ranks) piece += rank / level.stride % level.count * level.pieces;
   std::vector<Interval> held;
   int64_t begin = 0;  // of the segment
-  for (const std::vector<PieceRun>& runs : offsets.runs) {
+  for (const std::vector<EqualShards>& runs : offsets.runs) {
     int64_t at = begin, left = piece;
-    size_t own = 0;  // the run that the piece stands in
+    size_t own = 0;  // the interval that contains the shard
     while (own < runs.size() && left >= runs[own].count) {
       at += runs[own].count * runs[own].length;
       left -= runs[own++].count;
     }
     if (own < runs.size()) held.push_back({at + left * runs[own].length, at + (left + 1) * runs[own].length});
-    for (const PieceRun& run : runs) begin += run.count * run.length;
+    for (const EqualShards& run : runs) begin += run.count * run.length;
   }
   return held;
 }

@@ -12,7 +12,7 @@ static_assert(std::size(kNames) == static_cast<size_t>(CollectiveKind::LocalSlic
 
 }  // namespace
 
-void pad_pieces(std::span<int64_t> shape, const Collective& collective, int64_t ranks) {
+void pad_shards(std::span<int64_t> shape, const Collective& collective, int64_t ranks) {
   const bool cuts = collective.kind == CollectiveKind::ReduceScatter || collective.kind == CollectiveKind::AllToAll;
   const auto dim = static_cast<size_t>(collective.dim);
   if (cuts && dim < shape.size()) shape[dim] = (shape[dim] + ranks - 1) / ranks * ranks;
@@ -49,10 +49,9 @@ Collective collective_of(AxisId axis, const Placement& from, const Placement& to
   return {.kind = CollectiveKind::LocalSlice, .axis = axis, .dim = to.dim};
 }
 
-// Axes cut a dim one after the other, the left one into the larger pieces, so an axis' own pieces are where they shall
-// be only when nothing changes to its left.
-//
-// True when the axes to the left of `axis` cut the dim that `axis` shall cut in the same way now as they do in the end.
+// True if the axes to the left of `axis` shard its target dim now as they will in the end. Axes shard a dim one after
+// the other, the left one into the larger shards, so the shards of `axis` are in their final place only if nothing
+// changes to its left.
 bool cut_alike_before(const std::vector<Placement>& current, std::span<const Placement> to, size_t axis) {
   if (to[axis].kind != PlacementKind::Shard) return true;
   const auto cuts = [&](const Placement& p) { return p.kind == PlacementKind::Shard && p.dim == to[axis].dim; };
@@ -74,19 +73,19 @@ std::optional<std::vector<Collective>> redistribute(std::span<const Placement> f
     if (current[axis] != target) steps.push_back(collective_of(static_cast<AxisId>(axis), current[axis], target));
     current[axis] = target;
   };
-  // From the right: an axis that cuts inside of another one's pieces can be gathered while those stand, not the other
-  // way round. An axis that comes to its place here has one step; one that cannot yet is made whole, and cut below.
+  // Right to left: a minor axis can be gathered while the major axis still shards the dim, not vice versa. An axis that
+  // reaches its target here has one step; another is gathered here and sharded below.
   const auto undo = [&](size_t i) { change(i, cut_alike_before(current, to, i) ? to[i] : Placement{}); };
   if (std::any_of(from.begin(), from.end(), is_shard)) {
     for (size_t i = from.size(); i-- > 0;) {
-      // A strided cut to the left is the inner one of the two.
+      // A StridedShard to the left is the minor one of the two axes.
       for (size_t j = i; is_shard(current[i]) && current[i] != to[i] && j-- > 0;) {
         if (current[j].kind == PlacementKind::StridedShard && current[j].dim == current[i].dim) undo(j);
       }
       undo(i);
     }
   }
-  // From the left: a cut stands on those before it.
+  // Left to right: each axis shards the result of the axes before it.
   for (size_t i = 0; i < from.size(); ++i) change(i, to[i]);
   return steps;
 }
@@ -99,14 +98,6 @@ Placement placement_after(const Collective& collective) {
 Placement placement_after(const Collective& collective, std::span<const Placement> target) {
   const Placement after = placement_after(collective);
   return is_shard(after) ? target[collective.axis] : after;
-}
-
-std::vector<Collective> redistribute_gradient(std::span<const Placement> from, std::span<const Placement> arriving) {
-  std::vector<Placement> target(from.begin(), from.end());
-  for (Placement& placement : target) {
-    if (placement.kind == PlacementKind::Partial) placement = {};
-  }
-  return *redistribute(arriving, target);  // no target is Partial: there is an answer
 }
 
 }  // namespace tpplan

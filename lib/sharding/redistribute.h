@@ -1,4 +1,4 @@
-// What it takes to bring a tensor from one layout to another: the only place that turns layouts into collectives.
+// Redistribution: the only code that derives collectives from the layouts before and after.
 #pragma once
 
 #include <optional>
@@ -13,8 +13,8 @@ namespace tpplan {
 
 enum class CollectiveKind : uint8_t { AllGather, AllReduce, ReduceScatter, AllToAll, LocalSlice };
 
-// One step over one mesh axis. `dim` is the dim that is gathered, scattered or sliced (may count from the end, as the
-// layouts it comes from); `from_dim` is all_to_all's other one.
+// One step over one mesh axis. `dim` is gathered, scattered or sliced (negative: from the end, as in the layouts);
+// `from_dim` is the dim that an all_to_all gathers.
 struct Collective {
   CollectiveKind kind{};
   AxisId axis = kNoAxis;
@@ -23,40 +23,32 @@ struct Collective {
   bool operator==(const Collective&) const = default;
 };
 
-// What a rank hands in where it hands out pieces, of `shape`: DTensor pads it until all pieces are as large
+// Pads the input shape of a reduce_scatter or all_to_all until all shards have equal sizes, as DTensor does
 // (torch 2.13, placement_types.py, _reduce_shard_tensor and _pad_for_new_shard_dim).
-void pad_pieces(std::span<int64_t> shape, const Collective& collective, int64_t ranks);
+void pad_shards(std::span<int64_t> shape, const Collective& collective, int64_t ranks);
 
 // "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
 [[nodiscard]] std::string_view to_text(CollectiveKind kind);
 
-// Reads what to_text writes; false for any other text.
+// Parses the output of to_text. Returns false for any other text.
 [[nodiscard]] bool find_collective(std::string_view text, CollectiveKind& kind);
 
-// A collective as people read it everywhere: "all_reduce over tp", "all_gather dim 0 over tp", "all_to_all dim 0 to 1
-// over tp".
+// Returns the human-readable form: "all_reduce over tp", "all_gather dim 0 over tp", "all_to_all dim 0 to 1 over tp".
 [[nodiscard]] std::string to_text(const Collective& collective, const Mesh& mesh);
 
-// The steps: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all, R->S slice (no
-// communication), equal layouts nothing. Axes go in mesh order, but where something is cut already from the last to the
-// first, so that the inner one of two cuts of a dim is undone before the outer one; an axis whose dim is cut otherwise
-// before it in the end is gathered first and cut again (torch 2.13,
-// DTensorRedistributePlanner.generate_greedy_transform_infos). Empty optional for a redistribution to Partial, which is
-// an error there and here. Dims -1 and ndim-1 of one tensor must be written alike.
+// Returns the steps of a redistribution: S->R all_gather, P->R all_reduce, P->S reduce_scatter, S(a)->S(b) all_to_all,
+// R->S slice (no communication), equal layouts nothing. Sharded axes are undone from the last to the first, so that the
+// minor axis of a dim is gathered before the major one; all other steps are in mesh order. An axis whose dim gets
+// another major axis is gathered first and sharded again (torch 2.13,
+// DTensorRedistributePlanner.generate_greedy_transform_infos). Returns nullopt for a redistribution to Partial, which
+// torch rejects. @pre a dim has one spelling in both layouts: -1 or ndim-1
 [[nodiscard]] std::optional<std::vector<Collective>> redistribute(std::span<const Placement> from,
                                                                   std::span<const Placement> to);
 
-// The layout of the step's axis once it is done: Replicate, or Shard(dim).
+// Returns the placement of the step's axis after the step: Replicate, or Shard(dim).
 [[nodiscard]] Placement placement_after(const Collective& collective);
-// The same on the way to a layout: where something is gathered or summed before it is cut again, the axis is whole in
-// between.
+// Returns the placement of the step's axis after the step of a redistribution to `target`: Replicate if the axis is
+// gathered or reduced before it is sharded again.
 [[nodiscard]] Placement placement_after(const Collective& collective, std::span<const Placement> target);
-
-// The steps that carry the gradient back through a redistribution that started at `from`. `arriving` is the layout in
-// which the gradient comes back: the redistribution's target, with Partial on the axes over which the consumer leaves
-// sums open (a colwise product does). The gradient of a Partial value is the same on every rank, so it returns as
-// Replicate (torch 2.13, Redistribute.backward).
-[[nodiscard]] std::vector<Collective> redistribute_gradient(std::span<const Placement> from,
-                                                            std::span<const Placement> arriving);
 
 }  // namespace tpplan

@@ -5,13 +5,13 @@
 namespace tpplan {
 namespace {
 
-// Major axis first: each cuts what the ones before left, which for uneven sizes is not the cut by their product.
+// Major axis first: each axis splits the result of the ones before. For uneven sizes a split by the product differs.
 Interval cut(Interval run, const DimAxes& axes, const Mesh& mesh, std::span<const int64_t> coordinate) {
   for (const AxisId axis : axes) run = chunk(run, mesh.axes[axis].size, coordinate[axis]);
   return run;
 }
 
-// Calls `visit` with each run of a dim before it is cut: the whole dim, or its segments.
+// Calls `visit` with each interval that is sharded separately: the full dim, or its segments.
 template <typename Visit>
 void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit visit) {
   if (segments.empty()) return visit(Interval{0, size});
@@ -24,10 +24,10 @@ void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit vis
 
 }  // namespace
 
-// As torch.chunk: pieces of ceil(size / count), the last ones shorter or empty.
+// As torch.chunk: chunks of ceil(size / count), the last ones shorter or empty.
 Interval chunk(Interval whole, int64_t count, int64_t index) {
   const int64_t size = length(whole), piece = size / count + (size % count != 0);
-  // index * piece can pass 2^63 only where it also passes the end.
+  // index * piece can exceed 2^63 only if it also exceeds the end.
   const int64_t begin =
       piece != 0 && index > size / piece ? whole.end : std::min(whole.begin + index * piece, whole.end);
   return {begin, begin + std::min(piece, whole.end - begin)};

@@ -12,11 +12,11 @@ namespace {
 constexpr std::string_view kPartNames[] = {"gather", "reduce"};
 static_assert(std::size(kPartNames) == static_cast<size_t>(StepPart::Reduce) + 1);
 
-// A ring carries a reduction once around while it sums and once more to hand out the result; other moves once.
+// A ring sends an all_reduce around twice, to sum and to distribute the result, and everything else once.
 constexpr int kRingPasses[] = {1, 2, 1, 1, 0};  // by CollectiveKind
 static_assert(std::size(kRingPasses) == static_cast<size_t>(CollectiveKind::LocalSlice) + 1);
 
-// True when the larger side is the one that the step leaves.
+// True if the output of the step is larger than its input.
 bool counts_after(CollectiveKind kind) {
   return kind == CollectiveKind::AllGather || kind == CollectiveKind::LocalSlice;
 }
@@ -38,7 +38,7 @@ std::optional<size_t> dim_of(const PartitionSpec& spec, AxisId axis) {
 
 constexpr Placement kOpen{.kind = PlacementKind::Partial};
 
-// The gradient of a sum is the same on every rank.
+// Replaces Partial by Replicate: the gradient of a sum is the same on every rank.
 std::vector<Placement> whole_sums(std::span<const Placement> layout) {
   std::vector<Placement> whole(layout.begin(), layout.end());
   for (Placement& placement : whole) {
@@ -47,7 +47,7 @@ std::vector<Placement> whole_sums(std::span<const Placement> layout) {
   return whole;
 }
 
-// A parameter, or its gradient, on its way: `spec` is how it is cut now.
+// The state of a parameter or its gradient between steps: `spec` is its current sharding.
 struct Walk {
   std::span<const int64_t> shape;
   const Sharding& sharding;  // of the parameter
@@ -61,7 +61,7 @@ uint64_t elements_of_first_rank(const Walk& walk, const PartitionSpec& spec) {
   return elements_of(first_local_shape(walk.shape, walk.sharding, spec, walk.mesh));
 }
 
-// One step, after which the tensor is cut as spec_after says.
+// Appends one step and updates the spec.
 void go(Walk& walk, const Collective& collective) {
   PartitionSpec next = spec_after(walk.spec, collective);
   const PartitionSpec& counted = counts_after(collective.kind) ? next : walk.spec;
@@ -77,11 +77,11 @@ Collective over(CollectiveKind kind, AxisId axis, size_t dim) {
   return {.kind = kind, .axis = axis, .dim = static_cast<int>(dim)};
 }
 
-// Pieces of a minor axis lie inside those of a major one. A collective over the major one would put together pieces
-// that are not neighbours, so the minor axes are gathered before it, from the innermost out, and cut again behind it,
-// which moves nothing.
+// The shards of a minor axis are inside those of a major one. A collective over the major axis would join shards that
+// are not adjacent, so the minor axes are gathered before it, from the innermost outwards, and sharded again after it,
+// which communicates nothing.
 
-// The dim whole along those of `axes` that cut it.
+// Gathers the dim along those of `axes` that shard it.
 void gather_dim(Walk& walk, size_t dim, std::span<const AxisId> axes) {
   const DimAxes cuts = walk.spec[dim];
   const auto is_gathered = [&](AxisId axis) { return std::ranges::find(axes, axis) != axes.end(); };
@@ -92,7 +92,7 @@ void gather_dim(Walk& walk, size_t dim, std::span<const AxisId> axes) {
   }
 }
 
-// A reduce_scatter over `axis`, which cuts `dim` at `place` of its axes after it.
+// Appends a reduce_scatter over `axis`, which becomes entry `place` of the axes of `dim`.
 void scatter_dim(Walk& walk, AxisId axis, size_t dim, size_t place) {
   const DimAxes minor(walk.spec[dim].begin() + static_cast<std::ptrdiff_t>(place), walk.spec[dim].end());
   for (size_t i = minor.size(); i-- > 0;) go(walk, over(CollectiveKind::AllGather, minor[i], dim));
@@ -100,14 +100,14 @@ void scatter_dim(Walk& walk, AxisId axis, size_t dim, size_t place) {
   for (const AxisId cut : minor) go(walk, over(CollectiveKind::LocalSlice, cut, dim));
 }
 
-// The place of `axis` among the axes that cut the dim now, in the order of the end.
+// Returns the index at which `axis` joins the current axes of the dim, in the order of the final spec.
 size_t place_among(const DimAxes& now, const DimAxes& end, AxisId axis) {
   const auto own = std::ranges::find(end, axis);
   return static_cast<size_t>(
       std::ranges::count_if(now, [&](AxisId other) { return std::find(end.begin(), own, other) != own; }));
 }
 
-// Scatters in the order in which their axes cut, sums over whole axes last.
+// Orders the reduce_scatters as their axes shard, major first, and the all_reduces last.
 std::vector<GradReduce> in_order(std::span<const GradReduce> reductions, const PartitionSpec& spec) {
   std::vector<GradReduce> order;
   for (const DimAxes& axes : spec) {
@@ -212,7 +212,7 @@ std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Shardin
             .part = StepPart::Gather,
             .spec = sharding.spec,
             .steps = steps};
-  // The last dim first, so that the reductions below are the way back.
+  // The last dim first, so that the reductions below reverse the gathers.
   for (size_t dim = walk.spec.size(); dim-- > 0;) gather_dim(walk, dim, gathered);
   walk.part = StepPart::Reduce;
   walk.spec = unscattered(sharding.spec, reductions);
@@ -236,8 +236,7 @@ std::vector<Placement> unreduced_gradient(const PartitionSpec& spec, std::span<c
 
 int ring_passes(CollectiveKind kind) { return kRingPasses[static_cast<size_t>(kind)]; }
 
-// Each of n ranks sends n - 1 of the n parts in a pass. In 128 bits: the product of sizes that 64 bits hold may not
-// fit.
+// In a pass each of n ranks sends n - 1 of the n parts. Computed in 128 bits, because the product can exceed 64.
 uint64_t ring_bytes(CollectiveKind kind, uint64_t bytes, int64_t ranks) {
   const auto passes = static_cast<unsigned __int128>(ring_passes(kind));
   const unsigned __int128 sent = passes * bytes * static_cast<uint64_t>(ranks - 1) / static_cast<uint64_t>(ranks);

@@ -1,4 +1,4 @@
-// How large a tensor is.
+// Numbers of elements and bytes of a tensor.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace tpplan {
 
-// Product of the sizes, which readers keep below 2^63.
+// Returns the product of the sizes. Readers reject tensors of 2^63 elements and more.
 [[nodiscard]] uint64_t elements_of(std::span<const int64_t> shape);
 
-// "[16, 8]": a shape, or other sizes, as people, plans and JSON write them.
+// Returns "[16, 8]", the form of plans and JSON.
 [[nodiscard]] std::string shape_text(std::span<const int64_t> shape);
 [[nodiscard]] std::string shape_text(std::span<const uint64_t> shape);
 
-// Bytes of a tensor; kTooManyBytes where 64 bits do not hold them.
+// Returns the bytes of a tensor; kTooManyBytes if they exceed 64 bits.
 [[nodiscard]] uint64_t bytes_of(DType dtype, std::span<const int64_t> shape);
 
 }  // namespace tpplan

@@ -3,7 +3,11 @@
 #include <algorithm>
 #include <iterator>
 
-#include "walk/param_layouts.h"
+#include "walk/boundary/torch_boundaries.h"
+#include "walk/boundary/tpplan_boundaries.h"
+#include "walk/boundary/transformers_boundaries.h"
+#include "walk/local/shard_map_run.h"
+#include "walk/state/param_layouts.h"
 
 namespace tpplan {
 namespace {
@@ -27,6 +31,7 @@ constexpr RuntimeRow kRuntimes[] = {
      .name = "tpplan",
      .shows_params = true,
      .has_data_axes = true,
+     .writes_views = true,
      .prepare = prepare_tpplan_run,
      .param_layout = param_layout,
      .enter = enter_tpplan_module,

@@ -7,7 +7,7 @@
 #include <numeric>
 
 #include "base/text.h"
-#include "syntax/json_reader.h"
+#include "text/json_reader.h"
 
 namespace tpplan {
 namespace {
@@ -29,10 +29,11 @@ bool fault(HeaderReader& reader, Code code, Span span, std::string message, std:
 }
 
 bool wrong_form(HeaderReader& reader, const JsonNode& node, std::string message, std::string help = {}) {
-  return fault(reader, Code::TP6002, value_span(reader.header.source.id, node), std::move(message), std::move(help));
+  return fault(reader, Code::InvalidTensorEntry, value_span(reader.header.source.id, node), std::move(message),
+               std::move(help));
 }
 
-// A whole number of 64 bits without a sign: JSON integers end at 2^63 - 1, sizes in a header at 2^64 - 1.
+// Reads an unsigned 64-bit integer: JSON integers are at most 2^63 - 1, sizes in a header at most 2^64 - 1.
 bool read_whole(const JsonNode& node, uint64_t& value) {
   if (node.kind == JsonKind::Integer && node.integer >= 0) {
     value = static_cast<uint64_t>(node.integer);
@@ -52,9 +53,9 @@ bool read_type(HeaderReader& reader, const JsonNode& node, WeightTensor& tensor)
     if (!type.safetensors.empty()) names.push_back(type.safetensors);
   }
   const std::string_view nearest = nearest_name(node.text, names);
-  return wrong_form(
-      reader, node, fmt::format("unknown dtype `{}`", node.text),
-      nearest.empty() ? "dtypes are called BF16, F32, F8_E4M3, I64, ..." : fmt::format("did you mean `{}`?", nearest));
+  return wrong_form(reader, node, fmt::format("unknown dtype `{}`", node.text),
+                    nearest.empty() ? "use a dtype such as BF16, F32, F8_E4M3, I64, ..."
+                                    : fmt::format("did you mean `{}`?", nearest));
 }
 
 bool read_shape(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightTensor& tensor) {
@@ -65,7 +66,7 @@ bool read_shape(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightT
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     uint64_t size = 0;
     if (!read_whole(tree.nodes[i], size))
-      return wrong_form(reader, tree.nodes[i], "a size is no whole number from 0 to 2^64 - 1");
+      return wrong_form(reader, tree.nodes[i], "a size is not a whole number from 0 to 2^64 - 1");
     reader.header.sizes.push_back(size);
     ++tensor.ndim;
   }
@@ -76,13 +77,14 @@ bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, Weigh
   const JsonNode& list = tree.nodes[at];
   const bool pair = list.kind == JsonKind::Array && list.end == at + 3;
   if (!pair || !read_whole(tree.nodes[at + 1], tensor.begin) || !read_whole(tree.nodes[at + 2], tensor.end))
-    return wrong_form(reader, list, "`data_offsets` is no pair of whole numbers: [begin, end]");
+    return wrong_form(reader, list, "`data_offsets` is not a pair of whole numbers: [begin, end]");
   if (tensor.begin <= tensor.end) return true;
-  return fault(reader, Code::TP6003, value_span(reader.header.source.id, list),
-               fmt::format("tensor `{}` begins at {}, behind its end {}", tensor.name, tensor.begin, tensor.end));
+  return fault(reader, Code::TensorsDoNotFillFile, value_span(reader.header.source.id, list),
+               fmt::format("tensor `{}` begins at {}, after its end {}", tensor.name, tensor.begin, tensor.end));
 }
 
-// The bytes that type and shape say, multiplied in the reference's order, which overflows where it does.
+// Checks the bytes of dtype and shape, multiplied in the order of the reference, so that it overflows in the same
+// cases.
 bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor& tensor) {
   const DTypeRow& type = dtypes()[tensor.dtype];
   uint64_t bits = 1;
@@ -91,18 +93,18 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
   fits = fits && !__builtin_mul_overflow(bits, uint64_t{type.bits}, &bits);
   const Span span = value_span(reader.header.source.id, shape);
   if (!fits)
-    return fault(reader, Code::TP6003, span,
-                 fmt::format("the sizes of `{}` multiply to more than 64 bits hold", tensor.name));
+    return fault(reader, Code::TensorsDoNotFillFile, span,
+                 fmt::format("the sizes of `{}` multiply to more than 64 bits", tensor.name));
   if (bits % 8 != 0)
-    return fault(reader, Code::TP6003, span,
+    return fault(reader, Code::TensorsDoNotFillFile, span,
                  fmt::format("the {} bits of `{}` do not fill whole bytes", bits, tensor.name));
   if (bits / 8 == tensor.end - tensor.begin) return true;
-  return fault(reader, Code::TP6003, span,
-               fmt::format("tensor `{}` is {} bytes by its type and shape, {} by its offsets", tensor.name, bits / 8,
-                           tensor.end - tensor.begin));
+  return fault(reader, Code::TensorsDoNotFillFile, span,
+               fmt::format("tensor `{}` has {} bytes by its dtype and shape, but {} by its offsets", tensor.name,
+                           bits / 8, tensor.end - tensor.begin));
 }
 
-// A tensor with a fault is left out, and check_layout is not asked then: the hole that it leaves is no second finding.
+// Omits a tensor with an error. check_layout does not run in that case, because the gap is no second error.
 bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (entry.kind != JsonKind::Object)
@@ -115,16 +117,16 @@ bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
     uint32_t* slot = key == "dtype" ? &type : key == "shape" ? &shape : key == "data_offsets" ? &offsets : nullptr;
     if (slot != nullptr) {
       *slot = i;
-    } else if (Diagnostic* d =
-                   report(reader.diagnostics, Code::TP6004, key_span(reader.header.source.id, tree.nodes[i]), key)) {
-      d->message = fmt::format("unknown key `{}` of a tensor is left unread", key);
+    } else if (Diagnostic* d = report(reader.diagnostics, Code::UnknownTensorKey,
+                                      key_span(reader.header.source.id, tree.nodes[i]), key)) {
+      d->message = fmt::format("unknown key `{}` of a tensor is ignored", key);
       d->counted = "tensor";
     }
   }
   for (const auto& [name, index] :
        {std::pair{"dtype", type}, std::pair{"shape", shape}, std::pair{"data_offsets", offsets}}) {
     if (index == 0)
-      return fault(reader, Code::TP6002, key_span(reader.header.source.id, entry),
+      return fault(reader, Code::InvalidTensorEntry, key_span(reader.header.source.id, entry),
                    fmt::format("tensor `{}` has no `{}`", entry.key, name));
   }
   if (!read_type(reader, tree.nodes[type], tensor) || !read_shape(reader, tree, shape, tensor) ||
@@ -150,9 +152,8 @@ bool read_metadata(HeaderReader& reader, const JsonTree& tree) {
   return true;
 }
 
-// Every byte behind the header belongs to one tensor.
-// Sorted by begin and then by end, so that an empty tensor stands before the one that begins where it is, and one pass
-// finds every hole and overlap.
+// Checks that every byte after the header belongs to one tensor. Tensors are sorted by begin and then by end, so that
+// an empty one comes before the one that begins at its offset, and one pass finds every gap and overlap.
 bool check_layout(HeaderReader& reader) {
   const WeightsHeader& header = reader.header;
   std::vector<uint32_t> order(header.tensors.size());
@@ -165,44 +166,52 @@ bool check_layout(HeaderReader& reader) {
     const Span span{header.source.id, tensor.offset, static_cast<uint32_t>(tensor.name.size() + 2)};
     if (tensor.begin != filled) {
       const bool hole = tensor.begin > filled;
-      return fault(reader, Code::TP6003, span,
-                   before.data() == nullptr
-                       ? fmt::format("no tensor begins at 0: the first one, `{}`, at {}", tensor.name, tensor.begin)
-                       : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name,
-                                     tensor.begin, before, filled, hole ? "a hole" : "they overlap"));
+      return fault(
+          reader, Code::TensorsDoNotFillFile, span,
+          before.data() == nullptr
+              ? fmt::format("no tensor begins at 0: the first one, `{}`, begins at {}", tensor.name, tensor.begin)
+              : fmt::format("tensor `{}` begins at {}, `{}` before it ends at {}: {}", tensor.name, tensor.begin,
+                            before, filled, hole ? "a gap" : "they overlap"));
     }
     filled = tensor.end;
     before = tensor.name;
   }
   const uint64_t there = header.file_bytes - header.data_begin;
   if (filled == there) return true;
-  return fault(
-      reader, Code::TP6003, {header.source.id, 0, 1},
-      fmt::format("the tensors take {} bytes, and {} stand behind the header", filled, there),
-      filled > there ? "the file was cut off: copy it again" : "bytes that belong to no tensor: write the file again");
+  return fault(reader, Code::TensorsDoNotFillFile, {header.source.id, 0, 1},
+               fmt::format("the tensors take {} bytes, but {} follow the header", filled, there),
+               filled > there ? "copy the file again: it is truncated"
+                              : "write the file again: it has bytes that belong to no tensor");
 }
 
 struct Stranger {
   std::string_view start, message, help;
 };
 
-// What people have in place of a safetensors file.
-// Looked at before the length: the first bytes of a text are an enormous length, which tells nobody what is wrong.
+// Files that people pass as a safetensors file. They are recognised before the length is read, because the first bytes
+// of a text would be an enormous length, which explains nothing.
+constexpr std::string_view kPickle =
+    "the file is a pickle, not a safetensors file: torch.save writes one, and torch's distributed checkpoint (DCP) has "
+    "one named `.metadata`";
+constexpr std::string_view kConvert =
+    "save the state as safetensors, for a DCP folder after `python -m torch.distributed.checkpoint.format_utils "
+    "dcp_to_torch FOLDER model.pt`";
 constexpr Stranger kStrangers[] = {
-    {"version https://git-lfs", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},
-    {"version https://hawser", "a Git LFS pointer stands in place of the weights", "fetch them: git lfs pull"},
-    {"<!DOCTYPE", "an HTML page stands in place of the weights",
-     "the download was answered with a page: download the file again"},
-    {"<!doctype", "an HTML page stands in place of the weights",
-     "the download was answered with a page: download the file again"},
-    {"<html", "an HTML page stands in place of the weights",
-     "the download was answered with a page: download the file again"},
-    {"PK\x03\x04", "a zip archive, as torch.save writes it, stands in place of a safetensors file",
+    {"\x80\x02", kPickle, kConvert},
+    {"\x80\x03", kPickle, kConvert},
+    {"\x80\x04", kPickle, kConvert},
+    {"\x80\x05", kPickle, kConvert},
+    {"version https://git-lfs", "the file is a Git LFS pointer, not the weights", "fetch them: git lfs pull"},
+    {"version https://hawser", "the file is a Git LFS pointer, not the weights", "fetch them: git lfs pull"},
+    {"<!DOCTYPE", "the file is an HTML page, not the weights", "download the file again: the server sent a page"},
+    {"<!doctype", "the file is an HTML page, not the weights", "download the file again: the server sent a page"},
+    {"<html", "the file is an HTML page, not the weights", "download the file again: the server sent a page"},
+    {"PK\x03\x04", "the file is a zip archive of torch.save, not a safetensors file",
      "convert it: safetensors.torch.save_file"},
-    {"GGUF", "a GGUF file stands in place of a safetensors file", "give the safetensors file that it was made from"},
+    {"GGUF", "the file is a GGUF file, not a safetensors file", "give the safetensors file that it was made from"},
 };
 
-// No memory is taken for a length that the file says before it is held to the file's own size.
+// Compares the stated length with the file size before it allocates memory.
 bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
   const Span start{header.source.id, 0, 1};
@@ -212,38 +221,41 @@ bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics&
   };
   header.file_bytes = size_of(file);
   const ReadResult head = read_part(file, 0, kHeadBytes);
-  if (head.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", head.reason));
+  if (head.fault != ReadError::None)
+    return refuse(Code::FileUnreadable, fmt::format("cannot read the file: {}", head.reason));
   const std::string_view text = head.file.text;
   for (const Stranger& stranger : kStrangers) {
     if (text.starts_with(stranger.start))
-      return refuse(Code::TP6001, std::string(stranger.message), std::string(stranger.help));
+      return refuse(Code::InvalidSafetensors, std::string(stranger.message), std::string(stranger.help));
   }
   if (text.size() < kLengthBytes)
     return refuse(
-        Code::TP6001,
+        Code::InvalidSafetensors,
         fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header",
                     counted(text.size(), "byte")));
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
   if (length > kMaxHeaderBytes)
-    return refuse(Code::TP6001,
-                  fmt::format("the first 8 bytes say that the header has {} bytes, more than the format's {}", length,
+    return refuse(Code::InvalidSafetensors,
+                  fmt::format("the first 8 bytes declare a header of {} bytes, more than the format's {}", length,
                               kMaxHeaderBytes),
-                  "this is no safetensors file, or a damaged one");
+                  "give another file: this one is damaged or not safetensors");
   if (length > header.file_bytes - kLengthBytes)
     return refuse(
-        Code::TP6001,
-        fmt::format("the header has {} bytes, and {} are in the file", length, header.file_bytes - kLengthBytes),
-        "the file was cut off: copy it again");
+        Code::InvalidSafetensors,
+        fmt::format("the header has {} bytes, but {} are in the file", length, header.file_bytes - kLengthBytes),
+        "copy the file again: it is truncated");
   if (length > max_bytes)
-    return refuse(Code::TP1002, fmt::format("the headers of all files together are larger than {}",
-                                            human_bytes(kMaxHeaderBytesTogether)));
+    return refuse(Code::FileTooLarge,
+                  fmt::format("the headers of all files together exceed {}", human_bytes(kMaxHeaderBytesTogether)));
   ReadResult part = read_part(file, kLengthBytes, length);
-  if (part.fault != ReadFault::None) return refuse(Code::TP1001, fmt::format("cannot read the file: {}", part.reason));
+  if (part.fault != ReadError::None)
+    return refuse(Code::FileUnreadable, fmt::format("cannot read the file: {}", part.reason));
   header.source.text = std::move(part.file.text);
   header.data_begin = kLengthBytes + length;
-  if (header.source.text.size() != length) return refuse(Code::TP6001, "the file became shorter while it was read");
-  return header.source.text.starts_with('{') || refuse(Code::TP6001, "the header does not begin with `{`");
+  if (header.source.text.size() != length)
+    return refuse(Code::InvalidSafetensors, "the file became shorter while it was read");
+  return header.source.text.starts_with('{') || refuse(Code::InvalidSafetensors, "the header does not begin with `{`");
 }
 
 }  // namespace

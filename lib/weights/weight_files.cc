@@ -10,7 +10,7 @@
 #include "base/presence.h"
 #include "base/read_file.h"
 #include "base/string_index.h"
-#include "syntax/json_reader.h"
+#include "text/json_reader.h"
 #include "weights/weight_formats.h"
 
 namespace tpplan {
@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr size_t kMaxIndexFaults = 50;
 constexpr size_t kMaxShards = 10000;
 
-// One line of a weight_map. Its texts live as long as the index's text and the reader's strings.
+// One entry of a weight_map. Its texts point into the text of the index or the reader's strings.
 struct Mapped {
   std::string_view name;
   uint32_t shard = 0;
@@ -33,7 +33,7 @@ struct IndexReader {
   bool has_map = false;
   std::vector<Mapped> map;
   std::vector<std::string_view> shards;
-  std::vector<Span> shard_spans;  // where each is named first
+  std::vector<Span> shard_spans;  // of the first mention of each
   StringIndex shard_index;
   std::deque<std::string> strings;
 };
@@ -43,23 +43,23 @@ bool fault(Diagnostics& diagnostics, Code code, Span span, std::string message, 
   return false;
 }
 
-// A plain name cannot leave the directory by itself (links are resolve_shard's). A zero byte would end the path early
-// in the call that opens it.
+// Checks that a name is plain, so that it cannot leave the directory (resolve_shard checks links), and has no zero
+// byte, which would truncate the path.
 bool check_shard_name(IndexReader& reader, const JsonNode& node) {
   const std::string_view name = node.text;
   const bool leaves = name.empty() || name == "." || name == ".." ||
                       name.find_first_of(std::string_view("/\\\0", 3)) != std::string_view::npos;
-  return !leaves || fault(reader.files.diagnostics, Code::TP6005, value_span(reader.files.index.id, node),
-                          fmt::format("`{}` is no plain name of a file", name),
-                          "an index names files of its own directory: model-00001-of-00002.safetensors");
+  return !leaves || fault(reader.files.diagnostics, Code::InvalidWeightIndex, value_span(reader.files.index.id, node),
+                          fmt::format("`{}` is not a plain file name", name),
+                          "name files in the folder of the index: model-00001-of-00002.safetensors");
 }
 
-// Shards are numbered as the map names them first, which is the order in which they are opened.
+// Numbers shards by their first mention in the map, which is the order in which they are opened.
 void read_map(IndexReader& reader, const JsonTree& tree) {
   const JsonNode& map = tree.nodes[0];
   reader.has_map = true;
   if (map.kind != JsonKind::Object) {
-    fault(reader.files.diagnostics, Code::TP6005, value_span(reader.files.index.id, map),
+    fault(reader.files.diagnostics, Code::InvalidWeightIndex, value_span(reader.files.index.id, map),
           fmt::format("`weight_map` is {}, not an object", json_kind_name(map.kind)));
     return;
   }
@@ -68,7 +68,7 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
     const JsonNode& node = tree.nodes[i];
     const Span span = value_span(reader.files.index.id, node);
     if (node.kind != JsonKind::String) {
-      fault(reader.files.diagnostics, Code::TP6005, span,
+      fault(reader.files.diagnostics, Code::InvalidWeightIndex, span,
             fmt::format("the file of `{}` is {}, not a string", node.key, json_kind_name(node.kind)));
       return;
     }
@@ -76,7 +76,7 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
     if (shard == kNotFound) {
       if (!check_shard_name(reader, node)) return;
       if (reader.shards.size() == kMaxShards) {
-        fault(reader.files.diagnostics, Code::TP1007, span,
+        fault(reader.files.diagnostics, Code::NestingTooDeep, span,
               fmt::format("the index names more than {} shards", kMaxShards));
         return;
       }
@@ -89,45 +89,50 @@ void read_map(IndexReader& reader, const JsonTree& tree) {
   }
 }
 
-// By the parts of the paths, not by their text: /a/bc is not inside /a/b.
-bool is_inside(const fs::path& path, const fs::path& folder) {
-  return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
-}
-
-// The file that a name of the index stands for, links resolved; empty after reporting.
+// Returns the path of a shard with links resolved; empty after reporting an error.
 std::string resolve_shard(IndexReader& reader, const fs::path& folder, std::string_view name, Span span) {
   std::error_code error;
   const fs::path home = fs::canonical(folder, error);
   const fs::path file = error ? fs::path{} : fs::canonical(home / name, error);
   if (error == std::errc::not_enough_memory) throw std::bad_alloc();
   if (error) {
-    if (says_absent(error.value()))
-      fault(reader.files.diagnostics, Code::TP6006, span,
-            fmt::format("shard `{}` is not there: {}", name, error.message()), "all shards stand beside the index");
-    else
-      fault(reader.files.diagnostics, Code::TP1001, span,
+    if (is_absence_error(error.value())) {
+      Diagnostics& diagnostics = reader.files.diagnostics;
+      Diagnostic* d = report(diagnostics, Code::IndexMismatch, span, "missing shards");
+      if (d == nullptr) {
+        constexpr size_t kNamed = 4;
+        const auto first = std::ranges::find(diagnostics.list, Code::IndexMismatch, &Diagnostic::code);
+        if (first->notes.size() < kNamed) first->notes.push_back({fmt::format("`{}` is missing, too", name), span});
+        return {};
+      }
+      d->message = fmt::format("shard `{}` is missing: {}", name, error.message());
+      d->help = "put all shards next to the index";
+      d->counted = "shard";
+    } else {
+      fault(reader.files.diagnostics, Code::FileUnreadable, span,
             fmt::format("cannot look for shard `{}`: {}", name, error.message()));
+    }
     return {};
   }
   // The cache of huggingface_hub: snapshots/COMMIT holds links to ../../blobs.
   const bool cached =
-      home.parent_path().filename() == "snapshots" && is_inside(file, home.parent_path().parent_path() / "blobs");
-  if (is_inside(file, home) || cached) return file.string();
-  fault(reader.files.diagnostics, Code::TP6005, span,
-        fmt::format("shard `{}` is a link that leads out of the directory of the index", name),
+      home.parent_path().filename() == "snapshots" && is_within(file, home.parent_path().parent_path() / "blobs");
+  if (is_within(file, home) || cached) return file.string();
+  fault(reader.files.diagnostics, Code::InvalidWeightIndex, span,
+        fmt::format("shard `{}` is a link that leads outside the folder of the index", name),
         "put the file itself there");
   return {};
 }
 
-// Each name once, at the shard that the index says.
-// The names of the map are hashed and all headers gone through once: linear in the tensors of the checkpoint.
+// Checks that each name is in the shard that the index states, and in no other. Names are hashed and all headers are
+// scanned once: linear in the number of tensors.
 void join_tensors(IndexReader& reader) {
   WeightFiles& files = reader.files;
   std::vector<uint32_t> at(reader.map.size(), kNotFound);
   StringIndex index;
   const auto name_of = [&](uint32_t i) { return reader.map[i].name; };
   for (uint32_t i = 0; i < reader.map.size(); ++i) insert(index, reader.map[i].name, i, name_of);
-  std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // of each shard the first tensor that is not named
+  std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // by shard: the first tensor that the index lacks
   std::vector<uint32_t> strays(files.headers.size());
   const auto too_many_faults = [&] { return reader.files.diagnostics.list.size() >= kMaxIndexFaults; };
   for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
@@ -140,9 +145,9 @@ void join_tensors(IndexReader& reader) {
       } else if (reader.map[i].shard == f) {
         at[i] = t;
       } else {
-        fault(reader.files.diagnostics, Code::TP6006,
+        fault(reader.files.diagnostics, Code::IndexMismatch,
               {reader.files.index.id, reader.map[i].offset, static_cast<uint32_t>(reader.map[i].name.size() + 2)},
-              fmt::format("tensor `{}` stands in `{}`, and the index says `{}`", reader.map[i].name, reader.shards[f],
+              fmt::format("tensor `{}` is in `{}`, but the index names `{}`", reader.map[i].name, reader.shards[f],
                           reader.shards[reader.map[i].shard]));
       }
     }
@@ -152,15 +157,15 @@ void join_tensors(IndexReader& reader) {
     if (at[i] != kNotFound)
       files.tensors.push_back({mapped.shard, at[i]});
     else
-      fault(reader.files.diagnostics, Code::TP6006,
+      fault(reader.files.diagnostics, Code::IndexMismatch,
             {reader.files.index.id, mapped.offset, static_cast<uint32_t>(mapped.name.size() + 2)},
             fmt::format("tensor `{}` is not in `{}`", mapped.name, reader.shards[mapped.shard]),
-            "index and shards are of one and the same checkpoint");
+            "give an index and shards of the same checkpoint");
   }
   for (uint32_t f = 0; f < files.headers.size(); ++f) {
     if (strays[f] == 0) continue;
-    Diagnostic& d = report_message(reader.files.diagnostics, Code::TP6007, reader.shard_spans[f],
-                                   fmt::format("`{}` holds `{}`, which the index does not name: it is left out",
+    Diagnostic& d = report_message(reader.files.diagnostics, Code::UnindexedTensors, reader.shard_spans[f],
+                                   fmt::format("`{}` holds `{}`, which the index does not name: it is skipped",
                                                reader.shards[f], files.headers[f].tensors[stray[f]].name));
     d.count = strays[f];
     d.counted = "tensor";
@@ -175,26 +180,27 @@ bool read_index_map(IndexReader& reader) {
             read_map(reader, tree);
             return true;
           },
-      .kind_help = "an index of weights is {\"weight_map\": {TENSOR: FILE, ...}}"};
+      .kind_help = "write an index of weights: {\"weight_map\": {TENSOR: FILE, ...}}"};
   if (!read_json(reader.files.index, visitor, reader.strings, reader.files.diagnostics)) return false;
   if (has_errors(reader.files.diagnostics)) return false;
   if (!reader.has_map)
-    return fault(reader.files.diagnostics, Code::TP6005, {reader.files.index.id, 0, 1}, "the index has no `weight_map`",
-                 "give the model.safetensors.index.json of a checkpoint");
-  return !reader.map.empty() || fault(reader.files.diagnostics, Code::TP6005, {reader.files.index.id, 0, 1},
+    return fault(reader.files.diagnostics, Code::InvalidWeightIndex, {reader.files.index.id, 0, 1},
+                 "the index has no `weight_map`", "give the model.safetensors.index.json of a checkpoint");
+  return !reader.map.empty() || fault(reader.files.diagnostics, Code::InvalidWeightIndex, {reader.files.index.id, 0, 1},
                                       "the `weight_map` names no tensors");
 }
 
-// All names are resolved before the first shard is opened, so that one run says every shard that is missing.
+// Resolves all names before it opens the first shard, so that one run reports every missing shard.
 bool read_index(const std::string& path, WeightFiles& files, AfterHeader after) {
   IndexReader reader{.files = files};
   ReadResult result = read_file(path, kMaxIndexBytes);
   files.index = std::move(result.file);
   files.index.id = ++files.last_id;
-  if (result.fault == ReadFault::TooLarge)
-    return fault(reader.files.diagnostics, Code::TP1002, {reader.files.index.id, 0, 0}, "an index has at most 32 MiB");
-  if (result.fault != ReadFault::None)
-    return fault(reader.files.diagnostics, Code::TP1001, {reader.files.index.id, 0, 0},
+  if (result.fault == ReadError::TooLarge)
+    return fault(reader.files.diagnostics, Code::FileTooLarge, {reader.files.index.id, 0, 0},
+                 "the index is larger than 32 MiB");
+  if (result.fault != ReadError::None)
+    return fault(reader.files.diagnostics, Code::FileUnreadable, {reader.files.index.id, 0, 0},
                  fmt::format("cannot read the file: {}", result.reason));
   if (!read_index_map(reader)) return false;
   const fs::path folder = fs::path(path).has_parent_path() ? fs::path(path).parent_path() : fs::path(".");
@@ -218,7 +224,7 @@ bool read_one(const std::string& path, WeightFiles& files, AfterHeader after) {
 
 }  // namespace
 
-// All headers together have one budget, `left`: each may be as long as the format allows, and there may be thousands.
+// All headers share the budget `left`, because there can be thousands, each as long as the format permits.
 bool add_weight_file(WeightFiles& files, const std::string& path, const std::string& name, AfterHeader after) {
   InputFile& file = files.files.emplace_back();
   WeightsHeader& header = files.headers.emplace_back();
@@ -227,15 +233,15 @@ bool add_weight_file(WeightFiles& files, const std::string& path, const std::str
   file.name = header.source.name = name == "-" ? "<stdin>" : name;
   const Span start{header.source.id, 0, 1};
   if (path == "-")
-    return fault(diagnostics, Code::TP1001, start,
-                 "weights are not read from standard input: their size would be unknown", "name a file");
+    return fault(diagnostics, Code::FileUnreadable, start,
+                 "weights cannot be read from standard input: their size is unknown", "name a file");
   const std::string reason = open_input(path, file);
   if (!reason.empty())
     return fault(
-        diagnostics, Code::TP1001, start, fmt::format("cannot read the file: {}", reason),
+        diagnostics, Code::FileUnreadable, start, fmt::format("cannot read the file: {}", reason),
         name.find("://") == std::string::npos
             ? ""
-            : "nothing is read over a network: copy the files here first, or mount them (mountpoint-s3, rclone)");
+            : "copy the files here first, or mount them (mountpoint-s3, rclone): nothing is read over a network");
   if (!weight_format_of(name).read_header(file, header, diagnostics, files.left)) return false;
   files.left -= header.source.text.size();
   if (after == AfterHeader::Close) file.fd.reset();

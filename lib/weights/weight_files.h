@@ -1,4 +1,4 @@
-// A file of weights, or all the shards of an index, as one set of tensors.
+// A weight file, or all shards of an index, as one set of tensors.
 #pragma once
 
 #include <deque>
@@ -19,32 +19,32 @@ struct WeightPlace {
 };
 
 struct WeightFiles {
-  SourceFile index{.id = kNoFile};          // keeps that without one
+  SourceFile index{.id = kNoFile};          // kNoFile if there is no index
   std::vector<InputFile> files;             // in the order in which the index names them first
-  std::deque<WeightsHeader> headers;        // of each, read from that very file
+  std::deque<WeightsHeader> headers;        // by file
   std::vector<WeightPlace> tensors;         // each name once
-  Diagnostics diagnostics;                  // what was found in them
+  Diagnostics diagnostics;                  // about these files
   FileId last_id = kNoFile;                 // of the file that was opened last
-  uint64_t left = kMaxHeaderBytesTogether;  // that may still be read of headers
+  uint64_t left = kMaxHeaderBytesTogether;  // remaining budget for headers
 };
 
-// The texts that findings about them point into.
+// Returns the files into which diagnostics about them point.
 [[nodiscard]] std::vector<const SourceFile*> texts_of(const WeightFiles& files);
 
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
 
-// Whether the files stay open behind their headers, for who reads the weights from them.
+// Whether the files stay open after their headers are read, for reading the weights.
 enum class AfterHeader : uint8_t { Close, StayOpen };
 
-// Opens the file at `path`, which people know as `name`, and reads its header by the format of its name; false after
-// reporting why that cannot be done.
+// Opens the file at `path`, whose name in messages is `name`, and reads its header in the format of its extension.
+// Returns false after reporting an error.
 [[nodiscard]] bool add_weight_file(WeightFiles& files, const std::string& path, const std::string& name,
                                    AfterHeader after);
 
-// Reads the headers of `path`: an index of shards where its name ends with `.json` (model.safetensors.index.json), else
-// a file of weights. An index names files of its own directory, by plain names: links that lead out are refused, but
-// for those of a Hugging Face cache, from `snapshots/REVISION` into the `blobs` beside `snapshots`. Index and shards
-// agree: each named tensor stands in the shard that is named for it, and in no other. False after any error.
+// Reads the headers of `path`: an index of shards if its name ends with `.json` (model.safetensors.index.json), else a
+// weight file. An index names files of its directory by plain names. Rejects links that lead out of it, except those of
+// a Hugging Face cache, from `snapshots/REVISION` into the `blobs` next to `snapshots`. Checks that each named tensor
+// is in the shard that the index names, and in no other. Returns false after any error.
 [[nodiscard]] bool read_weight_files(const std::string& path, WeightFiles& files,
                                      AfterHeader after = AfterHeader::Close);
 

@@ -1,4 +1,4 @@
-// The formats of files of weights, a row each.
+// The formats of weight files, a row for each.
 #pragma once
 
 #include <cstdint>
@@ -13,14 +13,14 @@ namespace tpplan {
 
 struct WeightFormat {
   std::string_view name;       // "safetensors"
-  std::string_view extension;  // of its files' names, ".safetensors"; an index's name ends with it and ".index.json"
-  // Reads at most `max_bytes` of what the open file says of itself, and proves it; false after reporting what is wrong.
+  std::string_view extension;  // ".safetensors"; the name of an index ends with it and ".index.json"
+  // Reads and checks at most `max_bytes` of the file's header. Returns false after reporting an error.
   bool (*read_header)(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes);
 };
 
 [[nodiscard]] std::span<const WeightFormat> weight_formats();
 
-// By the name's extension; the first of all for a name that has none of theirs.
+// Returns the format of the name's extension; the first format for other extensions.
 const WeightFormat& weight_format_of(std::string_view name);
 
 }  // namespace tpplan

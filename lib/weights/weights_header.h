@@ -1,4 +1,4 @@
-// What a file of weights says of itself, whatever its format: which tensors it holds, and where.
+// The header of a weight file of any format: its tensors and their offsets.
 #pragma once
 
 #include <cstdint>
@@ -33,7 +33,7 @@ struct WeightsHeader {
   std::vector<WeightTensor> tensors;  // in the header's order
   std::vector<uint64_t> sizes;
   std::vector<std::pair<std::string_view, std::string_view>> metadata;
-  std::deque<std::string> strings;  // text that does not stand in the header as it is
+  std::deque<std::string> strings;  // texts that are escaped in the header
 };
 
 [[nodiscard]] inline std::span<const uint64_t> shape_of(const WeightsHeader& header, const WeightTensor& tensor) {

@@ -1,10 +1,10 @@
-"""Any call of the C library may fail, at any point of any command: memory, reads, writes, fsync, rename, what a file is.
-The run ends with a status and a message that says what failed; files hold what they held, or all that they are to hold; and
-where the run ends as if nothing had been, nothing is missing. Of each command's calls a sample is let fail;
-`python tests/bad_input/test_call_faults.py --all [COMMAND...]` lets each of them fail, and counts.
+"""Any call of the C library may fail, at any point of any command: memory, reads, writes, fsync, rename, stat. The command ends with a
+status and a message that names the failure. Output files hold their old or their complete new content, and a command that succeeds has
+done all its work. The test lets a sample of each command's calls fail; `python tests/bad_input/test_call_faults.py --all [COMMAND...]`
+lets each of them fail, and counts.
 
-Calls before main are not let fail: the loader's, the libraries' first. They are the same for all commands, and how a process
-ends that cannot start is not the program's to say."""
+Calls before main do not fail: mostly those of the loader and the libraries. They are the same for all commands, and the program cannot
+handle a failed start."""
 
 import errno
 import json
@@ -64,7 +64,7 @@ def shard(names):
 
 
 def write_project(folder):
-    """What all commands read."""
+    """Writes the inputs of all commands."""
     for name in ("model.json", "plan.yaml"):
         (folder / name).write_bytes((SMALL / name).read_bytes())
     shutil.copy(folder / "model.json", folder / "twin.json")
@@ -84,11 +84,13 @@ def write_project(folder):
         f"model.layers.0.self_attn.{name}.weight": f"model-{1 + i // 2}.safetensors" for i, name in enumerate(NAMES)
     }
     (folder / "llama" / "model.safetensors.index.json").write_text(json.dumps({"weight_map": index}))
-    (folder / "project").mkdir()
+    (folder / "project" / "below").mkdir(parents=True)
+    (folder / "project" / ".git").mkdir()
+    for name in ("model.json", "plan.yaml", "wrong.yaml"):
+        shutil.copy(folder / name, folder / "project")
     (folder / "project" / ".tpplan.yaml").write_text(
-        "checks:\n  - {model: '../m*l.json', plan: [../plan.yaml, ../wrong.yaml], mesh: [tp=2, tp=4]}\nmax_replicated: 1%\n"
+        "checks:\n  - {model: 'm*l.json', plan: [plan.yaml, wrong.yaml], mesh: [tp=2, tp=4]}\nmax_replicated: 1%\n"
     )
-    (folder / "project" / "below").mkdir()
     (folder / "plain").mkdir()
     (folder / "plain" / "config.json").write_text("{}")
     (folder / "plain" / "model.safetensors").write_bytes(shard(NAMES))
@@ -126,7 +128,7 @@ def write_repository(folder):
     shutil.copy(folder / "other.yaml", folder / "repository" / "plan.yaml")
 
 
-# What is run, in which folder of the project, and which files it writes. `OLD` stands in them before.
+# Commands, their folder in the project, and the files that they write. `OLD` is in these files before.
 COMMANDS = {
     "compile": ("compile model.json plan.yaml -o manifest.json", ".", ["manifest.json"]),
     "compile-link": ("compile model.json plan.yaml -o link.json", ".", ["linked.json"]),
@@ -184,12 +186,12 @@ COMMANDS = {
     "man": ("man", ".", []),
     "wrong-line": ("compile model.json plan.yaml --outptu x", ".", []),
 }
-# Their files are there before, as they are above.
+# Their files exist before, with the content above.
 KEPT = {"slip.yaml", "loose.yaml", "twin.json"}
-# Is not there before.
+# Does not exist before.
 NEW = {"plan.schema.json"}
 
-# In which ways calls of a kind fail: by an error, or by doing half.
+# Failures by kind of call: an error, or half of the work.
 WAYS = {
     "memory": [errno.ENOMEM, "gone"],
     "open": [errno.EIO, errno.EMFILE],
@@ -197,10 +199,9 @@ WAYS = {
     "write": [errno.EIO, errno.ENOSPC, errno.EPIPE, errno.EINTR, "short"],
     "pthread_create": [errno.EAGAIN],
 }
-# Without consequence where they fail: how wide a terminal is, who watches for signals, what the system draws at random, what
-# is done with a descriptor that was read.
+# Failures without effect: the terminal's width, the signal watcher, random numbers of the system, closing a descriptor after a read.
 IDLE = {"isatty", "eventfd", "pthread_create", "getrandom"}
-# What Abseil says, which RE2 is made of since 2023, where it maps no memory for its locks and ends the process.
+# The message of Abseil, a part of RE2 since 2023, if it cannot map memory for its locks and ends the process.
 ABSEIL = b"low_level_alloc.cc"
 CODED = re.compile(r"^(.*: )?(error\[TP\d{4}\]: \S|tpplan: error: \S)|^tpplan: error: \S", re.M)
 OUT_OF_MEMORY = b"error[TP9001]: out of memory"
@@ -215,7 +216,7 @@ def variables(**more):
 
 
 class Case:
-    """A command in a folder of its own, and what it does undisturbed."""
+    """A command in a separate folder, and its results without failures."""
 
     def __init__(self, name, folder):
         text, inside, outputs = COMMANDS[name]
@@ -247,14 +248,14 @@ class Case:
         return run_forked(FAILING, words, cwd=self.folder, env=variables(**more), timeout=TIMEOUT)
 
     def faults(self, after=0):
-        """All (kind, number, way); of memory those behind the first `after`."""
+        """All (kind, number, failure); for memory those after the first `after`."""
         for kind, count in self.calls.items():
             for number in range(1 + (after if kind == "memory" else 0), count + 1):
                 for way in WAYS.get(kind, [errno.EIO]):
                     yield kind, number, way
 
     def fault_of(self, kind, number, way):
-        """What is broken of the promises when this call fails; empty: nothing is."""
+        """The broken promises if this call fails; empty if none."""
         try:
             result = self.run(FAILING_CALL=f"{kind},{number},{way}")
         except subprocess.TimeoutExpired:
@@ -284,7 +285,7 @@ class Case:
             return "" if now == self.before else "ended by Abseil, and something is written"
         same_files = now == self.after
         if status == plain.returncode and result.stdout == plain.stdout and same_files:
-            # Only a standard error that takes nothing says nothing.
+            # Only a failed standard error excuses a missing message.
             if timeless(result.stderr) == timeless(plain.stderr) or kind == "write":
                 return ""
         if way == errno.EINTR or way == "short" or kind in IDLE:
@@ -294,12 +295,12 @@ class Case:
         is_said = CODED.search((result.stderr + b"\n" + result.stdout).decode())
         if kind == "memory" and status == 3 and OUT_OF_MEMORY in result.stderr:
             return ""
-        # What is said of a name that is wrong may lack its advice, for which a folder is looked through.
+        # The message about a wrong name may lack its suggestion, which needs a folder listing.
         if status != 2 or (kind == "memory" and not (plain.returncode == 2 and is_said)):
             return f"status {status}: {said(result)}"
         if way == errno.EPIPE or is_said:
             return ""
-        # Formats for programs say on standard output what is wrong.
+        # Machine-readable formats report errors on standard output.
         return "" if re.search(rb'"TP\d{4}"', result.stdout) else f"no message: {said(result)}"
 
 
@@ -324,7 +325,7 @@ def read_or_none(path):
 
 
 def sample(case, most):
-    """The first and the last call of each kind in each way, and others between, the same in every run."""
+    """The first and the last call of each kind with each failure, and some between, the same in every execution."""
     drawn = random.Random(case.name)
     by_way = {}
     for fault in case.faults():
@@ -344,7 +345,7 @@ def project(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_a_call_that_fails_is_said_or_does_not_matter(name, project):
+def test_failed_call_is_reported_or_harmless(name, project):
     if COMMANDS[name][1] == "repository" and shutil.which("git") is None:
         pytest.skip("there is no git")
     case = Case(name, project)
@@ -353,8 +354,8 @@ def test_a_call_that_fails_is_said_or_does_not_matter(name, project):
 
 
 def main(names):
-    """All commands, or these. Before a command is known its program declares all of them, for which it asks for the same
-    memory each time: that is let fail once, with the first."""
+    """All commands, or these. Before it knows the command, the program declares all of them with the same allocations: only the test of
+    the first command lets these fail."""
     total = wrong = 0
     with tempfile.TemporaryDirectory() as folder:
         write_project(pathlib.Path(folder))

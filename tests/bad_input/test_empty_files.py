@@ -1,21 +1,21 @@
-"""An empty file is answered with what a file of its kind is, not with what a model is."""
+"""The error for an empty file describes its kind, not always a model."""
 
 import pytest
 from conftest import run
 
 KINDS = {
-    "a manifest": ["show", "empty.json"],
-    "a manifest, exported": ["export", "empty.json", "--to", "jax"],
-    "a model": ["check", "empty.json", "plan.yaml"],
-    "a config": ["import", "--from", "config", "empty.json"],
-    "an index of weights": ["import", "--from", "safetensors", "empty.json"],
-    "a file of shardings": ["import", "--from", "jax", "empty.json"],
-    "a file of shardings, of torch": ["import", "--from", "torch", "empty.json"],
+    "write a manifest": ["show", "empty.json"],
+    "write a manifest, exported": ["export", "empty.json", "--to", "jax"],
+    "start the model": ["check", "empty.json", "plan.yaml"],
+    "give the config.json": ["import", "--from", "config", "empty.json"],
+    "write an index": ["import", "--from", "safetensors", "empty.json"],
+    "write a file of shardings": ["import", "--from", "jax", "empty.json"],
+    "write a file of shardings, of torch": ["import", "--from", "torch", "empty.json"],
 }
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_an_empty_file_is_answered_by_its_kind(kind, tmp_path):
+def test_empty_file_error_matches_its_kind(kind, tmp_path):
     (tmp_path / "empty.json").write_bytes(b"")
     (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {}\n")
     result = run(*KINDS[kind], cwd=tmp_path)

@@ -1,5 +1,4 @@
-"""Files, streams and arguments that do not work: every failure is a message and an exit status, and an output that
-stood there before stands there still."""
+"""Unusable files, streams and arguments: every failure has a message and an exit status, and an existing output remains."""
 
 import concurrent.futures
 import json
@@ -15,7 +14,7 @@ import pytest
 from conftest import PROGRAM, codes, linear_model, run, write
 from promise import DIAGNOSTIC, MODEL, PLAN, printable
 
-MANY = linear_model(**{f"layers__{i}__wq": [16, 8] for i in range(3000)})  # a manifest of more than a pipe holds
+MANY = linear_model(**{f"layers__{i}__wq": [16, 8] for i in range(3000)})  # a manifest larger than a pipe's buffer
 MANY_PLAN = PLAN.replace("wq:", "'*.wq':")
 root = pytest.mark.skipif(os.geteuid() == 0, reason="root may read and write everything")
 sanitized = pytest.mark.skipif(os.environ.get("TPPLAN_SANITIZED") == "1", reason="sanitizers reserve terabytes")
@@ -40,7 +39,7 @@ def refused(result, status, *expected, file=None):
 
 
 def usage(result):
-    """Checks a usage error: exit status 2 and a message for people."""
+    """Checks a usage error: exit status 2 and a human-readable message."""
     text = printable(result.stderr)
     assert result.returncode == 2, f"exit status {result.returncode}\n{text}"
     assert text.strip() and result.stdout == b""
@@ -81,7 +80,7 @@ def limited(*arguments, limits=(), cwd=None, **more):
     }.items(),
     ids=lambda value: value if isinstance(value, str) else "",
 )
-def test_79_an_input_that_cannot_be_read_is_named(tmp_path, inputs, which, make, says):
+def test_79_unreadable_input_is_named(tmp_path, inputs, which, make, says):
     make, says = says
     if says == "Permission denied" and os.geteuid() == 0:
         pytest.skip("root may read everything")
@@ -94,28 +93,28 @@ def test_79_an_input_that_cannot_be_read_is_named(tmp_path, inputs, which, make,
     assert not (tmp_path / "out.json").exists()
 
 
-def test_79_both_inputs_missing_are_both_named(tmp_path):
+def test_79_two_missing_inputs_are_both_named(tmp_path):
     text = refused(run("compile", "a.json", "b.yaml", cwd=tmp_path), 2, "TP1001", "TP1001")
     assert "a.json:1:1" in text and "b.yaml:1:1" in text
 
 
 @pytest.mark.parametrize("name", ["x" * 300, "model.json/x", ""], ids=["name-too-long", "through-a-file", "empty"])
-def test_79_a_path_that_names_no_file_is_an_unreadable_input(tmp_path, inputs, name):
+def test_79_path_without_a_file_is_an_unreadable_input(tmp_path, inputs, name):
     refused(run("compile", name, "plan.yaml", cwd=tmp_path), 2, "TP1001")
 
 
-def test_79_a_socket_is_an_unreadable_input(tmp_path, inputs):
+def test_79_socket_is_an_unreadable_input(tmp_path, inputs):
     with socket.socket(socket.AF_UNIX) as server:
         here = os.getcwd()
         try:
-            os.chdir(tmp_path)  # a socket's path is short
+            os.chdir(tmp_path)  # the path of a socket is limited
             server.bind("s")
         finally:
             os.chdir(here)
         refused(run("compile", "s", "plan.yaml", cwd=tmp_path), 2, "TP1001", file="s")
 
 
-def test_79_a_named_pipe_is_read_to_its_end(tmp_path, inputs):
+def test_79_named_pipe_is_read_to_its_end(tmp_path, inputs):
     os.mkfifo(tmp_path / "pipe")
     feeder = threading.Thread(target=lambda: (tmp_path / "pipe").write_bytes(inputs[0].read_bytes()))
     feeder.start()
@@ -136,15 +135,15 @@ def test_79_standard_input_is_named_in_messages(inputs):
     refused(run("compile", inputs[0], "-", stdin=b""), 2, "TP1008", file="<stdin>")
 
 
-def test_79_one_standard_input_cannot_be_both_files(inputs):
+def test_79_standard_input_cannot_be_both_files(inputs):
     assert "standard input" in usage(run("compile", "-", "-", stdin=inputs[0].read_bytes()))
 
 
-def test_79_larger_standard_input_than_the_limit_is_refused(inputs):
+def test_79_standard_input_above_the_limit_is_rejected(inputs):
     refused(run("compile", inputs[0], "-", stdin=b" " * ((8 << 20) + 1)), 2, "TP1002", file="<stdin>")
 
 
-def test_22_a_sparse_gigabyte_is_refused_before_it_is_read(tmp_path, inputs):
+def test_22_sparse_gigabyte_is_rejected_before_it_is_read(tmp_path, inputs):
     with open(tmp_path / "huge.yaml", "wb") as file:
         file.truncate(1 << 30)
     refused(run("compile", inputs[0], tmp_path / "huge.yaml", timeout=5), 2, "TP1002", file=tmp_path / "huge.yaml")
@@ -152,8 +151,10 @@ def test_22_a_sparse_gigabyte_is_refused_before_it_is_read(tmp_path, inputs):
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&-", "<&- 2>&-", ">&- 2>&-", "<&- >&- 2>&-"])
 def test_79_closed_standard_streams_do_not_reach_the_manifest(tmp_path, inputs, closed):
-    """A file that is opened while a stream is closed gets the stream's number."""
-    plan = PLAN.replace("{tp: 4}", "{tp: 4, dp: 2}")  # dp is unused: a warning, which must not land in the manifest
+    """A file that is opened while a stream is closed gets the stream's descriptor."""
+    plan = PLAN.replace(
+        "{tp: 4}", "{tp: 4, dp: 2}"
+    )  # dp is unused: a warning, which must not be written into the manifest
     inputs[1].write_text(plan)
     wanted = run("compile", *inputs).stdout
     command = f'exec "$0" compile model.json plan.yaml -v -o out.json {closed}'
@@ -162,13 +163,13 @@ def test_79_closed_standard_streams_do_not_reach_the_manifest(tmp_path, inputs, 
     assert (tmp_path / "out.json").read_bytes() == wanted
 
 
-def test_79_standard_input_that_is_closed_is_an_unreadable_input(tmp_path, inputs):
+def test_79_closed_standard_input_is_an_unreadable_input(tmp_path, inputs):
     command = 'exec "$0" compile - plan.yaml <&-'
     result = subprocess.run(["sh", "-c", command, PROGRAM], cwd=tmp_path, capture_output=True, timeout=60)
     refused(result, 2, "TP1001", file="<stdin>")
 
 
-def test_79_standard_output_that_is_closed_is_a_failed_write(tmp_path, inputs):
+def test_79_closed_standard_output_is_a_failed_write(tmp_path, inputs):
     command = 'exec "$0" compile model.json plan.yaml >&-'
     result = subprocess.run(["sh", "-c", command, PROGRAM], cwd=tmp_path, capture_output=True, timeout=60)
     refused(result, 2, "TP1009")
@@ -179,7 +180,7 @@ def test_79_standard_output_that_is_closed_is_a_failed_write(tmp_path, inputs):
 
 @pytest.mark.parametrize("which", [0, 1], ids=["model", "plan"])
 @pytest.mark.parametrize("alias", ["same", "other-spelling", "symbolic-link", "hard-link", "link-to-a-link"])
-def test_79_an_output_that_is_an_input_is_refused(tmp_path, inputs, which, alias):
+def test_79_output_over_an_input_is_rejected(tmp_path, inputs, which, alias):
     before = [path.read_bytes() for path in inputs]
     output = tmp_path / "out.json"
     if alias == "same":
@@ -198,7 +199,7 @@ def test_79_an_output_that_is_an_input_is_refused(tmp_path, inputs, which, alias
 
 
 @pytest.mark.parametrize("which", [0, 1], ids=["model", "plan"])
-def test_79_an_output_that_is_the_redirected_standard_input_is_refused(tmp_path, inputs, which):
+def test_79_output_over_redirected_standard_input_is_rejected(tmp_path, inputs, which):
     before = inputs[which].read_bytes()
     arguments = ["-" if i == which else str(path) for i, path in enumerate(inputs)]
     with open(inputs[which], "rb") as stdin:
@@ -209,7 +210,7 @@ def test_79_an_output_that_is_the_redirected_standard_input_is_refused(tmp_path,
     assert inputs[which].read_bytes() == before
 
 
-def test_79_an_output_that_is_a_directory_is_refused(tmp_path, inputs):
+def test_79_directory_as_output_is_rejected(tmp_path, inputs):
     (tmp_path / "out").mkdir()
     for name in ("out", "out/", "."):
         refused(run("compile", *inputs, "-o", name, cwd=tmp_path), 2, "TP1009")
@@ -217,7 +218,7 @@ def test_79_an_output_that_is_a_directory_is_refused(tmp_path, inputs):
 
 
 @pytest.mark.parametrize("output", ["nowhere/out.json", "model.json/out.json", "", "x" * 300])
-def test_79_an_output_that_cannot_be_made_is_refused(tmp_path, inputs, output):
+def test_79_output_that_cannot_be_created_is_rejected(tmp_path, inputs, output):
     result = run("compile", *inputs, "-o", output, cwd=tmp_path)
     assert result.returncode == 2, result
     assert printable(result.stderr).strip()
@@ -225,13 +226,13 @@ def test_79_an_output_that_cannot_be_made_is_refused(tmp_path, inputs, output):
 
 
 @root
-def test_79_an_output_in_a_read_only_directory_is_refused(tmp_path, inputs):
+def test_79_output_in_a_read_only_directory_is_rejected(tmp_path, inputs):
     folder = tmp_path / "locked"
     folder.mkdir(mode=0o500)
     assert "Permission denied" in refused(run("compile", *inputs, "-o", folder / "out.json"), 2, "TP1009")
 
 
-def test_79_a_full_device_is_a_failed_write(tmp_path, inputs):
+def test_79_full_device_is_a_failed_write(tmp_path, inputs):
     assert "No space left on device" in refused(run("compile", *inputs, "-o", "/dev/full"), 2, "TP1009")
     with open("/dev/full", "wb") as full:
         result = subprocess.run(
@@ -243,7 +244,7 @@ def test_79_a_full_device_is_a_failed_write(tmp_path, inputs):
 @pytest.mark.parametrize(
     "arguments", [["check"], ["check", "--format", "json"], ["explain"], ["compile", "--print", "matches"]]
 )
-def test_79_no_command_reports_success_when_its_output_is_lost(inputs, arguments):
+def test_79_lost_output_is_no_success_of_any_command(inputs, arguments):
     words = [arguments[0], *map(str, inputs), *arguments[1:]] + (["wq.weight"] if arguments == ["explain"] else [])
     with open("/dev/full", "wb") as full:
         result = subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, timeout=60)
@@ -253,7 +254,7 @@ def test_79_no_command_reports_success_when_its_output_is_lost(inputs, arguments
 @pytest.mark.parametrize(
     "words", [["--help"], ["--version"], ["compile", "--help"], ["schema", "plan"], ["explain", "TP4001"]]
 )
-def test_79_help_that_is_lost_is_no_success(words):
+def test_79_lost_help_is_no_success(words):
     good = run(*words)
     if good.returncode != 0:
         pytest.skip("this text is not in the program yet")
@@ -261,7 +262,7 @@ def test_79_help_that_is_lost_is_no_success(words):
         assert subprocess.run([PROGRAM, *words], stdout=full, stderr=subprocess.PIPE, timeout=60).returncode == 2
 
 
-def test_79_an_output_that_is_a_named_pipe_is_written_directly(tmp_path, inputs):
+def test_79_named_pipe_as_output_is_written_directly(tmp_path, inputs):
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     read = []
@@ -274,18 +275,18 @@ def test_79_an_output_that_is_a_named_pipe_is_written_directly(tmp_path, inputs)
 
 
 @pytest.mark.parametrize("name", ["/dev/stdout", "/proc/self/fd/1", "-"])
-def test_79_an_output_may_be_standard_output_by_name(inputs, name):
+def test_79_output_may_name_standard_output(inputs, name):
     result = run("compile", *inputs, "-o", name)
     assert result.returncode == 0 and result.stdout == run("compile", *inputs).stdout
 
 
-def test_79_an_output_that_is_the_null_device_stays_one(inputs):
+def test_79_null_device_as_output_remains_a_device(inputs):
     assert run("compile", *inputs, "-o", "/dev/null").returncode == 0
     assert pathlib.Path("/dev/null").is_char_device()
 
 
 @pytest.mark.parametrize("plan, status", [(PLAN.replace("colwise", "colwize"), 1), (PLAN + "mesh: {}\n", 2)])
-def test_79_an_output_that_stands_there_survives_a_wrong_plan(tmp_path, inputs, plan, status):
+def test_79_existing_output_survives_a_wrong_plan(tmp_path, inputs, plan, status):
     output = tmp_path / "out.json"
     output.write_text("old")
     inputs[1].write_text(plan)
@@ -304,7 +305,7 @@ def test_79_output_permissions_follow_the_umask(tmp_path, inputs, mask):
     assert (tmp_path / "out.json").stat().st_mode & 0o777 == 0o666 & ~mask
 
 
-def test_79_an_output_link_is_followed_and_stays_a_link(tmp_path, inputs):
+def test_79_output_link_is_followed_and_remains_a_link(tmp_path, inputs):
     (tmp_path / "there").mkdir()
     for target, old in (("there/full.json", "old"), ("there/new.json", None)):
         if old is not None:
@@ -317,13 +318,13 @@ def test_79_an_output_link_is_followed_and_stays_a_link(tmp_path, inputs):
     assert not leftovers(tmp_path) and not leftovers(tmp_path / "there")
 
 
-def test_79_an_output_link_to_itself_is_refused(tmp_path, inputs):
+def test_79_output_link_to_itself_is_rejected(tmp_path, inputs):
     (tmp_path / "loop").symlink_to("loop")
     refused(run("compile", *inputs, "-o", tmp_path / "loop"), 2, "TP1009")
     assert (tmp_path / "loop").is_symlink()
 
 
-def test_79_a_reader_that_leaves_is_a_failed_write_and_no_signal(tmp_path):
+def test_79_broken_pipe_is_a_failed_write_and_no_signal(tmp_path):
     model, plan = write(tmp_path, MANY, MANY_PLAN)
     process = subprocess.Popen(
         [PROGRAM, "compile", str(model), str(plan)], stdout=subprocess.PIPE, stderr=subprocess.PIPE
@@ -335,7 +336,7 @@ def test_79_a_reader_that_leaves_is_a_failed_write_and_no_signal(tmp_path):
     assert "TP1009" in text and "Broken pipe" in text
 
 
-def test_79_a_reader_that_leaves_check_is_no_signal(inputs):
+def test_79_broken_pipe_of_check_is_no_signal(inputs):
     process = subprocess.Popen([PROGRAM, "check", *map(str, inputs)], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     process.stdout.close()
     process.stderr.close()
@@ -343,7 +344,7 @@ def test_79_a_reader_that_leaves_check_is_no_signal(inputs):
 
 
 @pytest.mark.parametrize("bytes_", [0, 1, 1000, 100_000])
-def test_79_a_file_size_limit_leaves_the_old_output_and_is_no_signal(tmp_path, bytes_):
+def test_79_file_size_limit_preserves_the_old_output(tmp_path, bytes_):
     model, plan = write(tmp_path, MANY, MANY_PLAN)
     output = tmp_path / "out.json"
     for old in (None, "old"):
@@ -380,7 +381,7 @@ def test_79_too_few_file_descriptors_are_no_signal(tmp_path, inputs):
         (tmp_path / "out.json").unlink(missing_ok=True)
 
 
-def test_79_runs_that_write_one_output_at_once_leave_one_whole_manifest(tmp_path):
+def test_79_concurrent_writers_leave_one_complete_manifest(tmp_path):
     model, plan = write(tmp_path, MANY, MANY_PLAN)
     (tmp_path / "other.yaml").write_text(MANY_PLAN.replace("tp: 4", "tp: 8"))
     output = tmp_path / "out.json"
@@ -399,7 +400,7 @@ def test_79_runs_that_write_one_output_at_once_leave_one_whole_manifest(tmp_path
 
 
 @pytest.mark.parametrize("locale", ["C", "POSIX", "de_DE.ISO-8859-1", "tr_TR.UTF-8", "ja_JP.SJIS", "nonsense"])
-def test_79_the_locale_changes_nothing(tmp_path, locale):
+def test_79_locale_changes_no_output(tmp_path, locale):
     model, plan = write(tmp_path, linear_model(wqé=[16, 8]), PLAN.replace("wq:", "wqé:"))
     environment = {"LC_ALL": locale, "LANG": locale, "LC_NUMERIC": locale}
     for arguments in (["compile"], ["check"], ["check", "--format", "json"]):
@@ -409,7 +410,7 @@ def test_79_the_locale_changes_nothing(tmp_path, locale):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="file names are bytes on Linux")
-def test_79_a_file_name_that_is_not_utf8_works_and_is_escaped_in_messages(tmp_path, inputs):
+def test_79_file_name_without_utf8_works_and_is_escaped(tmp_path, inputs):
     name = os.fsencode(tmp_path) + b"/p\xff\x1b[2J\n.yaml"
     with open(name, "wb") as file:
         file.write(PLAN.encode())
@@ -422,7 +423,7 @@ def test_79_a_file_name_that_is_not_utf8_works_and_is_escaped_in_messages(tmp_pa
     assert report.returncode == 1 and json.loads(report.stdout.decode())["errors"] == 1
 
 
-def test_79_a_missing_file_with_a_hostile_name_is_escaped(tmp_path):
+def test_79_missing_file_with_a_hostile_name_is_escaped(tmp_path):
     for name in ("\x1b[2J\n\x07", "\u202egnp.exe", b"\xff\xfe"):
         for arguments in (["compile", name, name], ["show", name], ["compile", name, name, "-o", name]):
             result = subprocess.run([PROGRAM, *arguments], capture_output=True, cwd=tmp_path)
@@ -430,12 +431,12 @@ def test_79_a_missing_file_with_a_hostile_name_is_escaped(tmp_path):
             printable(result.stderr)
 
 
-def test_79_a_hostile_output_name_is_escaped(tmp_path, inputs):
+def test_79_hostile_output_name_is_escaped(tmp_path, inputs):
     result = run("compile", *inputs, "-o", "nowhere/\x1b[2J\n", cwd=tmp_path)
     assert r"nowhere/\x1b[2J\n" in refused(result, 2, "TP1009")
 
 
-def test_79_relative_paths_are_taken_from_the_working_directory(tmp_path, inputs):
+def test_79_relative_paths_use_the_working_directory(tmp_path, inputs):
     (tmp_path / "deep").mkdir()
     result = run("compile", "../model.json", "../plan.yaml", "-o", "../out.json", cwd=tmp_path / "deep")
     assert result.returncode == 0 and (tmp_path / "out.json").exists() and not list((tmp_path / "deep").iterdir())
@@ -473,7 +474,7 @@ def test_79_relative_paths_are_taken_from_the_working_directory(tmp_path, inputs
         "tp=4;rm",
     ],
 )
-def test_a_mesh_argument_that_does_not_fit_is_a_usage_error(inputs, mesh):
+def test_wrong_mesh_argument_is_a_usage_error(inputs, mesh):
     for arguments in (
         ["compile", *inputs, "--mesh", mesh],
         ["check", *inputs, f"--mesh={mesh}"],
@@ -485,11 +486,11 @@ def test_a_mesh_argument_that_does_not_fit_is_a_usage_error(inputs, mesh):
 @pytest.mark.parametrize(
     "flags", [["--mesh", "tp=2,tp=4"], ["--mesh", "tp=2", "--mesh", "tp=4"], ["--mesh", "tp=2", "--mesh", "tp=2"]]
 )
-def test_an_axis_that_is_given_twice_is_a_usage_error(inputs, flags):
+def test_repeated_axis_is_a_usage_error(inputs, flags):
     assert "tp" in usage(run("compile", *inputs, *flags))
 
 
-def test_a_mesh_argument_that_makes_the_mesh_too_large_is_refused(tmp_path):
+def test_too_large_mesh_argument_is_rejected(tmp_path):
     model, plan = write(tmp_path, MODEL, PLAN.replace("{tp: 4}", "{tp: 4, dp: 2}"))
     result = run("compile", model, plan, "--mesh", "tp=2147483647,dp=2147483647")
     assert result.returncode == 2 and printable(result.stderr)
@@ -550,25 +551,25 @@ def test_a_mesh_argument_that_makes_the_mesh_too_large_is_refused(tmp_path):
     ],
     ids=lambda words: " ".join(words).encode("unicode_escape").decode() or "nothing",
 )
-def test_arguments_that_do_not_fit_are_a_usage_error(tmp_path, inputs, words):
+def test_wrong_arguments_are_a_usage_error(tmp_path, inputs, words):
     assert run("compile", *inputs, "-o", tmp_path / "manifest.json").returncode == 0
     usage(run(*words, cwd=tmp_path))
 
 
-def test_usage_errors_come_before_the_files_are_read(tmp_path):
+def test_usage_errors_precede_reading_files(tmp_path):
     text = usage(run("compile", "missing.json", "missing.yaml", "--mesh", "tp=0", cwd=tmp_path))
     assert "TP1001" not in text
 
 
 @pytest.mark.parametrize("form", [[], ["--format", "json"]])
-def test_a_model_and_a_plan_that_changed_places_are_told_so(inputs, form):
+def test_swapped_model_and_plan_are_reported(inputs, form):
     model, plan = inputs
     result = run("check", plan, model, *form)
     assert (result.returncode, codes(result) if not form else []) == (2, ["TP1003"] if not form else [])
     assert b"the order is MODEL PLAN" in result.stdout
 
 
-def test_a_manifest_for_a_model_is_one_finding(inputs, tmp_path):
+def test_manifest_as_model_is_one_diagnostic(inputs, tmp_path):
     (tmp_path / "manifest.json").write_bytes(run("compile", *inputs).stdout)
     result = run("check", tmp_path / "manifest.json", inputs[1])
     assert (result.returncode, codes(result)) == (2, ["TP2001"])

@@ -1,5 +1,5 @@
-"""A graph of operations that contradicts itself, its model or what its operations compute is refused with a place in the
-file: never judged in silence."""
+"""An operation graph that contradicts itself, its model or its operations is rejected with a place in the file, and never checked
+silently."""
 
 import copy
 import json
@@ -20,7 +20,7 @@ def linear(path, out_features, in_features):
     }
 
 
-# x + down(relu(up(x))), as python -m tpplan.export records it.
+# x + down(relu(up(x))), as python -m tpplan.export traces it.
 MODEL = {
     "format": "tpplan.model/1", "name": "Mlp", "framework": "torch",
     "modules": [{"path": "", "type": "Mlp"}, linear("up", 8, 4), linear("down", 4, 8)],
@@ -58,17 +58,17 @@ def check(folder, model):
     return result.returncode, printable(result.stdout + result.stderr)
 
 
-def test_the_graph_as_recorded_is_judged_right(tmp_path):
+def test_unmodified_graph_passes(tmp_path):
     assert check(tmp_path, MODEL)[0] == 0
 
 
 def add_with_other_sizes(graph):
-    """[2, 2, 4] + [2, 2, 4] is said to be [2, 2, 5], before anything is cut."""
+    """Declares [2, 2, 4] + [2, 2, 4] as [2, 2, 5], before any value is sharded."""
     graph["values"][13] = graph["values"][14] = [6, 9, 1]
 
 
 def operands_of_other_sizes(graph):
-    """The input is said to have 5 elements where it is added: no rule of the plan has touched either."""
+    """Declares 5 elements for the input of the add, which no rule of the plan affects."""
     graph["values"][0] = [6, 9, 0]
     graph["values"][1] = [6, 9, 0]
 
@@ -80,7 +80,7 @@ CONTRADICTIONS = {
     "boundaries that do not nest": (lambda g: g["nodes"].insert(3, g["nodes"].pop(5)), "model.json:"),
     "left and never entered": (lambda g: g["nodes"].pop(1), "model.json:"),
     "entered and never left": (lambda g: g["nodes"].pop(), "model.json:"),
-    "result of another size": (add_with_other_sizes, "add gives 4 elements in dim 2, and the file says 5"),
+    "result of another size": (add_with_other_sizes, "add returns 4 elements in dim 2, but the file declares 5"),
     "operands of other sizes": (operands_of_other_sizes, "model.json:"),
     "wrong inner size": (lambda g: g["nodes"][2].__setitem__(1, [[2], [9], [10]]), "model.json:"),
     "a size that is not yet known": (
@@ -93,7 +93,7 @@ CONTRADICTIONS = {
 
 
 @pytest.mark.parametrize("name", CONTRADICTIONS)
-def test_a_contradiction_is_refused_with_its_place(name, tmp_path):
+def test_contradiction_is_rejected_with_its_place(name, tmp_path):
     edit, says = CONTRADICTIONS[name]
     model = copy.deepcopy(MODEL)
     edit(model["graph"])
@@ -102,12 +102,12 @@ def test_a_contradiction_is_refused_with_its_place(name, tmp_path):
     assert "model.json:" in text
 
 
-def test_an_operation_without_a_row_is_harmless_until_a_shard_reaches_it(tmp_path):
+def test_unknown_operation_matters_only_on_a_shard(tmp_path):
     model = copy.deepcopy(MODEL)
-    model["graph"]["strings"][8] = "my_op"  # what joins whole values
+    model["graph"]["strings"][8] = "my_op"  # joins replicated values
     assert check(tmp_path, model)[0] == 0
     model = copy.deepcopy(MODEL)
-    model["graph"]["strings"][6] = "my_op"  # what gets pieces
+    model["graph"]["strings"][6] = "my_op"  # gets local shards
     status, text = check(tmp_path, model)
     assert status == 0 and "TP5114" in text and "`my_op`" in text and "lib/ops" in text
 
@@ -123,7 +123,7 @@ def test_an_operation_without_a_row_is_harmless_until_a_shard_reaches_it(tmp_pat
         ("d.. -> d..; hole d", 2),
     ],
 )
-def test_a_model_brings_rules_for_its_own_operations(rule, status, tmp_path):
+def test_model_defines_rules_for_custom_operations(rule, status, tmp_path):
     model = copy.deepcopy(MODEL)
     model["graph"]["strings"][6] = "my_op"
     model["graph"]["rules"] = {"my_op": rule}
@@ -131,7 +131,7 @@ def test_a_model_brings_rules_for_its_own_operations(rule, status, tmp_path):
     assert found == status, text
 
 
-def test_a_million_operations_are_judged(tmp_path):
+def test_million_operations_are_checked(tmp_path):
     model = copy.deepcopy(MODEL)
     graph, count = model["graph"], 1_000_000
     first = len(graph["values"])

@@ -1,6 +1,5 @@
-"""Inputs of up to 64 MB that are made to be slow or large: exit status 2 (1 where the bytes are well-formed YAML), at most
-256 MiB, and time that grows with the bytes: a release build takes a second of processor for them (measure.py bounds it).
-"""
+"""Inputs of up to 64 MB, built to be slow or large: exit status 2 (1 if the bytes are well-formed YAML), at most 256 MiB, and time linear
+in the bytes: a release build needs one CPU second (measure.py bounds it)."""
 
 import itertools
 import json
@@ -13,10 +12,10 @@ from measure import measured
 from promise import DIAGNOSTIC, HEAD, PLAN
 
 MODEL_BYTES = 64_000_000
-# Those that take the most time or memory for their bytes are of the largest size; the others have a part of that.
+# The inputs with the highest time or memory per byte have the largest size; the others have a fraction of it.
 PART = {"model.json": 32, "plan.yaml": 4}
 WHOLE = {"parameters", "alias-bomb", "list-of-lines", "rules"}
-PLAN_BYTES = 8 * 1024 * 1024  # what read_yaml takes at most
+PLAN_BYTES = 8 * 1024 * 1024  # the limit of read_yaml
 MEBIBYTES = 256
 SANITIZED = os.environ.get("TPPLAN_SANITIZED") == "1"
 
@@ -42,7 +41,7 @@ def noise(seed, alphabet=None):
 
 
 def fill(path, size, head, body, tail=""):
-    """Writes head, as much of body (an iterable or a text to repeat) as fits, and tail: `size` bytes at most."""
+    """Writes head, repeated body (an iterable or a text), and tail: `size` bytes at most."""
     body = itertools.repeat(body * max(1, 65536 // len(body))) if isinstance(body, (str, bytes)) else body
     tail = tail.encode()
     with open(path, "wb") as file:
@@ -58,7 +57,7 @@ def fill(path, size, head, body, tail=""):
 
 
 def survive(folder, which, *content, size, status=2):
-    """Compiles a hostile model or plan (the arguments of `fill`) beside a good one, and checks the promise."""
+    """Compiles a hostile model or plan (the arguments of `fill`) with a good counterpart, and checks the promise."""
     (folder / "model.json").write_text(json.dumps(linear_model(wq=[16, 8])))
     (folder / "plan.yaml").write_text(PLAN)
     fill(folder / which, size, *content)
@@ -248,21 +247,21 @@ def size_of(which, name):
     return whole if name in WHOLE else whole // PART[which]
 
 
-def test_a_file_of_each_kind_has_the_largest_size():
+def test_every_kind_has_a_file_of_the_largest_size():
     assert WHOLE < MODELS.keys() | PLANS.keys()
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_a_hostile_model_is_refused_quickly(tmp_path, name):
+def test_hostile_model_is_rejected_quickly(tmp_path, name):
     survive(tmp_path, "model.json", *MODELS[name], size=size_of("model.json", name))
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_hostile_plan_is_refused_quickly(tmp_path, name):
+def test_hostile_plan_is_rejected_quickly(tmp_path, name):
     status = 1 if name in WRONG_CONTENT else 2
     survive(tmp_path, "plan.yaml", *PLANS[name], size=size_of("plan.yaml", name), status=status)
 
 
 @pytest.mark.parametrize("name", ["brackets", "word", "nuls", "random-bytes", "rules", "blanks"])
-def test_a_hostile_plan_of_64_mb_is_refused_quickly(tmp_path, name):
+def test_hostile_plan_of_64_mb_is_rejected_quickly(tmp_path, name):
     survive(tmp_path, "plan.yaml", *PLANS[name], size=MODEL_BYTES)

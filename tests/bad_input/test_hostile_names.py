@@ -1,6 +1,5 @@
-"""Names come from files, and files from strangers: whatever text stands in any field of a model, a plan or a manifest, nothing of
-it moves a terminal's cursor, hides, reorders what a person reads, or is a command to who runs a job (lines that begin with `::`, and
-`##[`), whatever command prints it in whatever format."""
+"""Names come from files, and files from strangers: no text in any field of a model, a plan or a manifest moves a terminal's cursor, hides
+or reorders output, or is a command to a CI runner (lines that begin with `::`, and `##[`), in any format of any command."""
 
 import json
 import re
@@ -12,7 +11,7 @@ from promise import UNPRINTABLE
 HOSTILE = (
     "a\x1b[1;31m\x1b]0;t\x07\r\n  ::error::b\n::stop-commands::c\n##[error]d\u061c\u2028\u202e\u200b\U000e0041\x85e"
 )
-# As escaped text shows it; where a line begins in it, the runner must not see a command.
+# Their escaped form; at the beginning of a line the runner must not see a command.
 COMMAND = re.compile(
     r"^\s*::(?!(error|warning|notice) (file=[^:]*,)?(line=[^:]*,)?title=TP|notice title=tpplan|group::|endgroup::)"
 )
@@ -77,7 +76,7 @@ PLAN = {
 ALLOW = [f"--allow=TP{number}" for number in range(5150, 5157)]
 PAIR = ["MODEL", "PLAN"]
 FORMATS = ["human", "json", "jsonl", "sarif", "github", "gitlab", "markdown", "junit"]
-# What other programs read: text there is theirs to show.
+# Input of other programs, which must escape it.
 DATA = ("export", "report")
 FINDS = [["check", *PAIR, "--format", format] for format in FORMATS] + [
     ["check", *PAIR, "--color", "always", "-v"],
@@ -91,7 +90,10 @@ FINDS = [["check", *PAIR, "--format", format] for format in FORMATS] + [
     ["suggest", *PAIR, "--max-ranks", "8"],
     ["suggest", *PAIR, "--max-ranks", "8", "--format", "json"],
     *[["explain", *PAIR, path] for path in ("root.layers.0.up.weight", "root.own", "root.own.w", "*", "PIECE", "mask")],
-    *[["compile", *PAIR, "--print", p] for p in "model plan matches shardings boundaries operations manifest".split()],
+    *[
+        ["compile", *PAIR, "--print", p]
+        for p in "model graph plan matches shardings boundaries operations manifest".split()
+    ],
     ["compile", *PAIR, "-v", "-o", "out.json"],
     ["diff", "MODEL", "old.yaml", "PLAN"],
     ["diff", "MODEL", "old.yaml", "PLAN", "--format", "json"],
@@ -114,7 +116,7 @@ READS = [
 
 
 def words(document, found=None):
-    """All texts of a document, and what stands between dots in them: keys and values, each once."""
+    """All texts of a document, and their parts between dots: keys and values, each once."""
     found = {} if found is None else found
     if isinstance(document, str):
         for word in [document, *document.split(".")]:
@@ -131,7 +133,7 @@ def words(document, found=None):
 
 
 def replaced(document, texts):
-    """The document with a text for each word of `texts`, wherever it is a text or a part of one between dots."""
+    """The document with a text for each word of `texts`, in place of a full text or of a part between dots."""
     if isinstance(document, str):
         return texts.get(document) or ".".join(texts.get(part, part) for part in document.split("."))
     if isinstance(document, list):
@@ -146,7 +148,7 @@ def hold(arguments, folder, **more):
     assert 0 <= result.returncode <= 3, (arguments, result)
     text = (result.stdout + b"\n" + result.stderr).decode()
     shown = re.sub("\x1b\\[(0|1|1;3[1-4])m", "", text) if "always" in arguments else text
-    if "--diff" in arguments:  # a return at a line's end is the file's, and who applies the patch needs it
+    if "--diff" in arguments:  # a carriage return at the end of a line belongs to the file, and patch needs it
         shown = shown.replace("\r\n", "\n")
     bad = UNPRINTABLE.search(shown)
     assert bad is None, f"{arguments}: {bad[0]!r} in {shown[max(0, bad.start() - 200) : bad.end() + 40]!r}"
@@ -167,8 +169,8 @@ def filled(command, texts, piece):
 
 
 def for_people(commands, text):
-    """All of them for the text that has everything; for one that is a command where it begins a line, those that print lines
-    of names."""
+    """All human-readable commands for the text with everything; those that print lines of names for the text that is a command at the
+    beginning of a line."""
     return commands if text == HOSTILE else [c for c in commands if c[0] != "export" and "--format" not in c]
 
 
@@ -190,15 +192,15 @@ def write_with(folder, documents, texts):
 
 
 def hold_all(documents, commands, probe, text, folder):
-    """Each word alone: with what `probe` asks, and with another of the commands in turn; then all words that may be any text,
-    each with a text of its own, with all commands. Returns these texts."""
+    """Each word separately: with `probe`, and with one of the other commands in turn; then all words that may be any text, each with a
+    different text, with all commands. Returns these texts."""
     commands, free = for_people(commands, text), {}
     for turn, word in enumerate(words(list(documents.values()))):
         write_with(folder, documents, {word: text})
         if hold(filled(probe, {word: text}, text), folder).returncode == 0:
             free[word] = f"{text}{turn}"
         hold(filled(commands[turn % len(commands)], {word: text}, text), folder)
-    # A path goes by its parts, so that what stands below another still does.
+    # A path is replaced by its parts, so that prefixes of other paths remain prefixes.
     free = {word: t for word, t in free.items() if "." not in word or not free.keys() & set(word.split("."))}
     write_with(folder, documents, free)
     assert hold(filled(probe, free, text), folder).returncode == 0
@@ -211,14 +213,14 @@ TEXTS = pytest.mark.parametrize("text", [HOSTILE, "::error::x"], ids=["long", "c
 
 
 @TEXTS
-def test_no_name_of_a_model_or_a_plan_reaches_a_terminal_raw(good, text):
+def test_model_and_plan_names_are_escaped(good, text):
     documents = {"model.json": MODEL, "plan.yaml": PLAN}
     free = hold_all(documents, FINDS, ["compile", "MODEL", "PLAN", "-v", "-o", "out.json"], text, good)
     assert {"tensor", "rows", "a reason"} < set(free)
 
 
 @TEXTS
-def test_no_name_of_a_manifest_reaches_a_terminal_raw(good, text):
+def test_manifest_names_are_escaped(good, text):
     documents = {"manifest.json": json.loads((good / "good.json").read_text())}
     free = hold_all(documents, READS, ["show", "MANIFEST"], text, good)
     assert {"tensor", "own", "embed"} < set(free)

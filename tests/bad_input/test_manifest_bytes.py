@@ -1,6 +1,6 @@
-"""One byte of a manifest is another, is missing, or is one too many: it is refused, or it was white space between values and
-the manifest says what it said. So for every byte of a small manifest and every nineteenth of larger ones, by program and Python
-reader alike; with TPPLAN_EVERY_BYTE for every byte of all."""
+"""One byte of a manifest is changed, removed or inserted: the manifest is rejected, or the change was white space between values and the
+content is unchanged. Tested for every byte of a small manifest and every nineteenth of larger ones, in the program and in Python's reader;
+with TPPLAN_EVERY_BYTE for every byte of all."""
 
 import json
 import os
@@ -20,7 +20,7 @@ BLANK = b" \t\r\n"
 
 @pytest.fixture(scope="module", params=SEEDS)
 def manifest(request, tmp_path_factory):
-    """The bytes of a manifest, and a folder to put others of its kind in."""
+    """The bytes of a manifest, and a folder for variants of it."""
     folder = tmp_path_factory.mktemp(request.param)
     model, plan = (CORPUS / f"{request.param}.txt").read_bytes().split(b"\n%%\n")
     (folder / "model.json").write_bytes(model)
@@ -31,14 +31,14 @@ def manifest(request, tmp_path_factory):
 
 
 def other_byte(generator, byte):
-    """A byte in the place of this one: mostly one of its kind, so that the text stays JSON."""
+    """A replacement for this byte: mostly one of its kind, so that the text remains JSON."""
     digits, letters = b"0123456789", b"abcdefghijklmnopqrstuvwxyz_."
     kind = next((kind for kind in (digits, letters) if byte in kind), bytes(range(256)))
     return generator.choice([b for b in (kind if generator.random() < 0.75 else bytes(range(256))) if b != byte])
 
 
 def changes(text, generator):
-    """Every place, with one of three changes: (where, what was there, what is there now)."""
+    """Every place, with one of three changes: (offset, old bytes, new bytes)."""
     for at, byte in enumerate(text):
         if at % 3 != 2:
             yield at, bytes([byte]), bytes([other_byte(generator, byte)])
@@ -54,7 +54,7 @@ def sample(text, all_changes):
 
 
 def is_between_values(text, at, was, now):
-    """Whether a change only adds, takes away or exchanges white space outside texts."""
+    """True if a change only adds, removes or replaces white space outside texts."""
     inside, escaped = False, False
     for byte in text[:at]:
         if escaped:
@@ -66,7 +66,7 @@ def is_between_values(text, at, was, now):
     return not inside and all(byte in BLANK for byte in was + now)
 
 
-def test_a_changed_byte_is_refused_or_was_between_values(manifest):
+def test_changed_byte_is_rejected_or_white_space(manifest):
     folder, text = manifest
     generator = random.Random(len(text))
     good, document, refused = run("show", "manifest.json", "--format", "json", cwd=folder).stdout, json.loads(text), 0
@@ -84,7 +84,7 @@ def test_a_changed_byte_is_refused_or_was_between_values(manifest):
     assert refused > 0.9 * len(tried)
 
 
-def test_the_python_reader_refuses_the_same(manifest):
+def test_python_reader_rejects_the_same_changes(manifest):
     folder, text = manifest
     generator = random.Random(len(text))
     whole = load_manifest(folder / "manifest.json")

@@ -1,4 +1,4 @@
-"""Broken and hostile YAML: a plan that cannot be read ends with exit status 2, a code and a place."""
+"""Broken and hostile YAML: an unreadable plan ends with exit status 2, a code and a place."""
 
 import pytest
 from promise import HEAD, PLAN, case, hold
@@ -11,7 +11,7 @@ def lists(depth):
 
 
 def bomb(levels, width=10):
-    """Each level names the one before `width` times: the last one stands for width ** levels values."""
+    """Each level names the previous one `width` times: the last one expands to width ** levels values."""
     text = ["&l0 [" + ", ".join(["tp"] * width) + "]"]
     for i in range(1, levels):
         text.append(f"&l{i} [" + ", ".join([f"*l{i - 1}"] * width) + "]")
@@ -276,22 +276,22 @@ WRONG_KINDS = [
 
 
 @pytest.mark.parametrize("plan, status, code, place, says", EMPTY + SYNTAX + DOCUMENTS + KEYS + ALIASES + TAGS)
-def test_broken_yaml_is_refused_at_its_place(tmp_path, plan, status, code, place, says):
+def test_broken_yaml_is_rejected_at_its_place(tmp_path, plan, status, code, place, says):
     hold(tmp_path, status, code, plan=plan, file="plan", place=place, says=says)
 
 
 @pytest.mark.parametrize("plan, status, code, place, says", DEPTH + SIZES)
-def test_large_and_deep_yaml_is_refused(tmp_path, plan, status, code, place, says):
+def test_large_and_deep_yaml_is_rejected(tmp_path, plan, status, code, place, says):
     hold(tmp_path, status, code, plan=plan, file="plan", place=place, says=says)
 
 
 @pytest.mark.parametrize("plan, status, code, place, says", BYTES)
-def test_bytes_that_are_not_plain_utf8_are_refused(tmp_path, plan, status, code, place, says):
+def test_bytes_other_than_plain_utf8_are_rejected(tmp_path, plan, status, code, place, says):
     hold(tmp_path, status, code, plan=plan, file="plan", place=place, says=says)
 
 
 @pytest.mark.parametrize("plan, status, code, place, says", NUMBERS + VERSIONS + WRONG_KINDS)
-def test_a_value_is_not_guessed_at(tmp_path, plan, status, code, place, says):
+def test_ambiguous_values_are_rejected(tmp_path, plan, status, code, place, says):
     hold(tmp_path, status, code, plan=plan, file="plan", place=place, says=says)
 
 
@@ -326,10 +326,10 @@ def test_unusual_but_legal_yaml_is_accepted(tmp_path, name, plan):
         assert result.manifest["parameters"][0]["spec"] == ["tp", None], name
 
 
-def test_crlf_and_lf_make_the_same_decisions(tmp_path):
+def test_crlf_and_lf_give_the_same_manifest(tmp_path):
     manifests = [hold(tmp_path, 0, plan=PLAN.replace("\n", end)).manifest for end in ("\n", "\r\n")]
     for manifest in manifests:
-        del manifest["inputs"], manifest["digest"]  # the hash of the plan's bytes, and what it changes
+        del manifest["inputs"], manifest["digest"]  # the hash of the plan's bytes, and the digest
     assert manifests[0] == manifests[1]
 
 
@@ -360,18 +360,18 @@ def test_crlf_and_lf_make_the_same_decisions(tmp_path):
         "29-nul",
     ],
 )
-def test_control_characters_in_a_rule_are_escaped_in_messages(tmp_path, key, shown):
+def test_control_characters_in_a_rule_are_escaped(tmp_path, key, shown):
     result = hold(tmp_path, 1, "TP4001", plan=RULES + f'  "{key}": colwise\n', file="plan", place=(4, 3))
     assert f"`{shown}`" in result.stderr.decode()
 
 
-def test_a_shared_block_of_rules_is_no_way_to_make_millions(tmp_path):
+def test_aliased_blocks_may_not_expand_to_millions_of_rules(tmp_path):
     result = hold(tmp_path, 2, plan=shared_rules_in_blocks)
     assert len(result.stderr) < 100_000
 
 
-def test_a_plan_with_thousands_of_faults_is_still_answered(tmp_path):
-    """Reporting each of 100,000 wrong rules must not take the square of their number."""
+def test_plan_with_thousands_of_errors_is_reported_shortly(tmp_path):
+    """Reporting each of 100,000 wrong rules must not take quadratic time."""
     rules = "".join(f"  w{i}: colwize\n" for i in range(100_000))
     result = hold(tmp_path, 1, "TP3005", plan=RULES + rules, place=(4, 7))
     assert len(result.stderr) < 1_000_000

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times tpplan as a whole process, beside a bare nlohmann SAX pass over the same file, and beside transformers and torch.
+"""Compares processes of tpplan with a bare nlohmann SAX pass over the same file, a bare Python, transformers and torch.
 
     cmake --build build --target tpplan_bench && python3 tests/bench/bench.py [--runs 9] [--peers] [--largest 100k]
 
-The runs of a model alternate between the programs, so that a machine whose speed drifts slows all of them; the table gives
-medians and the ratio of medians. --peers also runs transformers' and torch's own matching (needs both installed): each
-builds the model on the meta device over a fake process group, and applies its plan to every layer.
+The runs of a model alternate between the programs, because the speed of a machine drifts. The table has medians and ratios of
+medians. `compile` is the elapsed time, including the sync of the manifest to disk. CPU is user and system time. A peak is the
+largest resident memory of the runs. --peers also runs transformers' and torch's own matching (needs both installed): each builds
+the model on the meta device over a fake process group, and applies its plan to every layer.
 """
 
 import argparse
@@ -108,12 +109,11 @@ def write_plan(path, count):
 
 
 def measure(build, command):
-    """Wall seconds and peak MiB of one run."""
+    """Returns the elapsed seconds, CPU seconds and peak MiB of one run."""
     result = subprocess.run([build / "tests" / "tpplan_measure", *map(str, command)], capture_output=True, text=True)
     if result.returncode != 0:
         sys.exit(f"failed: {command}\n{result.stderr}")
-    seconds, peak = result.stdout.split()
-    return float(seconds), float(peak)
+    return tuple(float(number) for number in result.stdout.split())
 
 
 def main():
@@ -125,15 +125,19 @@ def main():
     arguments = parser.parse_args()
     scratch = tempfile.TemporaryDirectory(prefix="tpplan-bench-")
     folder = pathlib.Path(scratch.name)
-    print("| parameters | rules | model file | compile | peak | peak / file | check | SAX pass | peak | check / SAX |")
-    print("|---|---|---|---|---|---|---|---|---|---|")
+    print(
+        "| parameters | rules | model file | compile | CPU | CPU / Python | CPU / SAX | peak | peak / file | check CPU | "
+        "Python CPU | SAX CPU | SAX peak |"
+    )
+    print("|" + "---|" * 13)
     for name, layers, rules in SIZES:
         model, plan, manifest = folder / f"{name}.json", folder / f"{name}.yaml", folder / "manifest.json"
         write_model(model, layers)
         write_plan(plan, rules)
         commands = {
-            "tpplan": [arguments.build / "tpplan", "compile", model, plan, "-o", manifest, "-q"],
+            "compile": [arguments.build / "tpplan", "compile", model, plan, "-o", manifest, "-q"],
             "check": [arguments.build / "tpplan", "check", model, plan, "-q"],
+            "python": [sys.executable, "-c", "pass"],
             "sax": [arguments.build / "tests" / "tpplan_sax_pass", model],
         }
         for command in commands.values():
@@ -142,20 +146,25 @@ def main():
         for _ in range(arguments.runs):
             for key, command in commands.items():
                 results[key].append(measure(arguments.build, command))
-        time = {key: statistics.median(seconds for seconds, _ in runs) for key, runs in results.items()}
-        peak = {key: max(mib for _, mib in runs) for key, runs in results.items()}
+        wall = statistics.median(seconds for seconds, _, _ in results["compile"])
+        cpu = {key: statistics.median(seconds for _, seconds, _ in runs) for key, runs in results.items()}
+        peak = {key: max(mib for _, _, mib in runs) for key, runs in results.items()}
         size = model.stat().st_size / 2**20
+        milliseconds = {key: f"{seconds * 1e3:.1f} ms" for key, seconds in cpu.items()}
         print(
-            f"| {layers * 9 + 3:,} | {rules} | {size:.1f} MiB | {time['tpplan'] * 1e3:.1f} ms | {peak['tpplan']:.1f} MiB | "
-            f"{peak['tpplan'] / size:.1f} | {time['check'] * 1e3:.1f} ms | {time['sax'] * 1e3:.1f} ms | {peak['sax']:.1f} MiB | "
-            f"{time['check'] / time['sax']:.2f} |",
+            f"| {layers * 9 + 3:,} | {rules} | {size:.1f} MiB | {wall * 1e3:.1f} ms | {milliseconds['compile']} | "
+            f"{cpu['compile'] / cpu['python']:.2f} | {cpu['compile'] / cpu['sax']:.2f} | {peak['compile']:.1f} MiB | "
+            f"{peak['compile'] / size:.1f} | {milliseconds['check']} | {milliseconds['python']} | {milliseconds['sax']} | "
+            f"{peak['sax']:.1f} MiB |",
             flush=True,
         )
         if arguments.peers and name in ("405b", "36k"):
             for peer, script in PEERS.items():
-                seconds, mib = measure(arguments.build, [sys.executable, "-c", script, layers])
+                seconds, peer_cpu, mib = measure(arguments.build, [sys.executable, "-c", script, layers])
                 print(
-                    f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {mib:.0f} MiB | | | | | |", flush=True
+                    f"| {layers * 9 + 3:,} | | {peer} | {seconds * 1e3:.0f} ms | {peer_cpu * 1e3:.0f} ms | "
+                    f"{peer_cpu / cpu['python']:.0f} | {peer_cpu / cpu['sax']:.0f} | {mib:.0f} MiB | | | | | |",
+                    flush=True,
                 )
         model.unlink()
         if name == arguments.largest:

@@ -114,7 +114,7 @@ def main():
         seconds = {file: [] for file in commands}
         for run in range(arguments.runs + 1):  # the first fills caches
             for file, command in commands.items():
-                taken, _ = measure(arguments.build, command)
+                taken, *_ = measure(arguments.build, command)
                 seconds[file] += [taken] if run else []
         check, without = (statistics.median(seconds[file]) for file in commands)
         taken = check - without

@@ -14,11 +14,12 @@
 
 #include "../plans/draw_plans.h"
 #include "base/read_file.h"
-#include "cost/read_speeds.h"
-#include "judge_tables.h"
+#include "judge/judge.h"
 #include "model/read_model.h"
 #include "plan/read_plan.h"
-#include "price.h"
+#include "suggest/price.h"
+#include "topology/read_speeds.h"
+#include "walk/layers/model_tables.h"
 
 using namespace tpplan;
 
@@ -50,21 +51,27 @@ void time_threads(unsigned threads, int calls, const std::function<void()>& work
   std::printf("%-48s %9.1f us %9.1f a second\n", name.c_str(), seconds.count() / all * 1e6, all / seconds.count());
 }
 
+// Drops what earlier plans left, so that the next check is a first one.
+void forget_plans(Judge& judge) {
+  judge.hits = {};
+  judge.walk = {};
+}
+
 struct Searched {
-  const ModelGraph& graph;
-  const ModelTables& of_model;
+  Judge& judge;
   const Recipe& recipe;
   const Topology& topology;
 };
 
 // Verdict, bytes, memory and time of a plan; nothing but the verdict where it is wrong.
-bool ask(const Searched& search, const TpPlan& plan, JudgeTables* tables) {
+bool ask(const Searched& search, const TpPlan& plan, bool keeps) {
+  if (!keeps) forget_plans(search.judge);
   Diagnostics found;
-  const WalkOptions walk{.trace = true, .tables = &search.of_model};
-  Judgement j = judge(search.graph, plan, found, Phase::Manifest, walk, tables);
+  const WalkOptions walk{.trace = true};
+  CheckResult j = check_plan(search.judge, plan, found, Phase::Manifest, walk);
   if (has_errors(found)) return false;
-  std::ignore = price_plan(search.graph, plan, j, walk, search.recipe, &search.topology);
-  if (tables != nullptr) take_back(*tables, std::move(j));
+  std::ignore = price_plan(search.judge.graph, plan, j, walk, search.recipe, &search.topology);
+  if (keeps) search.judge.walk.spare_trace = std::move(j.forecast.trace);  // its buffers are used again
   return true;
 }
 
@@ -87,17 +94,17 @@ std::vector<TpPlan> draw_plans(const Searched& search, const TpPlan& base, size_
       next[any_below(draw, next.size())] = draw_choice(draw);
     if (!is_new(draw, next)) continue;
     TpPlan plan = plan_of(draw, next, 0);
-    const bool is_right = drawn != Drawn::Random && ask(search, plan, nullptr);
+    const bool is_right = drawn != Drawn::Random && ask(search, plan, false);
     if (is_right) at = std::move(next);
     if (is_right || drawn != Drawn::RightNeighbours) plans.push_back(std::move(plan));
   }
   return plans;
 }
 
-void plans_row(const char* name, const Searched& search, const std::vector<TpPlan>& plans, JudgeTables* tables) {
+void plans_row(const char* name, const Searched& search, const std::vector<TpPlan>& plans, bool keeps) {
   size_t right = 0;
   const std::clock_t start = std::clock();
-  for (const TpPlan& plan : plans) right += ask(search, plan, tables);
+  for (const TpPlan& plan : plans) right += ask(search, plan, keeps);
   const double seconds = static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC;
   const auto count = static_cast<double>(plans.size());
   std::printf("%-48s %9.1f us %9.1f a second, %zu of %zu right\n", name, seconds / count * 1e6, count / seconds, right,
@@ -117,38 +124,44 @@ int main(int argc, char** argv) {
   const Topology topology = read_speeds({&speeds, 1}, plan.mesh, diagnostics);
   const Recipe& recipe = *find_recipe(kDefaultRecipe);
   if (has_errors(diagnostics)) return 1;
-  const ModelTables tables = make_model_tables(graph);
-  ModelTables each_layer = tables;
-  each_layer.stacks.clear();
-  const auto judged = [&](Phase last, bool trace, const ModelTables* of_model) {
+  Judge judge = make_judge(graph), each_layer = make_judge(graph);
+  each_layer.tables.stacks.clear();
+  const auto checked = [&](Judge& own, Phase last, bool trace) {
+    forget_plans(own);
     Diagnostics found;
-    Judgement j = judge(graph, plan, found, last, {.trace = trace, .tables = of_model});
+    CheckResult j = check_plan(own, plan, found, last, {.trace = trace});
     if (has_errors(found)) std::exit(1);
     return j;
   };
   Price price;
-  const auto price_with = [&](const ModelTables* of_model) {
-    return price_plan(graph, plan, judged(Phase::Manifest, true, of_model), {.trace = true}, recipe, &topology);
+  const auto price_with = [&](Judge& own) {
+    return price_plan(graph, plan, checked(own, Phase::Manifest, true), {.trace = true}, recipe, &topology);
   };
-  const auto priced = [&](const ModelTables* of_model) { price = price_with(of_model); };
-  time_row("tables of the model", calls, [&] { std::ignore = make_model_tables(graph); });
-  time_row("matched", calls, [&] { std::ignore = judged(Phase::Matches, false, &tables); });
-  time_row("sharded", calls, [&] { std::ignore = judged(Phase::Shardings, false, &tables); });
-  time_row("with boundaries", calls, [&] { std::ignore = judged(Phase::Boundaries, false, &tables); });
-  time_row("judged", calls, [&] { std::ignore = judged(Phase::Manifest, false, &tables); });
-  time_row("judged and counted", calls, [&] { std::ignore = judged(Phase::Manifest, true, &tables); });
-  time_row("the same with price, each layer walked", calls, [&] { priced(&each_layer); });
-  time_row("the same with price, tables made each time", calls, [&] { priced(nullptr); });
-  time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { priced(&tables); });
-  time_threads(std::max(1u, std::thread::hardware_concurrency()), calls, [&] { std::ignore = price_with(&tables); });
-  const Searched search{graph, tables, recipe, topology};
+  const auto fresh = [&] {
+    Judge own = make_judge(graph);
+    price = price_with(own);
+  };
+  time_row("tables of the model", calls, [&] { std::ignore = make_judge(graph); });
+  time_row("matched", calls, [&] { std::ignore = checked(judge, Phase::Matches, false); });
+  time_row("sharded", calls, [&] { std::ignore = checked(judge, Phase::Shardings, false); });
+  time_row("with boundaries", calls, [&] { std::ignore = checked(judge, Phase::Boundaries, false); });
+  time_row("judged", calls, [&] { std::ignore = checked(judge, Phase::Manifest, false); });
+  time_row("judged and counted", calls, [&] { std::ignore = checked(judge, Phase::Manifest, true); });
+  time_row("the same with price, each layer walked", calls, [&] { price = price_with(each_layer); });
+  time_row("the same with price, tables made each time", calls, fresh);
+  time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { price = price_with(judge); });
+  time_threads(std::max(1u, std::thread::hardware_concurrency()), calls, [&] {
+    thread_local Judge own = make_judge(graph);
+    std::ignore = price_with(own);
+  });
+  const Searched search{judge, recipe, topology};
   for (const Drawn drawn : {Drawn::Neighbours, Drawn::RightNeighbours, Drawn::Random}) {
     const std::string name = kDrawnNames[static_cast<size_t>(drawn)];
     const std::vector<TpPlan> plans = draw_plans(search, plan, static_cast<size_t>(calls), drawn);
     if (plans.empty()) continue;
-    plans_row(name.c_str(), search, plans, nullptr);
-    JudgeTables kept;
-    plans_row((name + ", with tables").c_str(), search, plans, &kept);
+    plans_row(name.c_str(), search, plans, false);
+    forget_plans(judge);
+    plans_row((name + ", with caches").c_str(), search, plans, true);
   }
   std::printf("memory %llu bytes, sent %llu bytes, %.6f s\n", static_cast<unsigned long long>(price.memory.total),
               static_cast<unsigned long long>(price.sent.wire), price.time.total);

@@ -1,5 +1,5 @@
-// Runs a program and prints its wall seconds and peak resident MiB. A program of its own, because a child's peak is
-// never below what its parent had when it forked: from Python that is more than tpplan needs.
+// Runs a program and prints its elapsed seconds, CPU seconds and peak resident MiB. Separate from bench.py, because the
+// peak of a child is at least the memory of its parent at the fork, and Python needs more than tpplan.
 #include <fcntl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -22,6 +22,10 @@ int main(int argc, char** argv) {
   rusage usage{};
   wait4(child, &status, 0, &usage);
   const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
-  std::printf("%.6f %.3f\n", seconds.count(), static_cast<double>(usage.ru_maxrss) / 1024);
+  const auto seconds_of = [](const timeval& t) {
+    return static_cast<double>(t.tv_sec) + 1e-6 * static_cast<double>(t.tv_usec);
+  };
+  std::printf("%.6f %.6f %.3f\n", seconds.count(), seconds_of(usage.ru_utime) + seconds_of(usage.ru_stime),
+              static_cast<double>(usage.ru_maxrss) / 1024);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
 }

@@ -13,12 +13,12 @@
 #include <tuple>
 
 #include "base/read_file.h"
+#include "exec/ranks/deadline.h"
+#include "exec/shards/box_index.h"
+#include "exec/shards/plan_reads.h"
+#include "exec/shards/rank_boxes.h"
+#include "exec/shards/shard_files.h"
 #include "manifest/read_manifest.h"
-#include "ranks/deadline.h"
-#include "shards/box_index.h"
-#include "shards/plan_reads.h"
-#include "shards/rank_boxes.h"
-#include "shards/shard_files.h"
 
 using namespace tpplan;
 
@@ -48,7 +48,7 @@ Manifest read(const char* path, SourceFile& file) {
   file = std::move(result.file);
   Diagnostics diagnostics;
   Manifest manifest = read_manifest(file, diagnostics);
-  if (result.fault != ReadFault::None || has_errors(diagnostics)) std::exit(2);
+  if (result.fault != ReadError::None || has_errors(diagnostics)) std::exit(2);
   return manifest;
 }
 
@@ -74,7 +74,8 @@ struct ReshardPlan {
   std::vector<std::vector<ShardFile>> read, written;
 };
 
-// As shards/reshard.cc does it: a rank's own bands, the files that they are written into, and those that they stand in.
+// As exec/shards/reshard.cc does it: a rank's own bands, the files that they are written into, and those that they
+// stand in.
 ReshardPlan plan_reshard(const Manifest& before, const Manifest& after, uint64_t rank) {
   ReshardPlan plan{list_rank_boxes(before), list_rank_boxes(after), {}, {}};
   const auto world = static_cast<uint64_t>(device_count(after.mesh));

@@ -1,4 +1,4 @@
-"""The benchmark of the README runs, and measures what it says that it measures. Nothing here depends on how fast a machine is."""
+"""The benchmarks of the pages run and print the columns of their tables. No test depends on the speed of the machine."""
 
 import os
 import pathlib
@@ -13,30 +13,35 @@ BENCH = ROOT / "tests" / "bench" / "bench.py"
 sanitized = pytest.mark.skipif("TPPLAN_SANITIZED" in os.environ, reason="sanitizers have figures of their own")
 
 
-def test_the_readme_says_how_to_repeat_its_tables():
-    readme = (ROOT / "README.md").read_text()
-    assert "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers" in readme
-    assert "python3 tests/bench/bench_walk.py --peers" in readme
-    assert "python3 tests/bench/bench_globs.py" in readme
-    assert "python3 tests/bench/bench_ranks.py" in readme
-    assert "python3 tests/bench/bench_plan.py" in readme
+PAGES = {
+    "tests/README.md": [
+        "cmake --build build --target tpplan_bench && python3 tests/bench/bench.py --peers",
+        "python3 tests/bench/bench_walk.py --peers",
+        "python3 tests/bench/bench_globs.py",
+    ],
+    "tools/tpplan-exec/README.md": ["python3 tests/bench/bench_ranks.py", "python3 tests/bench/bench_plan.py"],
+}
+
+
+def test_pages_show_the_command_of_each_table():
+    missing = [(page, line) for page, lines in PAGES.items() for line in lines if line not in (ROOT / page).read_text()]
+    assert not missing
 
 
 @sanitized
-def test_a_short_run_fills_the_first_row():
+def test_short_benchmark_fills_the_first_row():
     command = [sys.executable, BENCH, "--build", pathlib.Path(PROGRAM).parent, "--runs", "1", "--largest", "405b"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
     head, rule, row = result.stdout.splitlines()
-    assert head.count("|") == rule.count("|") == row.count("|") == 11
-    assert re.match(
-        r"\| 1,137 \| 9 \| [\d.]+ MiB \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \| [\d.]+ ms \| [\d.]+ ms \| [\d.]+ MiB \| [\d.]+ \|$",
-        row,
-    )
+    assert head.count("|") == rule.count("|") == row.count("|") == 14
+    number, time, memory = r"[\d.]+", r"[\d.]+ ms", r"[\d.]+ MiB"
+    cells = ["1,137", "9", memory, time, time, number, number, memory, number, time, time, time, memory]
+    assert re.fullmatch(r"\| " + r" \| ".join(cells) + r" \|", row), row
 
 
 @sanitized
-def test_many_globs_stand_beside_fnmatch():
+def test_glob_benchmark_compares_with_fnmatch():
     command = [sys.executable, BENCH.parent / "bench_globs.py", "--build", pathlib.Path(PROGRAM).parent]
     result = subprocess.run([*command, "--runs", "1", "--rows", "1"], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
@@ -48,7 +53,7 @@ def test_many_globs_stand_beside_fnmatch():
 
 
 @sanitized
-def test_ranks_become_more_and_the_weights_do_not():
+def test_rank_benchmark_scales_ranks_at_constant_weights():
     command = [sys.executable, BENCH.parent / "bench_ranks.py", "--build", pathlib.Path(PROGRAM).parent]
     command += ["--ranks", "4", "16", "--tensors", "3"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
@@ -60,7 +65,7 @@ def test_ranks_become_more_and_the_weights_do_not():
 
 
 @sanitized
-def test_a_program_that_fails_is_no_measurement(tmp_path):
+def test_failing_program_is_no_measurement(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "tpplan").write_text("#!/bin/sh\nexit 3\n")
     (tmp_path / "tpplan").chmod(0o755)
@@ -75,10 +80,10 @@ def test_a_program_that_fails_is_no_measurement(tmp_path):
     assert result.returncode != 0 and "failed" in result.stderr
 
 
-# ---- recorded plans, as bench_walk.py --peers judges them ----
+# ---- recorded plans, checked by bench_walk.py --peers ----
 
 
-def test_the_recorded_plans_are_counted_by_what_became_of_them(tmp_path):
+def test_recorded_plans_are_counted_by_outcome(tmp_path):
     from bench_walk import cpu_seconds
     from judge_cases import COLUMNS, KINDS, judge_cases, sample
 
@@ -92,7 +97,7 @@ def test_the_recorded_plans_are_counted_by_what_became_of_them(tmp_path):
     assert row.startswith("| tpplan check | " + " | ".join(cells) + " | ")
 
 
-def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path):
+def test_missing_peer_is_skipped_with_the_reason(tmp_path):
     from judge_cases import needed, why_not
 
     empty, other = tmp_path / "empty", tmp_path / "other"
@@ -106,9 +111,9 @@ def test_a_peer_that_is_missing_is_skipped_with_the_reason(tmp_path):
 
 
 @sanitized
-def test_judging_in_memory_is_timed_phase_by_phase():
+def test_in_memory_check_is_timed_by_phase():
     program = pathlib.Path(PROGRAM).resolve().parent / "tests" / "tpplan_judge_speed"
-    golden = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+    golden = ROOT / "tests/golden/manifest/saved-activations-under-tp"
     command = [program, golden / "model.json", golden / "plan.yaml", ROOT / "plans/topologies/h100.yaml", "3"]
     result = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stderr
@@ -120,7 +125,7 @@ def test_judging_in_memory_is_timed_phase_by_phase():
     assert [re.match(r".*?(?=  )", row)[0] for row in drawn] == [
         f"{plans}{kept}"
         for plans in ("neighbours, one rule apart", "right neighbours", "plans drawn at random")
-        for kept in ("", ", with tables")
+        for kept in ("", ", with caches")
     ]
     assert all(re.search(r"[\d.]+ us +[\d.]+ a second, \d+ of \d+ right$", row) for row in drawn)
     assert all(re.search(r" (\d+) of \1 right$", row) for row in drawn[2:4])
@@ -128,7 +133,7 @@ def test_judging_in_memory_is_timed_phase_by_phase():
 
 
 @sanitized
-def test_one_rank_plans_for_any_number_of_ranks():
+def test_planning_benchmark_supports_any_rank_count():
     command = [sys.executable, BENCH.parent / "bench_plan.py", "--build", pathlib.Path(PROGRAM).parent]
     result = subprocess.run(
         [*command, "--ranks", "8", "64", "--tensors", "3", "--runs", "1"], capture_output=True, text=True
@@ -141,9 +146,9 @@ def test_one_rank_plans_for_any_number_of_ranks():
 
 
 @sanitized
-def test_ways_to_read_past_the_cache_stand_beside_each_other(tmp_path):
+def test_direct_read_methods_are_compared(tmp_path):
     file = tmp_path / "weights"
-    file.write_bytes(os.urandom((3 << 20) + 4096 + 1))  # ends within a block
+    file.write_bytes(os.urandom((3 << 20) + 4096 + 1))  # ends inside a block
     try:
         os.close(os.open(file, os.O_RDONLY | os.O_DIRECT))
     except OSError as error:

@@ -1,6 +1,6 @@
-"""Bugs on record in other projects (README, "Bugs on record"): the plan that has one is found by its code at its place, and the
-same plan without it gives no finding; at two, three and four ranks, in sequence parallel too, and beside an axis of the same size,
-where a wrong axis hides."""
+"""Known bugs of other projects (tests/README.md): the plan with the bug gets its code at its place, and the same plan without it gets no
+diagnostic; on two, three and four ranks, also with sequence parallel, and with a second axis of equal size, which could hide a wrong
+axis."""
 
 import json
 import re
@@ -38,7 +38,7 @@ def told(findings):
 
 
 def meshes(bug):
-    """The mesh of the bug, and that beside an axis of the same size along which every rank has data of its own."""
+    """The mesh of the bug, and one with a data axis of the same size."""
     for size in bug.fits:
         yield {axis: size for axis in bug.axes}, {}
         if len(bug.axes) == 1:
@@ -46,7 +46,7 @@ def meshes(bug):
 
 
 @pytest.mark.parametrize("bug", BUGS, ids=[bug.row for bug in BUGS])
-def test_a_bug_is_found_and_the_plan_without_it_is_not(tmp_path, bug):
+def test_known_bug_is_found_and_the_fixed_plan_passes(tmp_path, bug):
     for sequence in bug.sequence:
         model = bug.model(sequence)
         for mesh, data in meshes(bug):
@@ -57,11 +57,13 @@ def test_a_bug_is_found_and_the_plan_without_it_is_not(tmp_path, bug):
                 told(wrong),
             )
             right = found(tmp_path, model, data | bug.right(sequence), mesh)
-            assert not right, (mesh, sequence, told(right))
+            # The load of a router is also that of one data rank, whatever the plan does over tp.
+            expected = ["TP5124"] if data and bug.row == "tt4154" else []
+            assert [d["code"] for d in right] == expected, (mesh, sequence, told(right))
 
 
-def test_attention_sinks_count_in_the_norm_as_often_as_they_are_held(tmp_path):
-    """M7452-8 (Megatron-LM#7530): cut by heads, and left out of the clip norm; or whole, and counted on every rank."""
+def test_norm_weight_of_attention_sinks_matches_their_sharding(tmp_path):
+    """M7452-8 (Megatron-LM#7530): sharded by heads, and missing from the clip norm; or replicated, and counted on every rank."""
     model = g.new_model()
     x = g.scale(model, "norm", g.hidden(model))
     g.weight(model, "attn", "sinks", [g.HEADS])
@@ -81,8 +83,8 @@ def test_attention_sinks_count_in_the_norm_as_often_as_they_are_held(tmp_path):
             assert shown.returncode and b"TP7002" in shown.stderr and b"norm_weight" in shown.stderr
 
 
-def test_the_table_of_the_readme_is_that_of_the_tests():
-    section = (ROOT / "README.md").read_text().split("## Bugs on record")[1].split("\n## ")[0]
+def test_table_of_the_page_lists_these_bugs():
+    section = (ROOT / "tests/README.md").read_text().split("## Known bugs of other projects")[1].split("\n## ")[0]
     rows = re.findall(r"^\| (\S+) \| .* \| (TP\d{4}) \|$", section, re.M)
     assert rows == [*((bug.row, bug.code) for bug in BUGS), ("M7452-8", "TP7002")]
     assert len(rows) == len(set(rows)) == 46

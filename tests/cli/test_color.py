@@ -1,4 +1,4 @@
-"""Colour of what is no finding: with --color always it is the same text with codes between, and no name brings codes of its own."""
+"""Colour in output other than diagnostics: --color always adds only colour codes to the text, and names add none."""
 
 import re
 
@@ -40,7 +40,7 @@ def words_of(command, manifests):
         ("diff", ["\x1b[1;33m~ mesh ", "\x1b[1;32m+ gather", "\x1b[1mparameters: "]),
         ("show", ["\x1b[1mrules\x1b[0m", "\x1b[1mLlamaForCausalLM on [tp=8]\x1b[0m"]),
         ("show a rank", [f"\x1b[1m{PATH}.weight\x1b[0m  [4096, 512] of [4096, 4096]"]),
-        ("show a chart", ["\x1b[1;34m#", "\x1b[1;32m=", "\x1b[1;34m#\x1b[0m parameters cut"]),
+        ("show a chart", ["\x1b[1;34m#", "\x1b[1;32m=", "\x1b[1;34m#\x1b[0m sharded parameters"]),
         ("show a parameter", [f"\x1b[1m{PATH}.weight\x1b[0m  [4096, 4096]", "  \x1b[1;34mspec\x1b[0m  "]),
         ("explain a path", [f"\x1b[1m{PATH}\x1b[0m  Linear", "  \x1b[1;34mmatch\x1b[0m  "]),
         ("explain a glob", ["\x1b[1mmodel.layers.0.mlp.gate_proj.weight and 31 more\x1b[0m"]),
@@ -48,7 +48,7 @@ def words_of(command, manifests):
         ("explain a style", ["\x1b[1mcolwise"]),
     ],
 )
-def test_what_is_coloured_says_the_same(manifests, command, painted):
+def test_coloured_output_has_the_same_text(manifests, command, painted):
     words = words_of(command, manifests)
     plain, colored = run(*words), run(*words, "--color", "always")
     assert plain.stderr == colored.stderr == b"" and plain.returncode == colored.returncode
@@ -60,7 +60,7 @@ def test_what_is_coloured_says_the_same(manifests, command, painted):
 
 
 @pytest.mark.parametrize("command", ["diff", "show", "explain"])
-def test_a_name_that_holds_the_code_of_a_colour_is_written_out(tmp_path, command):
+def test_colour_code_in_a_name_is_escaped(tmp_path, command):
     name = "a\x1b[1;31mb"
     model = linear_model(m=[8, 8])
     model["modules"][-1]["parameters"] = {name: {"shape": [8, 8], "dtype": "float32"}}

@@ -1,4 +1,4 @@
-"""tpplan check --costs: the calls that the manifest lists, layers that are alike once, with sums that the formulas of nccl-tests give."""
+"""tpplan check --costs: the calls in the manifest, identical layers once, with totals by the formulas of nccl-tests."""
 
 import collections
 import json
@@ -38,7 +38,7 @@ def calls_of(model, plan, *flags):
 
 
 def unfolded(text):
-    """Of "a.{0..2, 5}.b": a.0.b, a.1.b, a.2.b, a.5.b."""
+    """The paths of "a.{0..2, 5}.b": a.0.b, a.1.b, a.2.b, a.5.b."""
     found = re.search(r"\{([0-9., ]+)\}", text)
     if not found:
         return [text]
@@ -50,7 +50,7 @@ def unfolded(text):
 
 
 def rows_of(costs):
-    """Every call that the groups stand for."""
+    """Every call of the groups."""
     found = collections.Counter()
     for group in costs["groups"]:
         layers = unfolded(group["layers"]) if "layers" in group else [""]
@@ -73,22 +73,28 @@ def moved(call, ranks):
     return payload, math.floor(payload * (2 if call["kind"] == "all_reduce" else 1) * (ranks - 1) / ranks)
 
 
-def test_calls_that_no_rule_asks_for_are_marked_wherever_calls_are_listed(tmp_path):
-    """A chunk of a DTensor that is cut: DTensor gathers it inside of the operation."""
-    case = ROOT / "tests/golden/operations/torch-chunk-of-a-dtensor-gathers-it"
+def test_implicit_calls_are_marked_hidden_in_all_lists(tmp_path):
+    """DTensor gathers a sharded tensor inside of the chunk operation."""
+    case = ROOT / "tests/golden/operations/torch-chunk-gathers-dtensor"
     model, plan = case / "model.json", case / "plan.yaml"
     manifest = tmp_path / "m.json"
     assert run("compile", model, plan, "--mode", "infer", "-o", manifest).returncode == 0
     calls = json.loads(manifest.read_text())["collectives"]
     assert [(call["kind"], call.get("hidden")) for call in calls] == [("all_gather", True), ("all_reduce", None)]
     costs = costs_of(model, plan, "--mode", "infer")
-    rows = [(row["kind"], row.get("hidden")) for group in costs["groups"] for row in group["rows"]]
-    assert rows == [("all_gather", True), ("all_reduce", None)]
+    rows = [
+        (row["kind"], row.get("hidden"), row.get("operation")) for group in costs["groups"] for row in group["rows"]
+    ]
+    assert rows == [("all_gather", True, "chunk"), ("all_reduce", None, None)]
     assert costs["hidden"] == {"calls": 1, "payload": 64, "wire": 32}
     text = run("check", model, plan, "--costs", "--mode", "infer").stdout.decode()
     assert "1 of the 2 collectives of a step is hidden" in text and "64 B of 96 B" in text
-    assert "fwd all_gather (hidden)" in text and "hidden    1 call" in text
-    # As one that a rule asks for it is another call: of a manifest without the mark one goes and one comes.
+    assert "fwd all_gather (hidden)  the model: chunk" in text and "hidden    1 call" in text
+    assert (
+        "hidden  all_gather over tp of [2, 4] float32 in the forward of `chunk`"
+        in run("explain", model, plan, "").stdout.decode()
+    )
+    # An explicit call differs from a hidden one: without the mark in one manifest, diff reports one removed and one added call.
     bare = tmp_path / "bare.json"
     document = json.loads(manifest.read_text())
     assert [call.pop("hidden", None) for call in document["collectives"]] == [True, None]
@@ -102,7 +108,7 @@ def test_calls_that_no_rule_asks_for_are_marked_wherever_calls_are_listed(tmp_pa
 @pytest.mark.parametrize(
     "flags", [(), ("--mode", "infer"), ("--batch", "8", "--sequence", "512")], ids=["train", "infer", "resized"]
 )
-def test_the_rows_are_the_calls_of_the_manifest_and_the_sums_those_of_the_formulas(tmp_path, flags):
+def test_cost_rows_match_the_manifest_and_the_formulas(tmp_path, flags):
     plan = plan_file(tmp_path, DENSE)
     calls, costs = calls_of(LLAMA, plan, *flags), costs_of(LLAMA, plan, *flags)
     key = ("phase", "kind", "axis", "module", "shape", "dtype", "bytes")
@@ -119,29 +125,29 @@ def test_the_rows_are_the_calls_of_the_manifest_and_the_sums_those_of_the_formul
     assert (costs["batch"], costs["sequence"]) == ((8, 512) if "--batch" in flags else (2, 2048))
 
 
-def test_verdict_and_costs_stand_on_one_screen(tmp_path):
+def test_verdict_and_costs_fit_one_screen(tmp_path):
     result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--topology", ROOT / "plans/topologies/h100.yaml")
     lines = result.stdout.decode().splitlines()
-    assert result.returncode == 0 and sum(math.ceil(len(line) / 80) for line in lines) <= 40
+    assert result.returncode == 0 and sum(math.ceil(len(line) / 80) for line in lines) <= 43
     assert max(map(len, lines[2:])) <= 80
     assert lines[0].startswith("LlamaForCausalLM on [tp=8]") and "model.layers.{0..31}, 32 layers, each" in lines
     assert not any("\x1b" in line for line in lines)
 
 
 @pytest.mark.parametrize("columns", [44, 60, 80, 200])
-def test_a_narrow_terminal_gets_names_on_lines_of_their_own(tmp_path, columns):
+def test_narrow_terminal_puts_names_on_separate_lines(tmp_path, columns):
     env = {k: v for k, v in os.environ.items() if k not in ("NO_COLOR", "CLICOLOR")} | {"TERM": "xterm"}
     text = on_terminal(columns, "check", LLAMA, plan_file(tmp_path, DENSE), "--costs", env=env)
     assert "\x1b[1mcollectives of a step" in text
     plain = re.sub(r"\x1b\[[0-9;]*m", "", text)
-    table = plain[plain.index("in no layer") :].splitlines()
+    table = plain[plain.index("outside layers") :].splitlines()
     rows = [line for line in table if line.startswith((" fwd", " bwd"))]
     assert len(rows) == 7 and all(("[2, 2048" in row) == (columns >= 80) for row in rows)
     assert max(map(len, table)) <= columns
     assert sum("[2, 2048" in line for line in table) == 7
 
 
-def test_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
+def test_costs_without_operations_have_a_reason_and_a_help(tmp_path):
     model, plan = write(
         tmp_path, linear_model(a=[8, 8]), plan_text({"a": "colwise_gather_output"}, dialect="transformers")
     )
@@ -151,9 +157,9 @@ def test_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
     assert "no forecast of collectives: the model file has no operations" in text and "python -m tpplan.export" in text
 
 
-def test_a_step_that_fails_has_no_forecast(tmp_path):
+def test_failing_step_has_no_forecast(tmp_path):
     plan = plan_file(tmp_path, DENSE | {"model.layers.*.self_attn.o_proj": "colwise"})
-    assert costs_of(LLAMA, plan)["reason"] == "a step of this plan would fail"
+    assert costs_of(LLAMA, plan)["reason"] == "a step of this plan fails"
     (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\n")
     assert costs_of(LLAMA, plan)["reason"] == "an error was found before the operations were walked"
 
@@ -166,18 +172,18 @@ def data_plan(folder, dialect):
     return folder / "plan.yaml"
 
 
-def test_data_axes_are_listed_where_the_runtime_calls_over_them_and_named_where_it_does_not(tmp_path):
+def test_data_axes_are_listed_if_the_runtime_uses_them(tmp_path):
     ours, theirs = costs_of(LLAMA, data_plan(tmp_path, "glob")), costs_of(LLAMA, data_plan(tmp_path, "transformers"))
     assert {axis for _, _, axis, *_ in rows_of(ours)} == {"dp", "fsdp", "tp"} and "unlisted" not in ours
     assert {axis for _, _, axis, *_ in rows_of(theirs)} == {"tp"} and theirs["unlisted"] == ["dp", "fsdp"]
     text = run("check", LLAMA, tmp_path / "plan.yaml", "--costs").stdout.decode()
-    assert "not listed: calls over dp=2, fsdp=2, which are made by what wraps the model (FSDP2, DDP)" in text
+    assert "not listed: calls over dp=2, fsdp=2, which the wrapper of the model makes (FSDP2, DDP)" in text
     assert "batch 2 on each data rank, sequence 2048" in text
     resized = costs_of(LLAMA, tmp_path / "plan.yaml", "--mesh", "dp=1,fsdp=1")
     assert "unlisted" not in resized
 
 
-def test_what_compile_wrote_of_the_step_is_shown(tmp_path):
+def test_show_prints_the_compiled_step(tmp_path):
     plan, manifest = data_plan(tmp_path, "transformers"), tmp_path / "manifest.json"
     assert run("compile", LLAMA, plan, "--batch", "4", "--sequence", "512", "-o", manifest).returncode == 0
     assert json.loads(manifest.read_text())["step"] == {"batch": 4, "sequence": 512, "unlisted": ["dp", "fsdp"]}
@@ -186,12 +192,12 @@ def test_what_compile_wrote_of_the_step_is_shown(tmp_path):
     assert run("report", manifest, "-o", tmp_path / "report.html").returncode == 0
     page = (tmp_path / "report.html").read_text()
     assert (
-        "Of a step with batch 4 on each rank of the data axes, sequence 512." in page
+        "For a step with batch 4 on each rank of the data axes, sequence 512." in page
         and "Not listed: calls over dp=2, fsdp=2" in page
     )
 
 
-def test_that_units_are_gathered_again_is_said_where_a_plan_names_some_and_their_axis_is_listed(tmp_path):
+def test_regather_note_when_plan_names_units(tmp_path):
     words, manifest = (
         "not listed: calls that gather `fsdp.units` again in the backward pass\n",
         tmp_path / "manifest.json",
@@ -211,18 +217,31 @@ def test_that_units_are_gathered_again_is_said_where_a_plan_names_some_and_their
         assert ("gather `fsdp.units` again" in (tmp_path / "report.html").read_text()) == is_said
 
 
-def test_formats_of_other_programs_have_no_place_for_costs(tmp_path):
+def test_other_formats_reject_the_costs_flag(tmp_path):
     result = run("check", LLAMA, plan_file(tmp_path, DENSE), "--costs", "--format", "sarif")
-    assert result.returncode == 2 and b"--costs: format sarif has no place" in result.stderr
+    assert result.returncode == 2 and b"--costs: format sarif cannot contain costs" in result.stderr
 
 
-def test_without_the_flag_nothing_is_said(tmp_path):
+def test_costs_need_the_flag(tmp_path):
     plan = plan_file(tmp_path, DENSE)
     assert "costs" not in json.loads(run("check", LLAMA, plan, "--format", "json").stdout)
     assert b"collectives" not in run("check", LLAMA, plan).stdout
 
 
-# ---- what was not judged is said in the summary ----
+@pytest.mark.parametrize("recipe", ("none", "adamw", "adamw_mixed"))
+def test_inference_memory_is_parameters_and_results(tmp_path, recipe):
+    plan = plan_file(tmp_path, DENSE)
+    memory = costs_of(LLAMA, plan, "--mode", "infer", "--recipe", recipe)["memory"]
+    terms = {term["name"]: term["bytes"] for term in memory["terms"]}
+    assert set(terms) == {"parameters", "buffers", "results"} and memory["total"] == sum(terms.values())
+    suggested = run("suggest", LLAMA, plan, "--mode", "infer", "--recipe", recipe, "--format", "json", "--max-ranks", 8)
+    (own,) = [mesh for mesh in json.loads(suggested.stdout)["meshes"] if mesh["own"]]
+    assert own["memory_bytes"] == memory["total"]
+    text = run("check", LLAMA, plan, "--costs", "--mode", "infer", "--recipe", recipe).stdout.decode()
+    assert "temporary activations and caches are not counted" in text and "loss" not in text
+
+
+# ---- the summary lists unchecked parts ----
 
 UNCHECKED = "operations, gradients and collectives were not checked: "
 RIGHT = plan_text({"a": "colwise", "b": "rowwise"})
@@ -234,13 +253,23 @@ def summary_of(model, plan, *flags):
     return [line for line in result.stdout.decode().splitlines() if "not checked" in line]
 
 
-def test_a_plan_that_torch_runs_is_walked_and_nothing_is_left_unchecked(tmp_path):
+def test_torch_plan_is_walked_with_nothing_unchecked(tmp_path):
     torch = tmp_path / "torch.yaml"
     torch.write_text(plan_text({key: style for key, style in DENSE.items() if ".mlp." in key}, dialect="torch"))
     assert summary_of(LLAMA, torch) == summary_of(LLAMA, torch, "--runtime", "tpplan") == []
     assert [call["kind"] for call in calls_of(LLAMA, torch) if call["phase"] == "forward"] == ["all_reduce"] * 32
 
 
-def test_the_summary_of_a_model_without_operations_says_so_and_how_to_get_them(tmp_path):
+def test_verdict_needs_checked_operations(tmp_path):
+    plan = plan_file(tmp_path, DENSE)
+    verdict = run("check", LLAMA, plan).stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r"no errors.*: forward and backward pass of \d+ operations were checked", verdict)
+    verdict = run("check", LLAMA, plan, "--mode", "infer").stdout.decode().splitlines()[-1]
+    assert re.fullmatch(r"no errors.*: forward pass of \d+ operations was checked", verdict)
+    files = write(tmp_path, linear_model(a=[8, 8], b=[8, 8]), RIGHT)
+    assert b"no errors" not in run("check", *files).stdout
+
+
+def test_summary_without_operations_has_a_reason_and_a_help(tmp_path):
     (line,) = summary_of(*write(tmp_path, linear_model(a=[8, 8], b=[8, 8]), RIGHT))
     assert line.startswith(UNCHECKED + "the model file has no operations") and "python -m tpplan.export" in line

@@ -1,4 +1,4 @@
-"""A run as a fork (fork_server.cc), which most tests have, is what a run as a process is."""
+"""A command in a fork (fork_server.cc), as most tests start it, matches the command in a new process."""
 
 import os
 import pathlib
@@ -16,7 +16,7 @@ SERVER = {
     for program, name in ((PROGRAM, "tpplan_forks"), (EXECUTOR, "tpplan_exec_forks"))
 }
 GOOD, WRONG = plan_text({"wq": "colwise"}), plan_text({"wx": "colwise"})
-# What is run, with what on standard input.
+# Commands, and their standard input.
 RUNS = [
     ("compile model.json plan.yaml", b""),
     ("compile model.json wrong.yaml", b""),
@@ -41,27 +41,27 @@ def folder(tmp_path):
 
 
 def both(folder, program, words, stdin=b"", **variables):
-    """Status, output and errors, which are the same both ways."""
+    """Status, output and errors, which are identical in both."""
     arguments = {"input": stdin, "cwd": folder, "env": {"PATH": os.environ["PATH"], **variables}, "timeout": 60}
     started = subprocess.run([program, *words], capture_output=True, **arguments)
     forked = run_forked(SERVER[program], [program, *words], **arguments)
     started, forked = ((r.returncode, r.stdout, r.stderr) for r in (started, forked))
-    if "-v" not in words:  # which says how long it took
+    if "-v" not in words:  # which prints the time
         assert started == forked
     assert (started[0], len(started[2].splitlines())) == (forked[0], len(forked[2].splitlines()))
     return started
 
 
 @pytest.mark.parametrize("line, stdin", RUNS, ids=[f"{line} {len(stdin)}" for line, stdin in RUNS])
-def test_a_run_is_the_same_either_way(line, stdin, folder):
+def test_fork_matches_a_new_process(line, stdin, folder):
     both(folder, PROGRAM, line.split(), stdin)
 
 
-def test_the_runs_end_in_all_ways(folder):
+def test_commands_end_with_every_status(folder):
     assert {both(folder, PROGRAM, line.split(), stdin)[0] for line, stdin in RUNS[:6]} >= {0, 1, 2}
 
 
-def test_variables_and_directory_are_those_of_the_run(folder):
+def test_environment_and_directory_are_those_of_the_command(folder):
     assert b'"check_name"' in both(folder, PROGRAM, ["check", "model.json", "wrong.yaml"], TPPLAN_FORMAT="gitlab")[1]
     (folder / ".tpplan.yaml").write_text("format: github\n")
     assert both(folder, PROGRAM, ["check", "model.json", "wrong.yaml"])[1].startswith(b"::error ")
@@ -70,7 +70,7 @@ def test_variables_and_directory_are_those_of_the_run(folder):
     )
 
 
-def test_the_executor_is_the_same_either_way(folder):
+def test_executor_fork_matches_a_new_process(folder):
     assert (
         subprocess.run([PROGRAM, "compile", "model.json", "plan.yaml", "-o", "manifest.json"], cwd=folder).returncode
         == 0
@@ -79,13 +79,13 @@ def test_the_executor_is_the_same_either_way(folder):
     assert both(folder, EXECUTOR, ["load", "absent.json", "--weights", "absent"])[0] == 2
 
 
-def test_bytes_that_are_no_text_are_arguments_too(folder):
+def test_arguments_may_be_invalid_utf8(folder):
     name = b"\xff\xfe.yaml"
     (pathlib.Path(os.fsdecode(bytes(folder))) / os.fsdecode(name)).write_text(GOOD)
     assert both(folder, PROGRAM, ["compile", "model.json", os.fsdecode(name)])[0] == 0
 
 
-def test_a_run_that_takes_too_long_is_ended_and_the_next_one_runs(folder):
+def test_timeout_ends_a_command_and_the_next_one_starts(folder):
     os.mkfifo(folder / "nobody-writes")
     with pytest.raises(subprocess.TimeoutExpired):
         run_forked(SERVER[PROGRAM], [PROGRAM, "fmt", str(folder / "nobody-writes")], timeout=0.5)
@@ -105,7 +105,7 @@ def kill_child_of(process):
         time.sleep(0.02)
 
 
-def test_a_signal_that_ends_a_run_is_its_status(folder):
+def test_fatal_signal_is_the_status(folder):
     os.mkfifo(folder / "pipe")
     run_forked(SERVER[PROGRAM], [PROGRAM, "schema", "plan"])
     threading.Thread(target=kill_child_of, args=[SERVERS[SERVER[PROGRAM]].pid], daemon=True).start()

@@ -1,4 +1,4 @@
-"""Output that goes nowhere is exit status 2, and said; but for a closed pipe, whose reader knows."""
+"""Lost output is reported with exit status 2, except on a closed pipe."""
 
 import os
 import subprocess
@@ -62,12 +62,12 @@ def said_of(folder, program, line, stdout):
     return result.returncode, [words for words in result.stderr.splitlines() if "standard output" in words]
 
 
-def test_a_plan_is_not_formatted_where_nobody_can_be_told(folder):
+def test_plan_is_not_formatted_if_the_report_is_lost(folder):
     plan = folder / "loose.yaml"
     before = plan.read_bytes()
     with open("/dev/full", "wb") as full:
         done = subprocess.run([PROGRAM, "fmt", plan], stdout=full, stderr=subprocess.PIPE, text=True, timeout=60)
-    assert done.returncode == 2 and "loose.yaml is left as it is" in done.stderr
+    assert done.returncode == 2 and "loose.yaml is unchanged" in done.stderr
     assert plan.read_bytes() == before
     assert sorted(path.name for path in folder.iterdir() if path.name.startswith(".tpplan")) == []
     with open("/dev/full", "wb") as full:
@@ -80,7 +80,7 @@ def test_a_plan_is_not_formatted_where_nobody_can_be_told(folder):
 @pytest.mark.parametrize(
     ("program", "line"), LINES, ids=[f"{os.path.basename(program)} {line}" for program, line in LINES]
 )
-def test_a_full_disk_is_said_and_a_closed_pipe_is_not(folder, program, line):
+def test_full_disk_is_reported_and_a_closed_pipe_is_not(folder, program, line):
     name = os.path.basename(program)
     with open("/dev/full", "wb") as full:
         assert said_of(folder, program, line, full) == (

@@ -1,4 +1,4 @@
-"""--mesh beside the plan's own: it replaces sizes, and is the mesh of a plan that has none."""
+"""--mesh and the mesh of the plan: the flag replaces sizes, and defines the mesh of a plan without one."""
 
 import json
 
@@ -14,7 +14,7 @@ def compiled(folder, plan, *flags):
     return run("compile", *write(folder, MODEL, plan), *flags)
 
 
-def test_a_plan_without_a_mesh_takes_the_one_of_the_command_line(tmp_path):
+def test_plan_without_a_mesh_uses_the_flag(tmp_path):
     result = compiled(tmp_path, NONE, "--mesh", "dp=2,tp=4", "--allow", "TP4007")
     assert result.returncode == 0, result.stderr
     manifest = json.loads(result.stdout)
@@ -33,15 +33,15 @@ def test_a_plan_without_a_mesh_takes_the_one_of_the_command_line(tmp_path):
         (("--mesh", "tp=1073741824,dp=2"), "TP3009"),  # 2^31 ranks
         (("--mesh", ",".join(f"a{i}=1" for i in range(33))), "TP3009"),
         (("--mesh", "tp=3"), "TP5001"),
-        (("--mesh", "dp=4"), "TP3006"),  # styles go over tp
+        (("--mesh", "dp=4"), "TP3006"),  # styles use tp
     ],
 )
-def test_what_is_wrong_with_such_a_mesh_is_said_once(tmp_path, mesh, said):
+def test_wrong_mesh_flag_is_reported_once(tmp_path, mesh, said):
     result = compiled(tmp_path, NONE, *mesh)
     assert result.returncode in (1, 2) and set(codes(result)) == {said}, result.stderr
 
 
-def test_a_mesh_in_the_plan_has_the_axes(tmp_path):
+def test_mesh_of_the_plan_defines_the_axes(tmp_path):
     assert json.loads(compiled(tmp_path, PLAN, "--mesh", "tp=2").stdout)["mesh"] == [{"name": "tp", "size": 2}]
     result = compiled(tmp_path, PLAN, "--mesh", "dp=2")
     assert result.returncode == 2 and b"no such axis" in result.stderr

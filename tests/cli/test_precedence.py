@@ -1,4 +1,5 @@
-"""A flag over its variable over .tpplan.yaml: every variable of both programs, and codes that are both denied and allowed."""
+"""Precedence: flag, environment variable, .tpplan.yaml, for every variable of both programs, and codes that are both denied and
+allowed."""
 
 import json
 import os
@@ -25,8 +26,8 @@ def is_quiet(result):
     return b"each rank" not in result.stdout
 
 
-# variable, its value, the flag that says otherwise, the line of the file that says otherwise; what is seen, and seen without the
-# flag, with the variable; with the flag; with the file alone
+# variable, its value, a flag with another value, a line of the file with another value; the observed setting, and its value with the
+# variable; with the flag; with the file only
 TABLE = [
     ("TPPLAN_STRICT", "1", ["--strict=false"], "strict: false", status, 1, 0, 0),
     ("TPPLAN_STRICT", "0", ["--strict"], "strict: true", status, 0, 1, 1),
@@ -44,29 +45,27 @@ TABLE = [
     TABLE,
     ids=[f"{row[0]}={row[1]}" for row in TABLE],
 )
-def test_a_flag_wins_over_the_variable_and_the_variable_over_the_file(
-    project, variable, value, flag, line, seen, by_variable, by_flag, by_file
-):
+def test_precedence_is_flag_variable_file(project, variable, value, flag, line, seen, by_variable, by_flag, by_file):
     (project / ".tpplan.yaml").write_text(line)
     assert seen(check(project)) == by_file
     assert seen(check(project, env={variable: value})) == by_variable
     assert seen(check(project, *flag, env={variable: value})) == by_flag
 
 
-def test_the_share_of_a_flag_wins_over_that_of_the_variable(project):
+def test_flag_share_takes_precedence_over_the_variable(project):
     write(project, linear_model(wq=[16, 8], big=[512, 64]), plan_text({"wq": "colwise"}))
     assert check(project, env={"TPPLAN_MAX_REPLICATED": "5%"}).returncode == 1
     assert check(project, "--max-replicated", "100%", env={"TPPLAN_MAX_REPLICATED": "5%"}).returncode == 0
 
 
-def test_the_flag_that_names_the_settings_wins(project):
+def test_config_flag_takes_precedence_over_the_variable(project):
     (project / "strict.yaml").write_text("strict: true")
     (project / "mild.yaml").write_text("strict: false")
     assert check(project, env={"TPPLAN_CONFIG": "strict.yaml"}).returncode == 1
     assert check(project, "--config", "mild.yaml", env={"TPPLAN_CONFIG": "strict.yaml"}).returncode == 0
 
 
-def test_a_variable_reaches_only_the_commands_that_have_its_option(project):
+def test_variable_affects_only_commands_with_its_option(project):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
     shown = run(
         "show",
@@ -92,7 +91,7 @@ def executor(*words, env):
         ("init", "TPPLAN_EXEC_DEVICE", "cuda", ["--device", "cpu"]),
     ],
 )
-def test_a_flag_of_the_executor_wins_over_its_variable(project, command, variable, value, flag):
+def test_executor_flag_takes_precedence_over_its_variable(project, command, variable, value, flag):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
     words = [
         command,
@@ -107,7 +106,7 @@ def test_a_flag_of_the_executor_wins_over_its_variable(project, command, variabl
 
 
 @pytest.mark.parametrize(("variable", "value"), [("TPPLAN_EXEC_BACKEND", "smoke"), ("TPPLAN_EXEC_DEVICE", "tpu")])
-def test_a_wrong_variable_of_the_executor_is_named(project, variable, value):
+def test_wrong_executor_variable_is_named(project, variable, value):
     result = executor("run", project / "manifest.json", env={variable: value})
     assert result.returncode == 2 and f"{variable}={value}: " in result.stderr
 
@@ -124,14 +123,14 @@ def test_a_wrong_variable_of_the_executor_is_named(project, variable, value):
         ("TPPLAN_COLOR", "blue"),
     ],
 )
-def test_a_wrong_variable_is_named(project, variable, value):
+def test_wrong_variable_is_named(project, variable, value):
     result = check(project, env={variable: value})
     assert (result.returncode, result.stdout) == (2, b"")
     assert result.stderr.startswith(f"tpplan: error: {variable}={value}: ".encode())
     assert b"--" not in result.stderr.splitlines()[0]
 
 
-# .tpplan.yaml, variables, flags; whether TP4004 is an error, a warning or not said
+# .tpplan.yaml, variables, flags; whether TP4004 is an error, a warning or omitted
 SOURCES = [
     ("allow: [TP4004]", {}, ["--deny", "TP4004"], 1, ["TP4004"]),
     ("allow: [TP4004]", {"TPPLAN_DENY": "TP4004"}, [], 1, ["TP4004"]),
@@ -144,13 +143,13 @@ SOURCES = [
 
 
 @pytest.mark.parametrize(("text", "env", "flags", "wanted", "found"), SOURCES)
-def test_the_stronger_source_decides_over_a_code(project, text, env, flags, wanted, found):
+def test_stronger_source_sets_the_severity_of_a_code(project, text, env, flags, wanted, found):
     (project / ".tpplan.yaml").write_text(text)
     result = check(project, *flags, env=env)
     assert (result.returncode, codes(result)) == (wanted, found)
 
 
-def test_one_source_that_denies_and_allows_a_code_is_refused(project):
+def test_code_both_denied_and_allowed_is_rejected(project):
     result = check(project, "--deny", "TP4006,TP4004", "--allow", "tp4004")
     assert (result.returncode, result.stderr) == (2, b"tpplan: error: --deny and --allow both name TP4004\n")
     result = check(project, env={"TPPLAN_DENY": "TP4004", "TPPLAN_ALLOW": "TP4004"})
@@ -164,24 +163,24 @@ def test_one_source_that_denies_and_allows_a_code_is_refused(project):
 
 
 @pytest.mark.parametrize("share", ["5", "x", "[5%]", "101%"])
-def test_a_wrong_share_in_the_file_has_its_place(project, share):
+def test_wrong_share_in_the_file_has_its_place(project, share):
     (project / ".tpplan.yaml").write_text(f"strict: true\nmax_replicated: {share}\n")
     result = check(project)
     assert result.returncode == 2 and b".tpplan.yaml:2:17: error[TP3003]: `max_replicated`" in result.stderr
 
 
-def test_a_settings_file_that_is_no_file_is_said(project):
+def test_settings_file_that_is_no_file_is_reported(project):
     (project / ".tpplan.yaml").mkdir()
     result = check(project)
     assert (
         result.returncode == 2
-        and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is no regular file" in result.stderr
+        and b".tpplan.yaml:1:1: error[TP1001]: cannot read the settings: is not a regular file" in result.stderr
     )
     assert check(project, "--no-config").returncode == 0
 
 
 @pytest.mark.parametrize("command", ["compile", "report", "export"])
-def test_the_settings_file_is_no_output(project, command):
+def test_settings_file_is_rejected_as_output(project, command):
     (project / "manifest.json").write_bytes(check(project, command="compile").stdout)
     (project / ".tpplan.yaml").write_text("quiet: true\n")
     words = {

@@ -1,8 +1,10 @@
-"""`tpplan check` without a model and a plan: what `checks` of .tpplan.yaml names, as one report."""
+"""`tpplan check` without a model and a plan: all `checks` of .tpplan.yaml, as one report."""
 
 import json
 import os
+import re
 import subprocess
+import xml.etree.ElementTree
 
 import jsonschema
 import pytest
@@ -30,41 +32,62 @@ def check(project, text, *flags, folder="."):
 
 
 @pytest.mark.parametrize("folder", [".", "below"])
-def test_every_model_is_checked_with_every_plan_on_every_mesh(project, folder):
+def test_every_model_plan_and_mesh_is_checked(project, folder):
     result = check(project, ALL, folder=folder)
     assert result.returncode == 0, result
     assert result.stdout.decode().splitlines() == [
-        "model.json plans/a.yaml on tp=2: fine",
-        "model.json plans/a.yaml on tp=4: fine",
-        "model.json plans/b.yaml on tp=2: fine",
-        "model.json plans/b.yaml on tp=4: fine",
-        "of some checks operations, gradients and collectives were not checked: the model file has no operations; models of torch and "
-        "transformers are written with theirs: python -m tpplan.export --transformers NAME --batch B --sequence S -o model.json",
-        "4 checks: 4 fine, 0 wrong",
+        *(
+            f"model.json plans/{plan}.yaml on tp={tp}: passed, operations, gradients and collectives not checked"
+            for plan in "ab"
+            for tp in (2, 4)
+        ),
+        "model.json: operations, gradients and collectives were not checked: the model file has no operations; export the model with "
+        "its operations: python -m tpplan.export --transformers NAME --batch B --sequence S -o model.json",
+        "4 checks: 4 passed, 0 failed",
     ]
 
 
-def test_without_a_mesh_the_plan_has_its_own(project):
+@pytest.mark.parametrize("format", ("human", "json", "github", "markdown", "junit"))
+def test_formats_name_every_check(project, format):
+    (project / "plans" / "b.yaml").write_text(plan_text({"wx": "colwise", "wq": "colwise"}))
+    text = check(project, ALL.replace("tp=4", "tp=8"), "--format", format).stdout.decode()
+    for plan, mesh, result in (("a", 2, "passed"), ("a", 8, "passed"), ("b", 2, "1 error"), ("b", 8, "1 error")):
+        name = rf'"model": *"model.json", *"plan": *"plans/{plan}.yaml", *"mesh": *"tp={mesh}"'
+        if format != "json":
+            name = f"model.json plans/{plan}.yaml on tp={mesh}"
+        plain = re.sub(r"&#(\d+);", lambda code: chr(int(code[1])), text)
+        assert re.search(rf"{name}[^:]*?\W(?s:.){{0,60}}?{result}", plain), plain
+
+
+def test_junit_has_a_test_for_every_check(project):
+    (project / "plans" / "b.yaml").write_text(plan_text({"wx": "colwise", "wq": "colwise"}))
+    (suite,) = xml.etree.ElementTree.fromstring(check(project, ALL, "--format", "junit").stdout)
+    names = {case.get("name"): case.find("failure") is not None for case in suite.findall("testcase")}
+    assert [names[f"model.json plans/{plan}.yaml on tp=2"] for plan in "ab"] == [False, True]
+    assert (suite.get("tests"), suite.get("failures")) == ("5", "3")
+
+
+def test_checks_without_a_mesh_use_the_plans_mesh(project):
     result = check(
         project, "checks: [{model: model.json, plan: plans/a.yaml}, {model: model.json, plan: [plans/b.yaml]}]\n"
     )
-    assert result.stdout.decode().splitlines()[-1] == "2 checks: 2 fine, 0 wrong"
+    assert result.stdout.decode().splitlines()[-1] == "2 checks: 2 passed, 0 failed"
 
 
-def test_the_worst_status_counts_and_places_are_from_the_projects_folder(project):
+def test_worst_status_counts_and_places_are_project_relative(project):
     (project / "plans" / "b.yaml").write_text(plan_text({"wx": "colwise", "wq": "colwise"}))
     result = check(project, ALL, folder="below")
     assert (result.returncode, codes(result)) == (1, ["TP4001"])  # once, for both meshes
     assert b"plans/b.yaml:5:" in result.stdout and b"on tp=" not in result.stdout.split(b"a.yaml on")[0]
-    assert result.stdout.decode().splitlines()[-1] == "4 checks: 2 fine, 2 wrong"
+    assert result.stdout.decode().splitlines()[-1] == "4 checks: 2 passed, 2 failed"
     annotation = check(project, ALL, "--format", "github", folder="below").stdout
     assert annotation.startswith(b"::error file=plans/b.yaml,line=5,") and annotation.count(b"::error") == 1
 
 
-def test_a_finding_of_some_meshes_says_which(project):
+def test_diagnostic_of_some_meshes_names_them(project):
     result = check(project, ALL.replace("tp=4", "tp=3"))
     assert (result.returncode, set(codes(result))) == (1, {"TP5001"})
-    assert b"note: on tp=3" in result.stdout
+    assert b"note: reported with mesh tp=3" in result.stdout
     assert json.loads(check(project, ALL.replace("tp=4", "tp=3"), "--format", "json").stdout)["diagnostics"]
 
 
@@ -80,7 +103,7 @@ def test_a_finding_of_some_meshes_says_which(project):
         ("required_version: new\n", "TP3003", "2:19"),
     ],
 )
-def test_what_is_wrong_with_an_entry_has_its_place(project, text, code, place):
+def test_wrong_entry_has_its_place(project, text, code, place):
     result = check(project, text)
     assert result.returncode == 2 and f".tpplan.yaml:{place}: error[{code}]" in result.stderr.decode(), result.stderr
 
@@ -101,7 +124,7 @@ VALUES = [
 
 
 @pytest.mark.parametrize("value", VALUES, ids=json.dumps)
-def test_the_schema_refuses_what_the_program_refuses(project, value):
+def test_schema_and_program_reject_the_same_entries(project, value):
     schema = json.loads((ROOT / "schemas" / "settings.schema.json").read_text())
     (project / ".tpplan.yaml").write_text(json.dumps(value))
     refused = b".tpplan.yaml" in run("fmt", "--check", "plans/a.yaml", cwd=project).stderr
@@ -116,26 +139,26 @@ def test_the_schema_refuses_what_the_program_refuses(project, value):
         ("checks: [{model: model.json, plan: plans/a.yaml, mesh: ep=2}]\n", "TP3006", 2),
     ],
 )
-def test_what_is_not_there_is_a_finding(project, text, code, status):
+def test_missing_files_are_diagnostics(project, text, code, status):
     result = check(project, text)
     assert (result.returncode, codes(result)) == (status, [code]), result
 
 
-def test_the_version_that_is_wanted_may_be_a_least_one(project):
+def test_required_version_may_be_a_minimum(project):
     assert check(project, ALL + 'required_version: ">=0.0.1"\n').returncode == 0
 
 
-def test_without_checks_a_model_and_a_plan_are_needed(project):
+def test_model_and_plan_are_required_without_checks(project):
     result = check(project, "")
-    assert result.returncode == 2 and b"no `checks` in a .tpplan.yaml" in result.stderr
+    assert result.returncode == 2 and b"no .tpplan.yaml here has `checks`" in result.stderr
     result = check(project, ALL, "model.json")
     assert result.returncode == 2 and b"PLAN is required" in result.stderr
     result = check(project, ALL, "--fix")
-    assert result.returncode == 2 and b"--fix is for one plan" in result.stderr
+    assert result.returncode == 2 and b"--fix applies to one plan" in result.stderr
 
 
-def test_the_hook_needs_no_arguments(project):
+def test_hook_needs_no_arguments(project):
     check(project, ALL)
-    hook = [ROOT / "tools" / "check-plans", "plans/a.yaml"]
+    hook = [ROOT / "tools" / "scripts" / "check-plans", "plans/a.yaml"]
     done = subprocess.run(hook, cwd=project, capture_output=True, env=os.environ | {"TPPLAN": PROGRAM})
-    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, b"4 checks: 4 fine, 0 wrong")
+    assert (done.returncode, done.stdout.splitlines()[-1]) == (0, b"4 checks: 4 passed, 0 failed")

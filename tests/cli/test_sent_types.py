@@ -1,5 +1,5 @@
-"""Types in which boundaries send (`forward_dtype`, `backward_dtype`): every command that shows a boundary or counts what it sends says
-the same of them."""
+"""Communication dtypes of boundaries (`forward_dtype`, `backward_dtype`) are the same in every command that prints a boundary or counts
+its bytes."""
 
 import json
 import math
@@ -41,7 +41,7 @@ def output(*arguments, program=None):
     return text
 
 
-def test_commands_that_show_a_boundary_say_its_types(folder):
+def test_commands_print_the_dtypes_of_a_boundary(folder):
     changes = output("diff", folder / "plain.json", folder / "typed.json")
     assert "-> arg 0 [Replicate] to [Replicate], backward all_reduce over tp, backward in float32" in changes
     assert "backward slice dim -1 over tp, forward in float32, as a local tensor" in changes
@@ -56,14 +56,14 @@ def test_commands_that_show_a_boundary_say_its_types(folder):
     assert "options   axis, optional, forward_dtype, backward_dtype\n" in output("explain", "colwise_gather_output")
 
 
-def test_fmt_and_the_plan_as_it_is_read_keep_them(folder):
+def test_fmt_and_print_plan_preserve_dtypes(folder):
     assert run("fmt", folder / "typed.yaml").returncode == 0
     assert (folder / "typed.yaml").read_text() == TYPED
     read = output("compile", MODEL, folder / "typed.yaml", "--print", "plan")
     assert "rule model.layers.*.mlp.up_proj: colwise over tp backward_dtype=float32\n" in read
 
 
-def test_numbers_are_those_of_the_types_wherever_they_are_counted(folder):
+def test_all_byte_counts_use_the_communication_dtypes(folder):
     listed = json.loads((folder / "typed.json").read_text())["collectives"]
     plain = json.loads((folder / "plain.json").read_text())["collectives"]
     as_float = [c for c in listed if c["dtype"] == "float32"]

@@ -1,4 +1,4 @@
-"""Flags over variables over .tpplan.yaml, and suppressions in the plan."""
+"""Precedence of flags, environment variables and .tpplan.yaml, and suppressions in the plan."""
 
 import json
 import lzma
@@ -24,7 +24,7 @@ def check(project, *flags, env=None, folder="."):
     return run("check", project / "model.json", project / "plan.yaml", *flags, cwd=project / folder, env=env)
 
 
-def test_without_settings_a_warning_is_fine(project):
+def test_warning_without_settings_is_accepted(project):
     result = check(project)
     assert (result.returncode, codes(result)) == (0, ["TP4004"])
 
@@ -38,25 +38,25 @@ def test_without_settings_a_warning_is_fine(project):
         ("", 0, ["TP4004"]),
     ],
 )
-def test_the_settings_file_is_found_from_below(project, text, status, found):
+def test_settings_file_is_found_in_parent_folders(project, text, status, found):
     (project / ".tpplan.yaml").write_text(text)
     result = check(project, folder="below")
     assert (result.returncode, codes(result)) == (status, found)
 
 
-def test_the_search_ends_at_the_repository(project):
+def test_search_ends_at_the_repository_root(project):
     (project / ".tpplan.yaml").write_text("strict: true")
     (project / "below" / ".git").mkdir()
     assert check(project, folder="below").returncode == 0
 
 
-def test_a_variable_wins_over_the_file_and_a_flag_over_both(project):
+def test_precedence_is_flag_variable_file(project):
     (project / ".tpplan.yaml").write_text("allow: [TP4004]")
     assert codes(check(project, env={"TPPLAN_ALLOW": "TP4006"})) == ["TP4004"]
     assert codes(check(project, "--allow", "TP4004", env={"TPPLAN_ALLOW": "TP4006"})) == []
 
 
-def test_variables_reach_every_setting(project):
+def test_every_setting_has_a_variable(project):
     assert check(project, env={"TPPLAN_STRICT": "1"}).returncode == 1
     assert check(project, env={"TPPLAN_DENY": "TP4006,TP4004"}).returncode == 1
     assert check(project, env={"TPPLAN_MAX_REPLICATED": "50%"}).returncode == 0
@@ -65,7 +65,7 @@ def test_variables_reach_every_setting(project):
     assert b"each rank" not in check(project, env={"TPPLAN_QUIET": "1"}).stdout
 
 
-def test_config_names_another_file_and_no_config_none(project):
+def test_config_and_no_config_select_the_file(project):
     (project / ".tpplan.yaml").write_text("strict: true")
     (project / "other.yaml").write_text("allow: [TP4004]")
     assert check(project, "--no-config").returncode == 0
@@ -86,7 +86,7 @@ def test_config_names_another_file_and_no_config_none(project):
         ("a: 1\na: 2", "TP1006"),
     ],
 )
-def test_a_wrong_settings_file_is_refused_with_its_place(project, text, found):
+def test_wrong_settings_file_is_rejected_with_its_place(project, text, found):
     (project / ".tpplan.yaml").write_text(text)
     result = check(project)
     assert result.returncode == 2
@@ -99,11 +99,11 @@ def suppressed(project, text):
     return check(project, "--strict")
 
 
-def test_a_suppression_with_a_reason_takes_its_warning_out(project):
+def test_suppression_with_a_reason_removes_its_warning(project):
     assert suppressed(project, 'suppress: [{code: TP4004, reason: "kept for readers"}]\n').returncode == 0
 
 
-def test_a_suppression_may_name_the_rule(project):
+def test_suppression_may_name_the_rule(project):
     assert suppressed(project, 'suppress: [{code: TP4004, rule: "*wq", reason: "kept"}]\n').returncode == 0
     assert codes(suppressed(project, 'suppress: [{code: TP4004, rule: "*q", reason: "kept"}]\n')) == [
         "TP4004",
@@ -111,7 +111,7 @@ def test_a_suppression_may_name_the_rule(project):
     ]
 
 
-def test_a_suppression_that_nothing_needs_is_a_warning(project):
+def test_unused_suppression_is_a_warning(project):
     (project / "plan.yaml").write_text(PLAN + 'suppress: [{code: TP4004, reason: "a"}, {code: TP4007, reason: "b"}]\n')
     result = check(project)
     assert (result.returncode, codes(result)) == (0, ["TP3017"])
@@ -128,24 +128,24 @@ def test_a_suppression_that_nothing_needs_is_a_warning(project):
         ("TP4004", 2, "TP3003"),
     ],
 )
-def test_a_suppression_needs_a_warnings_code_and_a_reason(project, entry, status, found):
+def test_suppression_needs_a_warning_code_and_a_reason(project, entry, status, found):
     result = suppressed(project, f"suppress: [{entry}]\n")
     assert (result.returncode, codes(result)[0]) == (status, found)
 
 
-def test_the_gate_speaks_first_and_names_the_largest(project):
+def test_replication_limit_error_is_first_with_the_largest(project):
     model = linear_model(wq=[16, 8], big=[512, 64], layers__0__w=[64, 64], layers__1__w=[64, 64])
     write(project, model, plan_text({"wq": "colwise"}))
     result = check(project, "--max-replicated", "5%")
     first = result.stdout.decode().splitlines()[0]
     assert result.returncode == 1
-    assert "error[TP5021]: 99.7 % of the model is whole on every rank, the limit is 5 %" in first
+    assert "error[TP5021]: 99.7 % of the model is replicated, but the limit is 5 %" in first
     assert "`big.weight` 128.0 KiB" in result.stdout.decode()
     assert "`layers.{0..1}.w.weight` 32.0 KiB, 2 in all" in result.stdout.decode()
 
 
-def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_path):
-    """GPT-OSS 120B with the plan that transformers 5.23 ships for it: only the head is cut, and every expert is whole."""
+def test_replication_limit_reports_a_shipped_plan(tmp_path):
+    """GPT-OSS 120B with the plan of transformers 5.23: it shards only the head, and replicates every expert."""
     model = lzma.decompress((ROOT / "tests/plans/models/gpt-oss-120b.json.xz").read_bytes())
     plan = plan_text(
         {"lm_head": "colwise_gather_output"}, mesh="{tp: 8}", dialect="transformers", more="uneven: torch\n"
@@ -153,7 +153,7 @@ def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_pa
     result = run("check", *write(tmp_path, model, plan), "--max-replicated", "5%")
     first, *rest = result.stdout.decode().splitlines()
     assert result.returncode == 1
-    assert "error[TP5021]: 99.5 % of the model is whole on every rank" in first
+    assert "error[TP5021]: 99.5 % of the model is replicated" in first
     assert "each rank holds 433.3 GiB (99.6 %), the ideal is 54.4 GiB (12.5 %)" in first
     assert any("`model.layers.{0..35}.mlp.experts.gate_up_proj` 284.8 GiB, 36 in all" in line for line in rest)
 
@@ -162,12 +162,12 @@ def test_the_gate_says_on_its_first_line_what_a_shipped_plan_leaves_whole(tmp_pa
     "share, status",
     [("5%", 0), ("0.05", 0), ("5 %", 0), ("101%", 2), ("-1%", 2), ("x", 2), ("5%%", 2), ("1%", 0), ("100%", 0)],
 )
-def test_a_share_is_a_percentage_or_a_fraction(project, share, status):
+def test_share_is_a_percentage_or_a_fraction(project, share, status):
     assert check(project, "--max-replicated", share).returncode == status
 
 
 @pytest.mark.parametrize("share", ["1", "1.0", "1e0"])
-def test_a_bare_one_is_neither_one_percent_nor_all(project, share):
+def test_bare_share_of_one_is_rejected_as_ambiguous(project, share):
     result = check(project, "--max-replicated", share)
     assert result.returncode == 2 and b"one percent is 1%, all is 100%" in result.stderr
     (project / ".tpplan.yaml").write_text(f"max_replicated: {share}\n")
@@ -175,7 +175,7 @@ def test_a_bare_one_is_neither_one_percent_nor_all(project, share):
     assert result.returncode == 2 and b".tpplan.yaml:1:17: error[TP3003]" in result.stderr
 
 
-def test_an_error_is_not_allowed_away_in_silence(project):
+def test_error_codes_cannot_be_allowed(project):
     result = check(project, "--allow", "TP5001")
     assert result.returncode == 2 and b"TP5001 is an error, and only warnings can be allowed" in result.stderr
     result = check(project, env={"TPPLAN_ALLOW": "TP5001"})
@@ -186,20 +186,20 @@ def test_an_error_is_not_allowed_away_in_silence(project):
     assert b"TP5001 is an error, and only warnings can be allowed" in result.stderr
 
 
-def test_the_gate_counts_what_an_axis_of_size_1_leaves_whole(project):
+def test_replication_limit_counts_axes_of_size_1(project):
     write(project, linear_model(wq=[512, 64], norm=[8, 8]), plan_text({"wq": "colwise"}, mesh="{dp: 8, tp: 1}"))
     said = check(project).stdout.decode() + check(project).stderr.decode()
     assert "0 sharded, 2 replicated (1 by default, 1 over axes of size 1)" in said
-    assert "128.2 KiB of it on every rank" in said
+    assert "128.2 KiB of it replicated" in said
     result = check(project, "--max-replicated", "5%")
     said = result.stdout.decode()
     assert result.returncode == 1
-    assert "error[TP5021]: 100 % of the model is whole on every rank" in said
-    assert "what is cut over `tp` alone is whole: its size is 1" in said
+    assert "error[TP5021]: 100 % of the model is replicated" in said
+    assert "a sharding over only `tp` has no effect: its size is 1" in said
 
 
-def test_one_plan_on_a_mesh_where_an_axis_has_size_1_has_no_finding(project):
-    """The same plan for one rank and for eight is a practice, and --strict is meant to stay quiet."""
+def test_axis_of_size_1_adds_no_diagnostics(project):
+    """One plan for one rank and for eight is common practice, and --strict must accept it."""
     write(project, linear_model(wq=[512, 64]), plan_text({"wq": "colwise"}, mesh="{tp: 8}"))
     assert check(project, "--strict", "--mesh", "tp=1").returncode == 0
     write(
@@ -211,7 +211,7 @@ def test_one_plan_on_a_mesh_where_an_axis_has_size_1_has_no_finding(project):
     assert (result.returncode, codes(result)) == (0, [])
 
 
-def test_the_gate_stops_a_compile_before_it_writes(project):
+def test_replication_limit_stops_compile_before_it_writes(project):
     output = project / "manifest.json"
     write(project, linear_model(wq=[16, 8], big=[512, 64]), plan_text({"wq": "colwise"}))
     assert (
@@ -222,18 +222,18 @@ def test_the_gate_stops_a_compile_before_it_writes(project):
     assert json.loads(run("compile", project / "model.json", project / "plan.yaml").stdout)
 
 
-def test_a_pipe_that_is_found_is_not_waited_for(project):
+def test_settings_pipe_is_rejected_without_waiting(project):
     os.mkfifo(project / ".tpplan.yaml")
     result = check(project)
     assert (result.returncode, codes(result)) == (2, ["TP1001"])
-    assert b"is no regular file" in result.stderr and b"--config FILE" in result.stderr
+    assert b"is not a regular file" in result.stderr and b"--config FILE" in result.stderr
 
 
-def test_a_link_that_is_found_is_not_followed(project, tmp_path_factory):
+def test_settings_link_is_not_followed(project, tmp_path_factory):
     secret = tmp_path_factory.mktemp("elsewhere") / "secret"
     secret.write_text("password: hunter2\n")
     (project / ".tpplan.yaml").symlink_to(secret)
     result = check(project)
     assert (result.returncode, codes(result)) == (2, ["TP1001"])
     assert b"is a symbolic link" in result.stderr and b"hunter2" not in result.stderr + result.stdout
-    assert b"password" in check(project, "--config", secret).stderr  # who names a file may read it
+    assert b"password" in check(project, "--config", secret).stderr  # a file named by the user may be printed

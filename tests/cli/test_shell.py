@@ -1,4 +1,4 @@
-"""What shells, editors and pipelines get: completions, the manual page, the hook, the action, colours, help."""
+"""Shell completions, manual page, hook, action, colours, help."""
 
 import pathlib
 import re
@@ -60,7 +60,7 @@ def test_bash_completes_every_command_and_flag(program):
         assert "--help" in flags and set(flags) <= offered, command
 
 
-def test_bash_completes_folders_where_a_folder_is_wanted(tmp_path):
+def test_bash_completes_folders_for_folder_options(tmp_path):
     (tmp_path / "shards").mkdir()
     (tmp_path / "shard.txt").touch()
     assert complete("save", "--output", f"{tmp_path}/sh", program=EXECUTOR) == [f"{tmp_path}/shards"]
@@ -100,7 +100,7 @@ def test_fish_completes_commands_flags_and_choices(tmp_path):
     assert {"auto", "always", "never"} <= offered("tpplan compile --color ")
 
 
-def test_an_unknown_command_is_named_with_the_nearest():
+def test_unknown_command_suggests_the_nearest():
     for words in (["chek", "a", "b"], ["--config", "x.yaml", "chek"], ["--no-config", "chek", "--strict"]):
         result = run(*words)
         assert (result.returncode, result.stdout) == (2, b"")
@@ -109,12 +109,12 @@ def test_an_unknown_command_is_named_with_the_nearest():
     assert run().stderr.startswith(b"tpplan: error: A subcommand is required")
 
 
-def test_an_unknown_shell_is_a_usage_error():
+def test_unknown_shell_is_a_usage_error():
     assert run("completion", "tcsh").returncode == 2
 
 
 @both
-def test_the_manual_page_has_every_command_and_flag(program):
+def test_manual_page_has_every_command_and_flag(program):
     name, page = pathlib.Path(program).name, said(program, "man").replace("\\-", "-")
     assert page.startswith(f".TH {name.upper()} 1")
     for command in commands_of(program):
@@ -130,14 +130,14 @@ def test_the_manual_page_has_every_command_and_flag(program):
 
 def hook(*arguments):
     return subprocess.run(
-        [ROOT / "tools" / "check-plans", *map(str, arguments)],
+        [ROOT / "tools" / "scripts" / "check-plans", *map(str, arguments)],
         capture_output=True,
         text=True,
         env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"},
     )
 
 
-def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
+def test_hook_checks_each_plan_and_returns_the_worst_status(tmp_path):
     model, good = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wq": "colwise"}))
     bad, broken = tmp_path / "bad.yaml", tmp_path / "broken.yml"
     bad.write_text(plan_text({"wk": "colwise"}))
@@ -150,7 +150,7 @@ def test_the_hook_checks_each_plan_and_keeps_the_worst_status(tmp_path):
     assert hook(model).returncode == 2
 
 
-def test_the_hook_takes_the_file_of_a_flag_for_no_plan(tmp_path):
+def test_hook_does_not_check_the_file_of_a_flag(tmp_path):
     model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"*q": "colwise", "*wq": "colwise"}))
     (tmp_path / "ci.yaml").write_text("strict: true\n")
     for words in (["--config", tmp_path / "ci.yaml"], [f"--config={tmp_path / 'ci.yaml'}"]):
@@ -160,22 +160,22 @@ def test_the_hook_takes_the_file_of_a_flag_for_no_plan(tmp_path):
     assert (result.returncode, result.stdout, result.stderr) == (
         0,
         "",
-        "check-plans: no plan is named (*.yaml, *.yml): nothing is checked\n",
+        "check-plans: no plan is given (*.yaml, *.yml), so nothing is checked\n",
     )
 
 
-def test_the_hook_file_names_the_scripts():
+def test_hook_file_names_the_scripts():
     text = (ROOT / ".pre-commit-hooks.yaml").read_text()
     assert re.findall(r"^- id: (\S+)", text, re.M) == ["tpplan-check", "tpplan-fmt"]
     entries = re.findall(r"entry: (\S+)", text)
     assert len(entries) == 2 and all((ROOT / entry).stat().st_mode & 0o111 for entry in entries)
 
 
-def test_the_format_hook_formats_or_names_the_plans(tmp_path):
+def test_format_hook_formats_or_names_the_plans(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {wq: colwise}\n")
     call = lambda *words: subprocess.run(
-        [ROOT / "tools" / "fmt-plans", *map(str, words)],
+        [ROOT / "tools" / "scripts" / "fmt-plans", *map(str, words)],
         capture_output=True,
         text=True,
         env={"TPPLAN": PROGRAM, "PATH": "/usr/bin:/bin"},
@@ -186,10 +186,10 @@ def test_the_format_hook_formats_or_names_the_plans(tmp_path):
     assert call("--check", plan).returncode == 0 and call().returncode == 2
 
 
-def test_the_action_runs_check_with_annotations(tmp_path):
+def test_action_runs_check_with_annotations(tmp_path):
     text = (ROOT / ".github/actions/tpplan/action.yml").read_text()
     get, check = re.findall(r"^      run: '(.*)'$", text, re.M)
-    assert "tools/get-tpplan" in get and "--format github" in check
+    assert "tools/scripts/get-tpplan" in get and "--format github" in check
     for name in ("model", "plan", "arguments", "program"):
         assert re.search(rf"^  {name}:$", text, re.M) and f"inputs.{name}" in text
     model, plan = write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wk": "colwise"}))
@@ -223,7 +223,7 @@ def test_colour_follows_flag_then_variables_then_terminal(tmp_path, environment,
     assert (b"\x1b[" in result.stdout) == colored
 
 
-def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
+def test_lint_reports_dialects_that_read_a_key_differently(tmp_path):
     paths = write(
         tmp_path,
         linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8], head=[8, 8]),
@@ -232,11 +232,11 @@ def test_lint_says_which_dialects_read_a_key_differently(tmp_path):
     result = run("lint", *paths)
     text = result.stdout.decode()
     assert result.returncode == 0
-    assert "warning[TP4010]: `*.wq` selects 2 parameters here" in text
+    assert "warning[TP4010]: `*.wq` selects 2 parameters in this dialect" in text
     assert "torch: 0" in text and "transformers: 0" in text
 
 
-def test_lint_is_silent_about_dialects_that_nobody_asked_for(tmp_path):
+def test_lint_reports_only_requested_dialects(tmp_path):
     rules = {"model.embed": "colwise"}
     paths = write(tmp_path, linear_model(model__embed=[16, 8]), plan_text(rules))
     alone = run("lint", *paths)
@@ -264,7 +264,7 @@ LINTED = linear_model(layers__0__wq=[16, 8], layers__1__wq=[16, 8])
         ("", {}, [], 0, "warning[TP4010]"),
     ],
 )
-def test_lint_knows_the_settings_and_the_flags(tmp_path, settings, env, flags, status, said):
+def test_lint_uses_the_settings_and_the_flags(tmp_path, settings, env, flags, status, said):
     paths = write(tmp_path, LINTED, plan_text({"*.wq": "colwise"}))
     (tmp_path / ".tpplan.yaml").write_text(settings)
     result = run("lint", *paths, *flags, cwd=tmp_path, env=env)
@@ -272,7 +272,7 @@ def test_lint_knows_the_settings_and_the_flags(tmp_path, settings, env, flags, s
     assert (result.returncode, bool(text)) == (status, bool(said)) and said in text
 
 
-def test_a_suppression_of_lint_is_lints_affair(tmp_path):
+def test_lint_suppression_affects_only_lint(tmp_path):
     paths = write(tmp_path, LINTED, plan_text({"*.wq": "colwise"}, more='suppress: [{code: TP4010, reason: "ours"}]\n'))
     for command in ("lint", "check"):
         result = run(command, *paths, "--strict")
@@ -287,10 +287,10 @@ def test_a_suppression_of_lint_is_lints_affair(tmp_path):
         ),
     )
     result = run("lint", *paths)
-    assert result.stdout.count(b"TP3017") == 1 and b"nothing reports TP4010 any more" in result.stdout
+    assert result.stdout.count(b"TP3017") == 1 and b"the suppressed warning TP4010 no longer occurs" in result.stdout
 
 
-def test_lint_is_content_with_keys_that_mean_the_same_everywhere(tmp_path):
+def test_lint_accepts_keys_with_one_meaning_everywhere(tmp_path):
     keras = {
         "format": "tpplan.model/1",
         "name": "M",

@@ -1,4 +1,4 @@
-"""A signal while an output is written ends the program, and nothing stays of what was not finished."""
+"""A signal during a write ends the program and leaves no partial file."""
 
 import signal
 import subprocess
@@ -9,7 +9,7 @@ from conftest import PROGRAM, ROOT
 
 
 @pytest.mark.parametrize("name", ["SIGTERM", "SIGINT", "SIGHUP"])
-def test_a_signal_while_a_manifest_is_written_leaves_no_file_behind(tmp_path, name):
+def test_signal_during_a_write_leaves_no_file(tmp_path, name):
     command = [PROGRAM, "compile", ROOT / "plans/models/llama-3-8b.json", ROOT / "plans/llama-fsdp-tp.yaml"]
     command += ["-o", tmp_path / "manifest.json", "-q"]
     met = 0

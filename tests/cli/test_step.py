@@ -9,7 +9,7 @@ from conftest import ROOT, run
 
 SCHEMA = json.loads((ROOT / "schemas/diagnostics.schema.json").read_text())
 TOPOLOGY_SCHEMA = json.loads((ROOT / "schemas/topology.schema.json").read_text())
-CASE = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+CASE = ROOT / "tests/golden/manifest/saved-activations-under-tp"
 TOPOLOGY = {
     "format": "tpplan.topology/1",
     "peak_flops": {"float32": 1e9},
@@ -33,7 +33,7 @@ def costs(folder, *arguments, **more):
     return document["costs"]
 
 
-# Bytes for a parameter of float32: of gradients, master weights, optimizer state.
+# Bytes per float32 parameter: gradients, master weights, optimizer state.
 RECIPES = {
     "none": (0, 0, 0), "sgd": (4, 0, 0), "sgd_momentum": (4, 0, 4), "adamw": (4, 0, 8), "adamw_fp32": (4, 0, 8), "adamw_mixed": (4, 0, 8),
     "adamw_mixed_fp32_gradients": (4, 0, 8), "lion": (4, 0, 4),
@@ -44,32 +44,32 @@ HALF = RECIPES | {"sgd": (2, 0, 0), "sgd_momentum": (2, 0, 2), "adamw": (2, 0, 4
 
 @pytest.mark.parametrize("recipe", RECIPES)
 @pytest.mark.parametrize("dtype, table", [("float32", RECIPES), ("bfloat16", HALF)])
-def test_what_a_recipe_keeps_of_each_parameter(tmp_path, recipe, dtype, table):
+def test_memory_of_each_recipe(tmp_path, recipe, dtype, table):
     model = tmp_path / "model.json"
     model.write_text((CASE / "model.json").read_text().replace("float32", dtype))
     memory = costs(tmp_path, None, "--recipe", recipe, model=model)["memory"]
     terms = {term["name"]: term["bytes"] for term in memory["terms"]}
-    held = 512  # of 1024 elements in four weights, cut in two
+    held = 512  # of 1024 elements in four weights, sharded over two ranks
     wanted = dict(zip(("gradients", "master weights", "optimizer state"), (held * each for each in table[recipe])))
     assert {name: terms.get(name, 0) for name in wanted} == wanted
     assert terms["parameters"] == held * (4 if dtype == "float32" else 2)
     assert memory["total"] == sum(term["bytes"] for term in memory["terms"] if not term["is_part"])
-    assert memory["activations"] and ("activations kept" in terms) == (recipe != "none")
+    assert memory["activations"] and ("saved activations" in terms) == (recipe != "none")
 
 
-def test_a_step_takes_its_products_and_what_it_waits_for(tmp_path):
+def test_step_time_is_matmuls_plus_waits(tmp_path):
     found = costs(tmp_path, TOPOLOGY)["time"]
     assert found["forward"] == pytest.approx(2 * 4096 / 0.5e9) and found["backward"] == pytest.approx(
         (6144 + 8192) / 0.5e9
     )
-    # Two all_reduce of [2, 4, 8] float32 forward, and one backward, where the input wants no gradient.
+    # Two all_reduce of [2, 4, 8] float32 forward, and one backward, as the input needs no gradient.
     [axis] = found["axes"]
     assert axis["seconds"] == pytest.approx(axis["calls"] * (2 * 1e-3 + 256 / 1e6)) and axis["calls"] == 3
     assert found["total"] == pytest.approx(found["forward"] + found["backward"] + axis["seconds"])
     assert found["waited"] == pytest.approx(axis["seconds"]) and not axis["overlaps"]
 
 
-def test_an_axis_with_a_speed_of_its_own_takes_no_link(tmp_path):
+def test_axis_speed_replaces_the_link_speed(tmp_path):
     faster = TOPOLOGY | {"axes": {"tp": {"bandwidth": 1e9, "latency": 1e-6}}}
     assert costs(tmp_path, faster)["time"]["waited"] == pytest.approx(3 * (2e-6 + 256 / 1e9), abs=2e-9)
 
@@ -92,7 +92,7 @@ SEEN_BY_NO_SCHEMA = ("a type that nobody knows", "an unknown axis", "an axis wit
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_topology_that_is_wrong_is_a_finding_with_a_place(tmp_path, name):
+def test_wrong_topology_is_a_diagnostic_with_a_place(tmp_path, name):
     topology, code = BAD[name]
     result = check(tmp_path, topology)
     findings = json.loads(result.stdout)["diagnostics"]
@@ -102,12 +102,12 @@ def test_a_topology_that_is_wrong_is_a_finding_with_a_place(tmp_path, name):
     assert refused == (name not in SEEN_BY_NO_SCHEMA)
 
 
-def test_an_unknown_recipe_is_named_with_those_that_are_there():
+def test_unknown_recipe_error_lists_the_existing_ones():
     result = run("check", CASE / "model.json", CASE / "plan.yaml", "--costs", "--recipe", "adan")
     assert result.returncode == 2 and b"adamw_mixed" in result.stderr
 
 
-def test_without_operations_nothing_is_said_of_activations(tmp_path):
+def test_activations_are_omitted_without_operations(tmp_path):
     model = json.loads((CASE / "model.json").read_text())
     del model["graph"]
     (tmp_path / "model.json").write_text(json.dumps(model))
@@ -118,24 +118,24 @@ def test_without_operations_nothing_is_said_of_activations(tmp_path):
         "optimizer state",
     ]
     shown = run("check", tmp_path / "model.json", CASE / "plan.yaml", "--costs").stdout.decode()
-    assert "activations are not known" in shown
+    assert "activations are unknown" in shown
 
 
-def test_the_screen_is_no_wider_than_80_columns(tmp_path):
+def test_screen_is_80_columns_wide_at_most(tmp_path):
     result = run(
         "check", CASE / "model.json", CASE / "plan.yaml", "--costs", "--topology", ROOT / "plans/topologies/h100.yaml"
     )
     text = result.stdout.decode()
     assert result.returncode == 0, text
     assert max(map(len, text[text.index("memory of a step") :].splitlines())) <= 80
-    assert re.search(r"^ together .* products .*, waiting ", text, re.M) and "activations kept" in text
+    assert re.search(r"^ together .* matmuls .*, waiting ", text, re.M) and "saved activations" in text
 
 
 @pytest.mark.parametrize("recipe", ("adamw", "sgd"))
-def test_show_says_the_same_memory_of_a_manifest(tmp_path, recipe):
+def test_show_prints_the_memory_of_check(tmp_path, recipe):
     given = ("--recipe", recipe)
     checked = run("check", CASE / "model.json", CASE / "plan.yaml", "--costs", *given).stdout.decode()
     manifest = run("compile", CASE / "model.json", CASE / "plan.yaml").stdout
     shown = run("show", "-", *given, stdin=manifest).stdout.decode()
     assert checked[checked.index("memory of a step") :] == shown[shown.index("memory of a step") :]
-    assert f"recipe {recipe}" in shown and "activations kept" in shown
+    assert f"recipe {recipe}" in shown and "saved activations" in shown

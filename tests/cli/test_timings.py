@@ -1,4 +1,4 @@
-"""tpplan check --topology with what was measured in place of figures: the table of nccl-tests, and tpplan-exec run --json."""
+"""tpplan check --topology with measurements in place of figures: the table of nccl-tests, and tpplan-exec run --json."""
 
 import json
 
@@ -7,7 +7,7 @@ import pytest
 from conftest import EXECUTOR, ROOT, run, run_program
 
 SCHEMA = json.loads((ROOT / "schemas/diagnostics.schema.json").read_text())
-CASE = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+CASE = ROOT / "tests/golden/manifest/saved-activations-under-tp"
 MODEL = CASE / "model.json"
 PLAN = "format: tpplan.plan/1\nmesh: {%s}\n" + "\n".join(
     line for line in (CASE / "plan.yaml").read_text().splitlines() if not line.startswith(("mesh:", "format:"))
@@ -20,7 +20,7 @@ OLD_HEAD = "#       size         count      type     time   algbw   busbw    err
 
 
 def table(test="all_reduce_perf", ranks=2, device="NVIDIA H100 80GB HBM3", old=False, sizes=SIZES):
-    """As nccl-tests prints it, of a ring with this latency and bandwidth; in place everything takes twice as long."""
+    """The output of nccl-tests for a ring with this latency and bandwidth; in-place calls take twice the time."""
     lines = (
         []
         if old
@@ -96,7 +96,7 @@ FIGURES = json.dumps(TOPOLOGY | {"links": [{"bandwidth": BANDWIDTH, "latency": L
 
 
 @pytest.mark.parametrize("test", PASSES)
-def test_a_table_of_nccl_tests_stands_for_the_figures_that_it_was_made_of(tmp_path, test):
+def test_nccl_tests_table_matches_its_figures(tmp_path, test):
     [axis] = time_of(tmp_path, table(test))["axes"]
     assert axis["latency"] == pytest.approx(LATENCY, rel=0.02) and axis["bandwidth"] == pytest.approx(
         BANDWIDTH, rel=0.02
@@ -106,7 +106,7 @@ def test_a_table_of_nccl_tests_stands_for_the_figures_that_it_was_made_of(tmp_pa
     assert axis["seconds"] == pytest.approx(wanted["seconds"], rel=0.02) and wanted["timings"] == 0
 
 
-def test_old_versions_of_nccl_tests_and_lines_of_mpi_are_read_as_well(tmp_path):
+def test_old_nccl_tests_and_mpi_lines_are_read(tmp_path):
     [old] = time_of(tmp_path, table("all_gather_perf", old=True))["axes"]
     [mpi] = time_of(tmp_path, "".join(f"[1,0]<stdout>:{line}\n" for line in table("all_gather_perf").splitlines()))[
         "axes"
@@ -114,20 +114,20 @@ def test_old_versions_of_nccl_tests_and_lines_of_mpi_are_read_as_well(tmp_path):
     assert old == mpi and old["bandwidth"] == pytest.approx(BANDWIDTH, rel=0.02)
 
 
-def test_one_size_says_a_bandwidth_and_no_latency(tmp_path):
+def test_single_size_gives_a_bandwidth_without_latency(tmp_path):
     [axis] = time_of(tmp_path, table(sizes=[2**20]))["axes"]
     assert axis["latency"] == 0 and axis["bandwidth"] == pytest.approx(
         2**20 / (2 * LATENCY + 2**20 / BANDWIDTH), rel=0.01
     )
 
 
-def test_timings_stand_above_the_topologys_links_which_keep_the_products(tmp_path):
+def test_timings_replace_links_and_leave_matmul_speed(tmp_path):
     alone, both = time_of(tmp_path, table()), time_of(tmp_path, json.dumps(TOPOLOGY), table())
     assert both["axes"] == alone["axes"]
     assert alone["products"] is False and alone["forward"] == 0 and both["products"] and both["forward"] > 0
 
 
-def test_what_our_executor_measured_stands_for_figures_by_axis(tmp_path):
+def test_executor_measurements_replace_figures_by_axis(tmp_path):
     (tmp_path / "plan.yaml").write_text(PLAN % "tp: 2")
     manifest = tmp_path / "manifest.json"
     manifest.write_bytes(run("compile", MODEL, tmp_path / "plan.yaml").stdout)
@@ -139,11 +139,11 @@ def test_what_our_executor_measured_stands_for_figures_by_axis(tmp_path):
     assert axis["seconds"] > 0
 
 
-def test_the_screen_says_what_was_measured(tmp_path):
+def test_screen_prints_measured_timings(tmp_path):
     (tmp_path / "table").write_text(table())
     (tmp_path / "plan.yaml").write_text(PLAN % "tp: 2")
     text = run("check", MODEL, tmp_path / "plan.yaml", "--topology", tmp_path / "table").stdout.decode()
-    assert "measured" in text and "11 timings" in text and "products are not timed" in text
+    assert "measured" in text and "11 timings" in text and "matmuls are not timed" in text
 
 
 ONE = table(sizes=[2**20])
@@ -189,21 +189,21 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_timings_that_cannot_be_used_are_a_finding_with_a_place(tmp_path, name):
+def test_unusable_timings_are_a_diagnostic_with_a_place(tmp_path, name):
     given, code = BAD[name]
     assert finding(tmp_path, given)["code"] == code
 
 
-def test_figures_of_another_machine_are_not_mixed_in(tmp_path):
+def test_figures_of_another_machine_are_rejected(tmp_path):
     other = finding(tmp_path, json.dumps(TOPOLOGY), table(device="NVIDIA A100-SXM4-80GB"))
     assert other["code"] == "TP9106" and "A100" in other["message"]
     mixed = table().replace("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", 1)
     assert finding(tmp_path, mixed)["code"] == "TP9106"
 
 
-def test_axes_of_equal_size_are_told_apart_by_name(tmp_path):
+def test_axes_of_equal_size_need_a_name(tmp_path):
     mesh = "tp: 2, sp: 2"
     assert finding(tmp_path, table(), mesh=mesh)["code"] == "TP9105"
-    assert finding(tmp_path, ("tp", table()), mesh=mesh)["code"] == "TP9103"  # and nothing of the other axis
+    assert finding(tmp_path, ("tp", table()), mesh=mesh)["code"] == "TP9103"  # and no timings of the other axis
     axes = time_of(tmp_path, ("tp", table()), ("sp", table(sizes=[2**20])), mesh=mesh)["axes"]
     assert [axis["axis"] for axis in axes] == ["tp"]

@@ -1,4 +1,4 @@
-"""`tpplan check --watch`: the check runs again when a file that it reads is another one, with what its settings say by then."""
+"""`tpplan check --watch`: the check is repeated after a change of one of its files, with the changed settings."""
 
 import os
 import queue
@@ -14,7 +14,7 @@ RIGHT, WRONG = plan_text({"wq": "colwise_gather_output"}), plan_text({"no_such":
 
 
 class Watching:
-    """The program as it stays: `next()` waits for the end of a run and is (exit status, files watched, standard output)."""
+    """The running program: `next()` waits for a check and returns (exit status, watched files, standard output)."""
 
     def __init__(self, folder, *words):
         variables = {k: v for k, v in os.environ.items() if not k.startswith("TPPLAN_")}
@@ -35,7 +35,7 @@ class Watching:
 
     def next(self):
         words = self.ends.get(timeout=30).split()
-        assert words[:2] == ["exit", "status"] and words[-2:] == ["Ctrl-C", "ends"], words
+        assert words[:2] == ["exit", "status"] and words[-2:] == ["to", "stop"], words
         os.set_blocking(self.process.stdout.fileno(), False)
         said = self.process.stdout.read() or b""
         return int(words[2].rstrip(";")), int(words[3]), said.decode()
@@ -62,12 +62,12 @@ def watch(tmp_path):
 
 
 def replace(path, text):
-    """As editors do."""
+    """Replaces a file as editors do."""
     path.with_suffix(".new").write_text(text)
     path.with_suffix(".new").rename(path)
 
 
-def test_a_changed_plan_is_checked_again_until_a_signal_ends_it(tmp_path, watch):
+def test_changed_plan_is_checked_again_until_a_signal(tmp_path, watch):
     write(tmp_path, MODEL, WRONG)
     watching = watch("model.json", "plan.yaml")
     status, files, said = watching.next()
@@ -82,7 +82,7 @@ def test_a_changed_plan_is_checked_again_until_a_signal_ends_it(tmp_path, watch)
     assert watching.end() == -signal.SIGINT
 
 
-def test_a_file_that_goes_and_comes_is_waited_for(tmp_path, watch):
+def test_deleted_file_is_waited_for(tmp_path, watch):
     write(tmp_path, MODEL, RIGHT)
     watching = watch("model.json", "plan.yaml")
     assert watching.next()[0] == 0
@@ -93,7 +93,7 @@ def test_a_file_that_goes_and_comes_is_waited_for(tmp_path, watch):
     assert watching.next()[0] == 0
 
 
-def test_the_settings_are_watched_and_read_again(tmp_path, watch):
+def test_settings_are_watched_and_read_again(tmp_path, watch):
     write(tmp_path, MODEL, plan_text({"wq": "colwise"}))
     (tmp_path / ".git").mkdir()
     (tmp_path / ".tpplan.yaml").write_text("strict: false\n")
@@ -107,7 +107,7 @@ def test_the_settings_are_watched_and_read_again(tmp_path, watch):
     process.kill()
 
 
-def test_all_files_of_a_project_are_watched_and_new_ones_too(tmp_path, watch):
+def test_all_files_of_a_project_are_watched_including_new_ones(tmp_path, watch):
     write(tmp_path, MODEL, RIGHT)
     (tmp_path / ".git").mkdir()
     (tmp_path / ".tpplan.yaml").write_text("checks: [{model: model.json, plan: '*.yaml', mesh: [tp=2]}]\n")
@@ -118,7 +118,7 @@ def test_all_files_of_a_project_are_watched_and_new_ones_too(tmp_path, watch):
     assert (status, files) == (1, 4) and "other.yaml" in said
 
 
-def test_it_ends_where_nobody_reads_it(tmp_path, watch):
+def test_watch_ends_on_a_closed_pipe(tmp_path, watch):
     write(tmp_path, MODEL, RIGHT)
     watching = watch("model.json", "plan.yaml")
     watching.next()
@@ -127,14 +127,14 @@ def test_it_ends_where_nobody_reads_it(tmp_path, watch):
 
 
 @pytest.mark.parametrize("words", [("-", "plan.yaml"), ("model.json", "-")])
-def test_standard_input_is_not_watched(tmp_path, words):
+def test_standard_input_is_rejected(tmp_path, words):
     write(tmp_path, MODEL, RIGHT)
     result = run("check", *words, "--watch", cwd=tmp_path, stdin=RIGHT.encode())
-    assert result.returncode == 2 and b"standard input is read once" in result.stderr and codes(result) == []
+    assert result.returncode == 2 and b"standard input can be read only once" in result.stderr and codes(result) == []
 
 
 @pytest.mark.parametrize("other", [("--fix",), ("--baseline", "known.json", "--write-baseline")])
-def test_what_writes_is_not_repeated(tmp_path, other):
+def test_flags_that_write_are_rejected(tmp_path, other):
     write(tmp_path, MODEL, RIGHT)
     result = run("check", "model.json", "plan.yaml", "--watch", *other, cwd=tmp_path)
     assert result.returncode == 2 and b"excludes" in result.stderr

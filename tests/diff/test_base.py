@@ -1,4 +1,4 @@
-"""tpplan diff --base: the old side is what stands at a commit of git; no word of it reaches a shell or becomes an option."""
+"""tpplan diff --base: the old side comes from a git commit. No argument reaches a shell or becomes an option of git."""
 
 import os
 import shutil
@@ -33,7 +33,7 @@ def commit(folder, message="files"):
 
 @pytest.fixture
 def repository(tmp_path):
-    """A repository whose branch `base` has the old plan, and whose folder the new one."""
+    """A repository with the old plan on branch `base`, and the new one in its folder."""
     folder = tmp_path / "repository"
     folder.mkdir()
     git(folder, "init", "-q")
@@ -48,7 +48,7 @@ def diff(folder, *words):
     return run("diff", *words, cwd=folder, env=NO_SETTINGS)
 
 
-def test_the_old_side_is_the_plan_at_the_commit(repository, tmp_path):
+def test_old_side_is_the_plan_of_the_commit(repository, tmp_path):
     (tmp_path / "old.yaml").write_text(OLD)
     expected = diff(repository, "model.json", tmp_path / "old.yaml", "plan.yaml")
     assert expected.returncode == 1 and b"colwise -> rowwise" in expected.stdout
@@ -60,22 +60,22 @@ def test_the_old_side_is_the_plan_at_the_commit(repository, tmp_path):
     assert diff(repository, "model.json", "plan.yaml", "--base", "HEAD").returncode == 0
 
 
-def test_the_model_is_that_of_the_commit_too(repository):
+def test_model_of_the_commit_is_used_too(repository):
     write(repository, linear_model(**{f"layers__{i}__w": [8, 8] for i in range(5)}), OLD)
     text = diff(repository, "model.json", "plan.yaml", "--base", "base").stdout.decode()
     assert text.startswith("1 of 5 parameters differs") and "  + layers.4.w.weight" in text
 
 
-def test_a_model_that_no_commit_has_is_taken_as_it_is_and_that_is_said(repository):
+def test_model_missing_from_the_commit_is_used_as_it_is(repository):
     git(repository, "rm", "-q", "--cached", "model.json")
     git(repository, "commit", "-q", "-m", "the model is made anew each time")
     result = diff(repository, "model.json", "plan.yaml", "--base", "HEAD")
     assert result.returncode == 1 and b"colwise -> rowwise" in result.stdout
-    assert result.stderr == b"model.json is not in the commit `HEAD`: both plans are compiled for it as it is now\n"
+    assert result.stderr == b"model.json is not in commit `HEAD`: both plans are compiled for its current version\n"
     assert diff(repository, "-q", "model.json", "plan.yaml", "--base", "HEAD").stderr == b""
 
 
-def test_files_of_folders_from_other_folders_and_through_links(repository, tmp_path):
+def test_files_from_other_folders_and_through_links(repository, tmp_path):
     expected = diff(repository, "model.json", "plan.yaml", "--base", "base").stdout
     (repository / "sub").mkdir()
     assert diff(repository / "sub", "../model.json", "../plan.yaml", "--base", "base").stdout == expected
@@ -84,7 +84,7 @@ def test_files_of_folders_from_other_folders_and_through_links(repository, tmp_p
     assert diff(tmp_path, repository / "model.json", "link.yaml", "--base", "base").stdout == expected
 
 
-def test_a_manifest_that_is_kept_in_git(repository):
+def test_manifest_in_git(repository):
     for text in (OLD, NEW):
         (repository / "plan.yaml").write_text(text)
         assert run("compile", "model.json", "plan.yaml", "-q", "-o", "manifest.json", cwd=repository).returncode == 0
@@ -102,18 +102,18 @@ def test_a_manifest_that_is_kept_in_git(repository):
         (
             None,
             ["--base", "nobody"],
-            ["nobody:plan.yaml:1:1: error[TP1001]: its repository has no commit `nobody`", "git fetch"],
+            ["nobody:plan.yaml:1:1: error[TP1001]: the file's repository has no commit `nobody`", "git fetch"],
         ),
-        (None, ["--base", "base:plan.yaml"], ["its repository has no commit `base:plan.yaml`"]),
+        (None, ["--base", "base:plan.yaml"], ["the file's repository has no commit `base:plan.yaml`"]),
         (
             "plan.yaml",
             ["--base", "base"],
-            ["base:other.yaml:1:1: error[TP1001]: it is not in the commit `base`", "git log --oneline --"],
+            ["base:other.yaml:1:1: error[TP1001]: the file is not in commit `base`", "git log --oneline --"],
         ),
     ],
     ids=["no such commit", "a file and no commit", "not in the commit"],
 )
-def test_what_git_does_not_have_is_said_with_a_remedy(repository, change, words, said):
+def test_missing_git_object_has_a_help(repository, change, words, said):
     name = "plan.yaml"
     if change:
         name = "other.yaml"
@@ -123,7 +123,7 @@ def test_what_git_does_not_have_is_said_with_a_remedy(repository, change, words,
     assert [part for part in said if part not in result.stderr.decode()] == []
 
 
-def test_a_folder_that_is_no_repository(tmp_path):
+def test_folder_without_a_repository(tmp_path):
     write(tmp_path, MODEL, OLD)
     result = run(
         "diff",
@@ -136,18 +136,18 @@ def test_a_folder_that_is_no_repository(tmp_path):
     )
     assert (result.returncode, result.stdout) == (2, b"")
     assert (
-        b"main:plan.yaml:1:1: error[TP1001]: it is in no git repository" in result.stderr
-        and b"elsewhere give two files" in result.stderr
+        b"main:plan.yaml:1:1: error[TP1001]: the file is not in a git repository" in result.stderr
+        and b"pass two files instead of --base" in result.stderr
     )
 
 
-def test_a_machine_without_git(repository, tmp_path):
+def test_machine_without_git(repository, tmp_path):
     result = run("diff", "model.json", "plan.yaml", "--base", "base", cwd=repository, env={"PATH": str(tmp_path)})
     assert (result.returncode, result.stdout) == (2, b"")
-    assert b"error[TP1001]: `git` cannot be started" in result.stderr and b"install git" in result.stderr
+    assert b"error[TP1001]: cannot start `git`" in result.stderr and b"install git" in result.stderr
 
 
-def test_what_is_wrong_with_the_old_plan_is_said_with_its_name(repository):
+def test_errors_of_the_old_plan_show_its_commit(repository):
     (repository / "plan.yaml").write_text(plan_text({"nothing": "colwise"}))
     commit(repository, "wrong")
     (repository / "plan.yaml").write_text(NEW)
@@ -158,7 +158,7 @@ def test_what_is_wrong_with_the_old_plan_is_said_with_its_name(repository):
 
 
 @pytest.mark.parametrize("ref", ["--output=pwned", "-x", ""])
-def test_no_word_becomes_an_option_of_git(repository, ref):
+def test_ref_never_becomes_an_option_of_git(repository, ref):
     result = diff(repository, "model.json", "plan.yaml", f"--base={ref}")
     assert (result.returncode, result.stdout) == (2, b"") and sorted(p.name for p in repository.iterdir()) == [
         ".git",
@@ -171,7 +171,7 @@ def test_no_word_becomes_an_option_of_git(repository, ref):
     "name",
     ["$(touch pwned).yaml", "a; touch pwned.yaml", "--help", "*.yaml", ":(top)plan", "b\nc\x1b[31m.yaml", "HEAD:x"],
 )
-def test_no_name_is_more_than_a_name(repository, name):
+def test_hostile_file_names_are_only_names(repository, name):
     (repository / "plan.yaml").rename(repository / name)
     (repository / name).write_text(OLD)
     commit(repository, "another name")
@@ -187,13 +187,13 @@ def test_no_name_is_more_than_a_name(repository, name):
     [
         (
             ["model.json", "plan.yaml", "plan.yaml", "--base", "base"],
-            b"--base is the old side: give MODEL PLAN, or MANIFEST, alone",
+            b"--base replaces OLD: pass only MODEL PLAN, or MANIFEST",
         ),
-        (["model.json", "-", "--base", "base"], b"standard input is in no commit"),
-        (["plan.yaml"], b"--base COMMIT is an old side, too"),
+        (["model.json", "-", "--base", "base"], b"git has no version of standard input"),
+        (["plan.yaml"], b"--base COMMIT replaces OLD"),
         (["model.json", "plan.yaml", "--base", "-x"], b"tpplan: error: "),
     ],
 )
-def test_words_that_do_not_fit_together(repository, words, said):
+def test_conflicting_arguments_are_usage_errors(repository, words, said):
     result = diff(repository, *words)
     assert (result.returncode, result.stdout) == (2, b"") and said in result.stderr

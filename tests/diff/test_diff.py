@@ -1,4 +1,4 @@
-"""tpplan diff: nothing that differs is left out, the same change is said once, and the exit status is diff(1)'s."""
+"""tpplan diff: every difference is listed, the same change once, with the exit status of diff(1)."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ RULES = {"embed": "colwise", "layers.*.wq": "colwise", "layers.*.wo": "rowwise"}
 
 @pytest.fixture
 def manifest(tmp_path):
-    """manifest(rules, ...): compiles, writes the manifest to a file of its own, returns the path."""
+    """manifest(rules, ...): compiles, writes the manifest to a separate file, returns the path."""
     made = []
 
     def make(rules=RULES, model=MODEL, **settings):
@@ -40,7 +40,7 @@ def manifest(tmp_path):
 
 
 def diff(old, new, *flags):
-    """Exit status and document; human words and JSON agree on the status."""
+    """Exit status and document; checks that human-readable output and JSON have the same status."""
     result = run("diff", old, new, "--format", "json", *flags)
     assert result.returncode in (0, 1) and result.stderr == b"", result
     document = json.loads(result.stdout)
@@ -62,7 +62,7 @@ def edited(path, tmp_path, change, name="edited.json"):
 
 
 def expand(document, part):
-    """{path: (change, fields)} of a list: what a reader gets by undoing the groups."""
+    """{path: (change, fields)} of a list, with all groups expanded."""
     out = {}
     for group in document[part]["groups"]:
         paths = [path for family in group["families"] for path in family["paths"]]
@@ -124,19 +124,19 @@ def expected_tensors(old, new, part):
     return out
 
 
-def test_a_manifest_is_the_same_as_itself(manifest):
+def test_manifest_equals_itself(manifest):
     path = manifest()
     document = diff(path, path)
     assert document["same"] and document["inputs"] == document["settings"] == {} and document["rules"] == []
     assert all(document[part]["groups"] == [] for part in ("parameters", "buffers", "modules"))
-    assert words(path, path).startswith("the manifests say the same: 25 parameters, ")
+    assert words(path, path).startswith("the manifests are equal: 25 parameters, ")
 
 
 def test_places_hashes_and_order_are_no_difference(manifest, tmp_path):
     old, new = manifest(), manifest("# a comment\n" + plan_text(dict(reversed(RULES.items()))))
     document = diff(old, new)
     assert document["same"] and list(document["inputs"]) == ["plan_sha256"]
-    assert "note: made from other inputs (plan sha256), which alone is no difference" in words(old, new)
+    assert "note: compiled from other inputs (plan sha256), which do not count as a difference" in words(old, new)
 
     def shuffle(m):
         m["parameters"].reverse()
@@ -158,7 +158,7 @@ def test_places_hashes_and_order_are_no_difference(manifest, tmp_path):
     ],
     ids=["swapped", "fewer", "one layer", "replicate", "nothing cut", "a spec"],
 )
-def test_every_parameter_that_differs_is_there_with_every_field(manifest, new):
+def test_every_changed_parameter_has_all_changed_fields(manifest, new):
     new = {key: json.dumps(value) if isinstance(value, dict) else value for key, value in new.items()}
     if '{"spec": ["tp"]}' in new.values():
         new.pop("layers.*.wq")
@@ -175,7 +175,7 @@ def test_every_parameter_that_differs_is_there_with_every_field(manifest, new):
 STEP = {f"model.layers.*.self_attn.{n}_proj": "colwise" for n in "qkv"} | {"model.layers.*.self_attn.o_proj": "rowwise"}
 
 
-def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(tmp_path):
+def test_added_and_removed_calls_match_the_manifests(tmp_path):
     def compiled(name, rules, *flags):
         (tmp_path / "plan.yaml").write_text(plan_text(rules, mesh="{tp: 8}", dialect="transformers"))
         result = run(
@@ -228,7 +228,7 @@ def test_the_calls_that_a_change_adds_and_takes_away_are_those_of_the_manifests(
     assert "batch 2, sequence 2048 -> batch 4, sequence 2048" in words(old, more)
 
 
-def test_calls_that_only_one_manifest_lists_are_no_difference(manifest, tmp_path):
+def test_calls_listed_in_one_manifest_are_no_difference(manifest, tmp_path):
     old = manifest()
     new = edited(old, tmp_path, lambda m: m.__setitem__("collectives", []))
     document = diff(old, new)
@@ -236,7 +236,7 @@ def test_calls_that_only_one_manifest_lists_are_no_difference(manifest, tmp_path
     assert "only the new manifest lists them" in words(old, new)
 
 
-def test_a_real_plan_against_one_with_fsdp_and_sequence_parallelism(tmp_path):
+def test_llama_plan_against_fsdp_and_sequence_parallelism(tmp_path):
     paths = []
     for plan in ("llama", "llama-fsdp-tp"):
         paths.append(tmp_path / f"{plan}.json")
@@ -296,7 +296,7 @@ def expected_collectives(old, new):
     return {key: tuple(counts) for key, counts in out.items()}
 
 
-def test_layers_are_one_family_and_part_of_them_is_named_so(manifest):
+def test_layers_are_one_family_and_a_subset_is_named(manifest):
     old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
     (group,) = diff(old, new)["parameters"]["groups"]
     assert group["families"] == [{"pattern": "layers.*.wo.weight", "of": 6, "paths": ["layers.3.wo.weight"]}]
@@ -309,7 +309,7 @@ def test_layers_are_one_family_and_part_of_them_is_named_so(manifest):
     )
 
 
-def test_changes_of_one_kind_are_one_group_whatever_they_are_called(manifest):
+def test_equal_changes_are_one_group_under_any_names(manifest):
     model = linear_model(**{f"l__{i}__{name}": [8, 8] for i in range(3) for name in ("a", "b", "c")})
     old, new = manifest({"l.*.?": "colwise"}, model), manifest({"l.*.?": "rowwise"}, model)
     (group,) = diff(old, new)["parameters"]["groups"]
@@ -364,7 +364,7 @@ def test_every_setting_is_a_difference(manifest, settings, key):
         assert words(old, new).startswith("0 of 25 parameters differ, 1 setting differs; 3.59 KiB per rank\n")
 
 
-def test_axes_are_compared_by_name_and_not_by_number(manifest):
+def test_axes_are_compared_by_name_and_not_by_index(manifest):
     old = manifest({"a": "[tp, null]"}, linear_model(a=[8, 8]), mesh="{tp: 2, fsdp: 2}", more="data: {axes: [fsdp]}\n")
     new = manifest({"a": "[fsdp, null]"}, linear_model(a=[8, 8]), mesh="{fsdp: 2, tp: 2}", more="data: {axes: [tp]}\n")
     fields = diff(old, new)["parameters"]["groups"][0]["fields"]
@@ -372,7 +372,7 @@ def test_axes_are_compared_by_name_and_not_by_number(manifest):
     assert "placements" not in fields and "local_shapes" not in fields
 
 
-def test_bytes_of_the_ranks_are_those_of_the_manifests(manifest):
+def test_bytes_of_the_ranks_match_the_manifests(manifest):
     model = linear_model(a=[10, 8], b=[8, 8])
     old, new = (
         manifest({"a": "colwise"}, model, more="uneven: torch\n"),
@@ -394,7 +394,7 @@ def test_bytes_of_the_ranks_are_those_of_the_manifests(manifest):
     assert "local_shapes  [3, 8] x 3, [1, 8] -> [10, 8]" in words(old, new)
 
 
-def test_a_tie_and_the_totals_are_a_difference(manifest, tmp_path):
+def test_ties_and_totals_are_a_difference(manifest, tmp_path):
     tied = linear_model(a=[8, 8], b=[8, 8])
     old = manifest({"a": "colwise", "b": "colwise"}, tied)
     new = manifest({"a": "colwise", "b": "colwise"}, tied | {"tied": [["a.weight", "b.weight"]]})
@@ -407,7 +407,7 @@ def test_a_tie_and_the_totals_are_a_difference(manifest, tmp_path):
     assert "128 B -> 64 B per rank\n" in words(old, new) and "none -> a.weight = b.weight\n" in words(old, new)
 
 
-def test_the_order_of_the_output_is_the_order_of_the_files(manifest):
+def test_output_follows_the_order_of_the_files(manifest):
     old, new = manifest(), manifest({"embed": "rowwise", "layers.*.wo": "colwise", "layers.*.wq": "replicate"})
     order = {p["path"]: i for i, p in enumerate(json.loads(new.read_text())["parameters"])}
     first = run("diff", old, new, "--format", "json").stdout
@@ -441,7 +441,7 @@ def test_one_side_may_be_standard_input(manifest):
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff\xfe", b'{"format": "tpplan.model/1"}'])
 @pytest.mark.parametrize("bad_side", [0, 1])
-def test_what_cannot_be_read_is_exit_status_2_and_names_the_file(manifest, tmp_path, content, bad_side):
+def test_unreadable_file_is_named_with_exit_status_2(manifest, tmp_path, content, bad_side):
     bad = tmp_path / "bad.json"
     bad.write_bytes(content)
     sides = [manifest(), manifest()]
@@ -450,7 +450,7 @@ def test_what_cannot_be_read_is_exit_status_2_and_names_the_file(manifest, tmp_p
     assert result.returncode == 2 and result.stdout == b"" and b"bad.json" in result.stderr
 
 
-def test_a_manifest_that_contradicts_itself_is_not_compared(manifest, tmp_path):
+def test_contradictory_manifest_is_not_compared(manifest, tmp_path):
     path = manifest()
     bad = edited(path, tmp_path, lambda m: m["totals"].update(bytes=1))
     result = run("diff", path, bad)
@@ -460,7 +460,7 @@ def test_a_manifest_that_contradicts_itself_is_not_compared(manifest, tmp_path):
     assert run("diff", path, path, "--format", "yaml").returncode == 2
 
 
-def test_hostile_names_neither_reach_the_terminal_nor_break_the_json(manifest):
+def test_hostile_names_are_escaped_in_text_and_json(manifest):
     name = "a\u202e\x1b[31m<script>\n\"'`"
     model = {
         "format": "tpplan.model/1",
@@ -475,7 +475,7 @@ def test_hostile_names_neither_reach_the_terminal_nor_break_the_json(manifest):
     assert diff(old, new)["parameters"]["groups"][0]["example"] == "m." + name
 
 
-def test_what_an_edited_manifest_says_is_quoted(manifest, tmp_path):
+def test_fields_of_an_edited_manifest_are_quoted(manifest, tmp_path):
     old = manifest(more="fsdp: {axis: tp}\n")
 
     def edit(m):
@@ -496,13 +496,33 @@ def test_many_layers_are_compared_in_one_pass(manifest):
     assert len(words(old, new)) < 3000
 
 
-def test_the_whole_text_of_a_small_difference(manifest):
+def test_long_text_is_bounded_and_counts_the_rest(manifest):
+    """Every layer has a different shape, so that no two changes form one group; as many rules change, too."""
+    names = [f"w{i}x" for i in range(400)]
+    model = linear_model(**{name: [8 * (i + 1), 8] for i, name in enumerate(names)})
+    old = manifest({name: "colwise" for name in names}, model)
+    new = manifest({f"{name}.weight": "[null, tp]" for name in names}, model)
+    text = words(old, new)
+    assert len(text) < 100_000
+    assert "  ~ and 300 more, in 300 groups: `--format json` lists all\n" in text
+    assert re.search(r"^  and \d+ more: `--format json` lists all$", text[text.index("\nrules\n") :], re.M)
+    assert len(diff(old, new)["parameters"]["groups"]) == 400
+
+
+def test_families_beyond_the_limit_are_counted(manifest):
+    model = linear_model(**{f"w{i}x": [8, 8] for i in range(50)})
+    text = words(manifest({"w*": "colwise"}, model), manifest({"w*": "rowwise"}, model))
+    parameters = text[text.index("\nparameters:") : text.index("\nmodule boundaries:")]
+    assert parameters.count("  ~ w") == 20 and "    and 30 more: `--format json` lists all\n" in parameters
+
+
+def test_full_text_of_a_small_difference(manifest):
     old, new = manifest(), manifest(RULES | {"layers.3.wo": "replicate"})
     assert (
         words(old, new)
         == """\
 1 of 25 parameters differs, 1 of 13 module boundaries differs; 3.59 KiB -> 3.97 KiB per rank
-  = note: made from other inputs (plan sha256), which alone is no difference
+  = note: compiled from other inputs (plan sha256), which do not count as a difference
 
 rules
   + layers.3.wo  matches 1
@@ -530,15 +550,15 @@ collectives
 bytes
   fullest rank          3.59 KiB -> 3.97 KiB (+10.4 %)
   emptiest rank         3.59 KiB -> 3.97 KiB (+10.4 %)
-  whole on every rank   1.50 KiB -> 2.00 KiB (+33.3 %)
+  replicated            1.50 KiB -> 2.00 KiB (+33.3 %)
 """
     )
 
 
-def test_what_a_step_keeps_in_memory_is_compared_where_both_say_it(tmp_path):
+def test_saved_bytes_are_compared_if_both_manifests_list_them(tmp_path):
     folder = ROOT / "tests/golden/manifest"
     sides = [tmp_path / "whole.json", tmp_path / "again.json"]
-    for case, out in zip(("kept-activations-under-tp", "kept-activations-with-remat"), sides):
+    for case, out in zip(("saved-activations-under-tp", "saved-activations-with-remat"), sides):
         assert (
             run("compile", folder / case / "model.json", folder / case / "plan.yaml", "-q", "-o", out).returncode == 0
         )
@@ -550,5 +570,5 @@ def test_what_a_step_keeps_in_memory_is_compared_where_both_say_it(tmp_path):
         "after": json.loads(sides[1].read_text())["costs"],
     }
     text = run("diff", *sides).stdout.decode()
-    assert re.search(r"costs .*2304 bytes kept.*\n *-> 256 bytes kept", text), text
+    assert re.search(r"costs .*2.25 KiB saved for backward.*\n *-> 256 B saved for backward", text), text
     assert run("diff", sides[0], sides[0]).returncode == 0

@@ -1,4 +1,4 @@
-"""tpplan diff --format markdown: the difference as tables, out of whose cells no name gets, and small enough for a comment."""
+"""tpplan diff --format markdown: tables whose cells no name can leave, short enough for a comment."""
 
 import html
 import re
@@ -10,16 +10,16 @@ from sides import RULES, compile_sides
 
 LAYERS = 6
 MODEL = linear_model(embed=[64, 8], **{f"layers__{i}__{name}": [8, 8] for i in range(LAYERS) for name in ("a", "b")})
-# A comment on GitHub.
+# The limit of a comment on GitHub.
 MOST_CHARACTERS = 65_536
 CODE = re.compile(r"<code>([^<>|`\n]*)</code>")
-# All that is not text of somebody else.
+# All text other than names.
 PLAIN = re.compile(r"[\w .,:;%()→—-]*(?:<br>[\w .,:;%()→—-]*)*")
 
 
 @pytest.fixture
 def markdown(tmp_path):
-    """markdown(old rules, new rules): the text, of which every line was looked at, and the exit status."""
+    """markdown(old rules, new rules): the text, after a check of every line, and the exit status."""
 
     def compare(old, new, model=MODEL, new_model=None, **settings):
         files = compile_sides(tmp_path, old, new, model, new_model, **settings)
@@ -36,7 +36,7 @@ def markdown(tmp_path):
 
 
 def tables(text):
-    """{title: rows}, each cell as its reader sees it; fails where a line is no part of a table that it knows."""
+    """{title: rows}, each cell as displayed; fails if a line is not part of a known table."""
     assert len(text) <= MOST_CHARACTERS and "\x1b" not in text
     found, rows = {}, None
     for line in text.splitlines()[1:]:
@@ -55,12 +55,12 @@ def tables(text):
     return found
 
 
-def test_a_small_difference_whole(markdown):
+def test_full_text_of_a_small_difference(markdown):
     text = markdown(RULES, RULES | {"layers.3.b": "replicate"})
     assert text == (
         "### 1 of 13 parameters differs, 1 of 13 module boundaries differs; 1.25 KiB -> 1.44 KiB per rank\n"
-        "\n**Rules**\n\n|  | rule | matched | matches |\n|---|---|---:|---:|\n| new | <code>layers.3.b</code> |  | 1 |\n"
-        "\n**Parameters: 1 changed, 0 new, 0 gone**\n\n|  | path | what differs |\n|---|---|---|\n"
+        "\n**Rules**\n\n|  | rule | matched | matches |\n|---|---|---:|---:|\n| added | <code>layers.3.b</code> |  | 1 |\n"
+        "\n**Parameters: 1 changed, 0 added, 0 removed**\n\n|  | path | changed fields |\n|---|---|---|\n"
         "| changed | <code>layers.3.b.weight</code> (1 of 6) | "
         "spec <code>&#91;null, tp&#93;</code> → <code>&#91;null, null&#93;</code><br>"
         "placements <code>&#91;Shard&#40;1&#41;&#93;</code> → <code>&#91;Replicate&#93;</code><br>"
@@ -68,7 +68,7 @@ def test_a_small_difference_whole(markdown):
         "style <code>rowwise</code> → <code>replicate</code><br>"
         "rule <code>&#96;layers.&#42;.b&#96;</code> → <code>&#96;layers.3.b&#96;</code><br>"
         "replicas <code>1</code> → <code>4</code> |\n"
-        "\n**Module boundaries: 1 changed, 0 new, 0 gone**\n\n|  | path | what differs |\n|---|---|---|\n"
+        "\n**Module boundaries: 1 changed, 0 added, 0 removed**\n\n|  | path | changed fields |\n|---|---|---|\n"
         "| changed | <code>layers.3.b</code> (1 of 6) | style <code>rowwise</code> → <code>replicate</code><br>"
         "rule <code>&#96;layers.&#42;.b&#96;</code> → <code>&#96;layers.3.b&#96;</code><br>"
         "inputs <code>arg 0 &#91;Shard&#40;-1&#41;&#93; to &#91;Shard&#40;-1&#41;&#93;</code> → <code>none</code><br>"
@@ -77,33 +77,35 @@ def test_a_small_difference_whole(markdown):
         "\n**Collectives**\n\n| collective | axis | before | after |\n|---|---|---:|---:|\n"
         "| forward <code>all_reduce</code> | <code>tp</code> | 6 | 5 |\n"
         "\n**Bytes**\n\n| bytes of parameters | before | after |\n|---|---:|---:|\n"
-        "| fullest rank | 1.25 KiB | 1.44 KiB |\n| emptiest rank | 1.25 KiB | 1.44 KiB |\n| whole on every rank | 0 B | 256 B |\n"
+        "| fullest rank | 1.25 KiB | 1.44 KiB |\n| emptiest rank | 1.25 KiB | 1.44 KiB |\n| replicated | 0 B | 256 B |\n"
     )
 
 
-def test_nothing_differs(markdown):
-    assert markdown(RULES, RULES) == "### the manifests say the same: 13 parameters, 1.25 KiB per rank\n"
+def test_equal_manifests(markdown):
+    assert markdown(RULES, RULES) == "### the manifests are equal: 13 parameters, 1.25 KiB per rank\n"
 
 
-def test_every_section_that_differs_is_there(markdown):
+def test_every_changed_section_is_printed(markdown):
     smaller = linear_model(embed=[64, 8], **{f"layers__{i}__a": [8, 8] for i in range(LAYERS)})
     found = tables(markdown(RULES, {"embed": "colwise", "layers.*.[a]": "rowwise"}, new_model=smaller, mesh="{tp: 2}"))
     assert found["Settings"][1][0] == "mesh"
     assert ["renamed", "layers.*.[a], was layers.*.a", "6", "6"] in found["Rules"] and [
-        "gone",
+        "removed",
         "layers.*.b",
         "6",
         "",
     ] in found["Rules"]
-    (parameters,) = [rows for title, rows in found.items() if title.startswith("Parameters: 7 changed, 0 new, 6 gone")]
+    (parameters,) = [
+        rows for title, rows in found.items() if title.startswith("Parameters: 7 changed, 0 added, 6 removed")
+    ]
     assert [
-        "gone",
+        "removed",
         "layers.{0..5}.b.weight (6)",
         "shape [8, 8]\ndtype float32\nspec [null, tp]\nstyle rowwise",
     ] in parameters
 
 
-def test_the_calls_of_a_step(tmp_path):
+def test_calls_of_a_step(tmp_path):
     for name, plan in (("old", "llama"), ("new", "llama-fsdp-tp")):
         assert (
             run(
@@ -138,7 +140,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_a_name_stays_in_its_cell(markdown, name):
+def test_name_cannot_leave_its_cell(markdown, name):
     model = {
         "format": "tpplan.model/1",
         "name": name,
@@ -151,13 +153,13 @@ def test_a_name_stays_in_its_cell(markdown, name):
     assert any("m." + shown in row[1] for rows in tables(text).values() for row in rows)
 
 
-def test_paths_beyond_those_of_a_cell_are_counted(markdown):
+def test_paths_beyond_the_limit_of_a_cell_are_counted(markdown):
     model = linear_model(**{f"{'|' * 40}{i}x": [8, 8] for i in range(600)})
     text = markdown({"*": "colwise"}, {"*": "replicate"}, model)
     assert "and 594 more" in text and text.count("<code>" + "&#124;" * 40) == 2 * 6, "parameters and modules"
 
 
-def test_groups_beyond_those_of_a_comment_are_counted(markdown):
+def test_groups_beyond_the_limit_of_a_comment_are_counted(markdown):
     model = linear_model(**{f"{'|' * 40}{i}x": [8 * (i + 1), 8] for i in range(600)})
     text = markdown({"*": "colwise"}, {"*": "replicate"}, model)
     (rows,) = [rows for title, rows in tables(text).items() if title.startswith("Parameters")]

@@ -1,4 +1,4 @@
-"""A rule that decides over the same things under another name is one line, and no difference of what it decides over."""
+"""A rule that applies to the same parameters under another key is one line, and no difference of these parameters."""
 
 import json
 
@@ -14,7 +14,7 @@ MODEL = linear_model(embed=[64, 8], **{f"layers__{i}__{name}": [8, 8] for i in r
 
 @pytest.fixture
 def diff(tmp_path):
-    """diff(old rules, new rules): the document and the words; settings of plan_text for the new one."""
+    """diff(old rules, new rules): the document and the text; settings of plan_text for the new one."""
 
     def compare(old, new, model=MODEL, new_model=None, **settings):
         paths = compile_sides(tmp_path, old, new, model, new_model, **settings)
@@ -31,18 +31,18 @@ def renamed(document):
     return {rule["key"]: rule["renamed_from"]["key"] for rule in document["rules"] if "renamed_from" in rule}
 
 
-def test_a_renamed_rule_is_one_line(diff):
+def test_renamed_rule_is_one_line(diff):
     document, text = diff(RULES, {"embed": "colwise", "layers.[0-9]*.a": "colwise", "layers.*.b": "rowwise"})
     assert text == (
         "0 of 65 parameters differ, 1 rule differs; 4.50 KiB per rank\n"
-        "  = note: made from other inputs (plan sha256), which alone is no difference\n"
+        "  = note: compiled from other inputs (plan sha256), which do not count as a difference\n"
         "\nrules\n  ~ layers.*.a -> layers.[0-9]*.a  matches 32\n"
     )
     assert renamed(document) == {"layers.[0-9]*.a": "layers.*.a"} and not document["same"]
     assert document["parameters"]["groups"] == document["modules"]["groups"] == []
 
 
-def test_what_else_a_renamed_rule_does_is_said_without_the_name(diff):
+def test_other_changes_of_a_renamed_rule_omit_the_name(diff):
     document, text = diff(RULES, {"embed": "colwise", "layers.[0-9]*.a": "rowwise", "layers.*.b": "rowwise"})
     assert renamed(document) == {"layers.[0-9]*.a": "layers.*.a"}
     (group,) = document["parameters"]["groups"]
@@ -50,12 +50,12 @@ def test_what_else_a_renamed_rule_does_is_said_without_the_name(diff):
     assert "layers.*.a -> layers.[0-9]*.a" in text and "      rule " not in text
 
 
-def test_two_rules_that_change_their_names_are_told_apart(diff):
+def test_two_renamed_rules_are_distinguished(diff):
     document, _ = diff(RULES, {"embed": "colwise", "layers.*.[a]": "colwise", "layers.*.[b]": "rowwise"})
     assert renamed(document) == {"layers.*.[a]": "layers.*.a", "layers.*.[b]": "layers.*.b"}
 
 
-def test_a_rule_in_another_block_is_renamed(diff):
+def test_rule_moved_to_a_block_is_renamed(diff):
     document, text = diff(
         RULES, {"embed": "colwise", "layers.*.b": "rowwise"}, more='blocks:\n  "layers.*":\n    "a": colwise\n'
     )
@@ -74,13 +74,13 @@ def test_a_rule_in_another_block_is_renamed(diff):
     ],
     ids=["split", "fewer layers", "two in one", "one layer of its own"],
 )
-def test_a_rule_that_decides_over_other_things_is_another_rule(diff, new):
+def test_rule_for_other_parameters_is_another_rule(diff, new):
     for document, _ in (diff(RULES, new),):
         assert renamed(document) == {}
         assert any("rule" in group["fields"] for group in document["parameters"]["groups"])
 
 
-def test_layers_that_only_one_model_has_are_not_asked(diff):
+def test_layers_of_only_one_model_are_ignored(diff):
     smaller = linear_model(embed=[64, 8], **{f"layers__{i}__{name}": [8, 8] for i in range(31) for name in ("a", "b")})
     document, text = diff(
         RULES, {"embed": "colwise", "layers.*.[a]": "colwise", "layers.*.b": "rowwise"}, new_model=smaller
@@ -89,7 +89,7 @@ def test_layers_that_only_one_model_has_are_not_asked(diff):
     assert "  ~ layers.*.a -> layers.*.[a]  matches 32 -> 31\n" in text
 
 
-def test_the_page_says_what_a_rule_was_called(tmp_path):
+def test_report_shows_the_old_name_of_a_rule(tmp_path):
     paths = []
     for number, key in enumerate(("layers.*.a", "layers.*.[a]")):
         (tmp_path / str(number)).mkdir()

@@ -1,4 +1,4 @@
-"""What each format says of a manifest, what it cannot say, and that a loss is never silent."""
+"""The output of each format, its limits, and that no loss of information is silent."""
 
 import base64
 import json
@@ -31,18 +31,18 @@ def export(path, to, *flags):
 
 
 def losses(path, to):
-    """What a format cannot say, in the words of the diagnostics: [(sentence, count), ...]."""
+    """The losses of a format, from its diagnostics: [(sentence, count), ...]."""
     lossless = run("export", path, "--to", to)
     lossy = run("export", path, "--to", to, "--lossy")
-    found = re.findall(r"error\[TP7003\]: (\w+ cannot say that .*)\n", lossless.stderr.decode())
-    assert found == re.findall(r"warning\[TP7003\]: (\w+ cannot say that .*)\n", lossy.stderr.decode())
+    found = re.findall(r"error\[TP7003\]: (\w+ cannot express that .*)\n", lossless.stderr.decode())
+    assert found == re.findall(r"warning\[TP7003\]: (\w+ cannot express that .*)\n", lossy.stderr.decode())
     assert (lossless.returncode, lossless.stdout) == (1, b"") if found else lossless.returncode == 0
     assert lossy.returncode == 0 and lossy.stdout
     assert codes(lossless) == codes(lossy) == ["TP7003"] * len(found)
     return found
 
 
-def test_jax_has_the_arguments_of_make_mesh_and_partition_spec(manifest_of):
+def test_jax_has_the_arguments_of_mesh_and_partition_spec(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.TWO_AXES), "jax")) == {
         "mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]},
         "specs": {
@@ -53,7 +53,7 @@ def test_jax_has_the_arguments_of_make_mesh_and_partition_spec(manifest_of):
     }
 
 
-def test_keras_brings_numbers_together(manifest_of):
+def test_keras_merges_numbered_paths(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.EVEN), "keras")) == {
         "mesh": {"shape": [2, 4], "axis_names": ["fsdp", "tp"]},
         "layout_map": {
@@ -65,22 +65,22 @@ def test_keras_brings_numbers_together(manifest_of):
     }
 
 
-def test_keras_leaves_a_number_apart_that_has_a_layout_of_its_own(manifest_of):
+def test_keras_separates_a_number_with_another_layout(manifest_of):
     model = emit_cases.model_of({f"layers.{i}": {"w1": [8], "w2": [8]} for i in (0, 1, 12)})
     plan = emit_cases.plan_of({"layers.0.w*": [None], "layers.1.w*": ["tp"], "layers.12.w*": ["tp"]})
     layouts = json.loads(export(manifest_of(model, plan), "keras"))["layout_map"]
     assert layouts == {r"layers\.0\.w[0-9]+": [None], r"layers\.1\.w[0-9]+": ["tp"], r"layers\.12\.w[0-9]+": ["tp"]}
 
 
-def test_keras_keys_match_their_own_paths_only(manifest_of):
-    """By the look-up of Keras: the key that is the path, else the keys that match the whole path, of which there is one."""
+def test_keras_keys_match_only_their_paths(manifest_of):
+    """With Keras' lookup: the key that equals the path, otherwise the only key that matches the full path."""
     for seed in range(30):
         path = manifest_of(*emit_cases.random_case(seed))
         layouts = json.loads(export(path, "keras", "--lossy"))["layout_map"]
         check_look_up(path, layouts)
 
 
-def test_keras_keys_of_hostile_paths_match_their_own_paths_only(manifest_of):
+def test_keras_keys_of_hostile_paths_match_only_their_paths(manifest_of):
     path = manifest_of(*emit_cases.hostile_case())
     layouts = json.loads(export(path, "keras"))["layout_map"]
     check_look_up(path, layouts)
@@ -97,8 +97,8 @@ def check_look_up(path, layouts):
         assert layouts[matching[0]] == major
 
 
-def test_a_key_that_is_the_path_of_another_parameter_is_written_otherwise(manifest_of):
-    """Keras would find `m.a\\.b` for the parameter of that name, and not ask the expressions."""
+def test_keras_key_equal_to_another_path_is_rewritten(manifest_of):
+    """Keras would use `m.a\\.b` for the parameter of that name, before any expression."""
     model = emit_cases.model_of({"m": {"a+": [8], "a\\+": [8], "x1": [8], "x2": [8], "x[0-9]+": [8]}})
     plan = emit_cases.plan_of(
         {"m.a+": ["tp"], "m.a\\+": [None], "m.x1": ["fsdp"], "m.x2": ["fsdp"], "m.x[[]0-9]+": [None]}
@@ -111,7 +111,7 @@ def test_a_key_that_is_the_path_of_another_parameter_is_written_otherwise(manife
     assert layouts == {"(?:)m/a\\+": ["tp"], "m/a\\\\\\+": [None], "(?:)m/x[0-9]+": ["fsdp"], "m/x\\[0-9\\]\\+": [None]}
 
 
-def test_shardy_is_a_module_of_one_function_declaration(manifest_of):
+def test_shardy_is_a_module_with_one_function_declaration(manifest_of):
     assert (
         export(manifest_of(*emit_cases.SCALAR), "shardy")
         == """\
@@ -146,7 +146,7 @@ def test_orbax_keys_are_urlsafe_base64_of_any_path(manifest_of):
     assert keys == [base64.urlsafe_b64encode(path.encode()).decode() for path in paths]
 
 
-def test_torch_has_the_arguments_of_init_device_mesh_and_constructors(manifest_of):
+def test_torch_has_the_arguments_of_mesh_and_placements(manifest_of):
     assert json.loads(export(manifest_of(*emit_cases.TWO_AXES), "torch")) == {
         "mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]},
         "uneven": "error",
@@ -158,7 +158,7 @@ def test_torch_has_the_arguments_of_init_device_mesh_and_constructors(manifest_o
     }
 
 
-def test_torch_as_python_is_a_module(manifest_of):
+def test_torch_python_output_is_a_module(manifest_of):
     assert (
         export(manifest_of(*emit_cases.TWO_AXES), "torch", "--python")
         == """\
@@ -180,7 +180,7 @@ placements = {
     )
 
 
-def test_torch_as_python_imports_what_it_uses_and_has_tuples_of_one(manifest_of):
+def test_torch_python_imports_its_names_and_writes_1_tuples(manifest_of):
     model = emit_cases.model_of({"a": {"w": [8]}})
     text = export(manifest_of(model, emit_cases.plan_of({"a.w": ["tp"]}, mesh="{tp: 8}")), "torch", "--python")
     assert "_StridedShard" not in text
@@ -209,7 +209,7 @@ def test_onnx_lists_the_ranks_of_each_shard(manifest_of):
     }
 
 
-def test_onnx_is_refused_for_a_mesh_whose_ranks_nobody_would_list(manifest_of):
+def test_onnx_rejects_a_mesh_with_too_many_ranks(manifest_of):
     model = emit_cases.model_of({"a": {"w": [1 << 20]}})
     path = manifest_of(model, emit_cases.plan_of({"a.w": ["tp"]}, mesh="{tp: 131072}"))
     result = run("export", path, "--to", "onnx", "--lossy")
@@ -217,24 +217,24 @@ def test_onnx_is_refused_for_a_mesh_whose_ranks_nobody_would_list(manifest_of):
     assert export(path, "jax")
 
 
-SEGMENTS_LOSS = "{} cannot say that the segments of `a.{}` are cut each by itself"
-UNEVEN_LOSS = "{} cannot say that the pieces of `a.one` have different sizes"
+SEGMENTS_LOSS = "{} cannot express that the segments of `a.{}` are sharded separately"
+UNEVEN_LOSS = "{} cannot express that the shards of `a.one` have different sizes"
 
 
 @pytest.mark.parametrize("case", ["EVEN", "REPLICATED", "SCALAR"])
 @pytest.mark.parametrize("to", FORMATS)
-def test_equal_pieces_over_one_axis_a_dim_are_said_by_all(to, case, manifest_of):
+def test_even_shards_over_one_axis_are_lossless_everywhere(to, case, manifest_of):
     assert losses(manifest_of(*getattr(emit_cases, case)), to) == []
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_two_axes_on_a_dim_are_said_by_all_but_keras(to, manifest_of):
-    expected = ["keras cannot say that `layers.0.wq` has a dim over two axes"] if to == "keras" else []
+def test_two_axes_on_a_dim_are_lossless_except_in_keras(to, manifest_of):
+    expected = ["keras cannot express that a dim of `layers.0.wq` is sharded over two axes"] if to == "keras" else []
     assert losses(manifest_of(*emit_cases.TWO_AXES), to) == expected
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_uneven_pieces_are_said_by_torch_and_shardy(to, manifest_of):
+def test_uneven_shards_are_lossless_in_torch_and_shardy(to, manifest_of):
     expected = [] if to in ("torch", "shardy") else [UNEVEN_LOSS.format(to)]
     assert losses(manifest_of(*emit_cases.UNEVEN), to) == expected
 
@@ -242,40 +242,40 @@ def test_uneven_pieces_are_said_by_torch_and_shardy(to, manifest_of):
 @pytest.mark.parametrize(
     ("case", "is_lost"), [("UNEVEN_TWO_AXES", True), ("UNEVEN_STRIDED", True), ("UNEVEN_ALIKE", False)]
 )
-def test_shardy_cuts_an_uneven_dim_by_the_product_of_its_axes(case, is_lost, manifest_of):
+def test_shardy_shards_an_uneven_dim_by_the_axis_product(case, is_lost, manifest_of):
     path = manifest_of(*getattr(emit_cases, case))
-    sentence = "shardy cannot say that the pieces of `a.w` are these: one dim is cut unevenly, one axis after the other"
+    sentence = "shardy cannot express that a dim of `a.w` is sharded unevenly, one axis after the other"
     assert losses(path, "shardy") == ([sentence] if is_lost else [])
     assert losses(path, "torch") == []
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_equal_segments_are_said_by_torch_only(to, manifest_of):
+def test_even_segments_are_lossless_only_in_torch(to, manifest_of):
     expected = [] if to == "torch" else [SEGMENTS_LOSS.format(to, "equal")]
     assert losses(manifest_of(*emit_cases.SEGMENTS), to) == expected
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_unequal_segments_are_said_by_none(to, manifest_of):
+def test_uneven_segments_are_lossy_everywhere(to, manifest_of):
     expected = SEGMENTS_LOSS.format(to, "qkv").replace(
         "`a.qkv`", "`a.qkv`, which have different sizes," if to == "torch" else "`a.qkv`"
     )
     assert losses(manifest_of(*emit_cases.UNEQUAL), to) == [expected]
 
 
-def test_uneven_segments_over_two_axes_are_more_than_torch_can_say(manifest_of):
-    sentence = "torch cannot say that the pieces of `a.w` are these: one dim is cut unevenly over several axes"
+def test_uneven_segments_over_two_axes_are_lossy_in_torch(manifest_of):
+    sentence = "torch cannot express that a dim of `a.w` is sharded unevenly over several axes"
     assert losses(manifest_of(*emit_cases.UNEVEN_SEGMENTS), "torch") == [sentence]
 
 
-def test_segments_that_no_axis_cuts_are_no_loss(manifest_of):
+def test_unsharded_segments_are_no_loss(manifest_of):
     model, _ = emit_cases.SEGMENTS
     path = manifest_of(model, emit_cases.plan_of({"a.equal": [None, "tp"], "a.plain": [None, "fsdp"]}))
     for to in FORMATS:
         assert losses(path, to) == []
 
 
-def test_a_loss_is_one_finding_with_its_first_parameter_and_a_count(manifest_of):
+def test_loss_is_one_diagnostic_with_a_parameter_and_a_count(manifest_of):
     model = emit_cases.model_of({f"layers.{i}": {"w": [5]} for i in range(12)} | {"other": {"v": [4]}})
     path = manifest_of(model, emit_cases.plan_of({"layers.*.w": ["tp"], "other.v": ["tp"]}, more="uneven: torch\n"))
     text = run("export", path, "--to", "jax").stderr.decode()
@@ -283,10 +283,10 @@ def test_a_loss_is_one_finding_with_its_first_parameter_and_a_count(manifest_of)
     line, row = next((i, row) for i, row in enumerate(lines, 1) if '"layers.0.w"' in row)
     column = row.index('"layers.0.w"') + 1
     assert text.startswith(f"{path}:{line}:{column}: error[TP7003]: ")
-    assert text.count("TP7003") == 1 and "11 parameters more" in text and "--lossy" in text
+    assert text.count("TP7003") == 1 and "11 parameters more with the same cause" in text and "--lossy" in text
 
 
-def test_what_is_dropped_leaves_what_jax_can_place(manifest_of):
+def test_dropped_axes_leave_a_valid_jax_sharding(manifest_of):
     model = emit_cases.model_of({"a": {"five": [5, 8], "six": [6], "eight": [8], "twelve": [12]}})
     rules = {
         "a.five": [["fsdp", "tp"], "a"],
@@ -305,7 +305,7 @@ def test_what_is_dropped_leaves_what_jax_can_place(manifest_of):
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_an_export_to_a_file_is_the_export_to_standard_output(to, manifest_of, tmp_path):
+def test_export_to_a_file_matches_standard_output(to, manifest_of, tmp_path):
     path = manifest_of(*emit_cases.EVEN)
     output = tmp_path / "out"
     result = run("export", path, "--to", to, "-o", output)
@@ -315,7 +315,7 @@ def test_an_export_to_a_file_is_the_export_to_standard_output(to, manifest_of, t
 
 
 @pytest.mark.parametrize("to", FORMATS)
-def test_nothing_is_written_when_something_would_be_lost(to, manifest_of, tmp_path):
+def test_lossy_export_writes_no_file(to, manifest_of, tmp_path):
     path = manifest_of(*emit_cases.UNEQUAL)
     output = tmp_path / "out"
     output.write_text("old", encoding="utf-8")
@@ -326,19 +326,19 @@ def test_nothing_is_written_when_something_would_be_lost(to, manifest_of, tmp_pa
     assert result.stderr.decode().endswith("1 error; nothing is written\n")
 
 
-def test_the_manifest_is_not_overwritten(manifest_of):
+def test_manifest_is_not_overwritten(manifest_of):
     path = manifest_of(*emit_cases.EVEN)
     before = path.read_bytes()
     result = run("export", path, "--to", "jax", "-o", path)
     assert (result.returncode, codes(result), path.read_bytes()) == (2, ["TP1010"], before)
 
 
-def test_an_output_that_cannot_be_written_is_an_error(manifest_of, tmp_path):
+def test_unwritable_output_is_an_error(manifest_of, tmp_path):
     result = run("export", manifest_of(*emit_cases.EVEN), "--to", "jax", "-o", tmp_path / "no" / "folder")
     assert (result.returncode, codes(result)) == (2, ["TP1009"])
 
 
-def test_a_file_that_cannot_be_read_or_is_no_manifest_is_refused(tmp_path):
+def test_unreadable_or_wrong_file_is_rejected(tmp_path):
     (tmp_path / "plan.json").write_text("{}", encoding="utf-8")
     assert codes(run("export", tmp_path / "absent.json", "--to", "jax")) == ["TP1001"]
     result = run("export", tmp_path / "plan.json", "--to", "jax")

@@ -1,6 +1,6 @@
-"""Exports in the hands of the libraries that they are for: what a rank holds there is what `tpplan show --rank` says.
+"""Exports read by their libraries: the shards of a rank match `tpplan show --rank`.
 
-Each is skipped where its library is not installed."""
+Each test is skipped if its library is missing."""
 
 import itertools
 import json
@@ -56,7 +56,7 @@ def shapes_of(path):
 
 
 def held_elements(path):
-    """{path: [for each rank the sorted row-major indices that it holds]} by `tpplan show`."""
+    """{path: [for each rank the sorted row-major indices of its shard]} by `tpplan show`."""
     shapes = shapes_of(path)
     held = {name: [] for name in shapes}
     mesh = json.loads(path.read_text(encoding="utf-8"))["mesh"]
@@ -79,7 +79,7 @@ def export(path, to, *flags):
 
 
 def ask(library, requests):
-    """The answers of one process to {name: (export, shapes)}."""
+    """The results of one process for {name: (export, shapes)}."""
     text = json.dumps([{"export": text, "shapes": shapes} for text, shapes in requests.values()])
     result = subprocess.run([sys.executable, SCRIPT, library], input=text.encode(), capture_output=True, timeout=600)
     if result.returncode == 77:
@@ -90,7 +90,7 @@ def ask(library, requests):
 
 @pytest.fixture(scope="session")
 def answers(manifests):
-    """answers(library, to, cases, *flags): what the library makes of the exports of these cases, asked once."""
+    """answers(library, to, cases, *flags): the library's results for the exports of these cases, computed once."""
     known = {}
 
     def ask_once(library, to, cases, *flags):
@@ -106,7 +106,7 @@ def answers(manifests):
 
 @pytest.mark.parametrize("case", EVENLY)
 @pytest.mark.parametrize("library", ["jax", "orbax", "onnx"])
-def test_ranks_hold_what_the_manifest_says(library, case, answers, manifests):
+def test_library_shards_match_the_manifest(library, case, answers, manifests):
     assert answers(library, library, EVENLY)[case] == held_elements(manifests[case])
 
 
@@ -115,30 +115,30 @@ def test_keras_finds_the_layout_of_every_variable(case, answers, manifests):
     assert answers("keras", "keras", EVENLY[1:])[case] == held_elements(manifests[case])
 
 
-def test_keras_keeps_the_major_axis_of_two(answers, manifests):
+def test_keras_uses_the_major_axis_of_two(answers, manifests):
     assert answers("keras", "keras", ["two_axes"], "--lossy")["two_axes"] == held_elements(manifests["major"])
 
 
 @pytest.mark.parametrize("flags", [(), ("--python",)], ids=["json", "python"])
 @pytest.mark.parametrize("case", CASES)
-def test_torch_distributes_the_elements_that_the_manifest_says(case, flags, answers, manifests):
+def test_torch_shards_match_the_manifest(case, flags, answers, manifests):
     assert answers("torch", "torch", CASES, *flags)[case] == held_elements(manifests[case])
 
 
 @pytest.mark.parametrize("case", RANDOM)
-def test_a_lossless_export_to_torch_is_read_right(case, answers, manifests):
-    """Parameter by parameter: those that the export does not refuse hold the manifest's elements, the others do not."""
+def test_lossless_export_to_torch_matches_the_manifest(case, answers, manifests):
+    """For each parameter: without a loss it has the manifest's elements, with one it has not."""
     made, held = answers("torch", "torch", RANDOM, "--lossy")[case], held_elements(manifests[case])
     wrong = [path for path in held if made[path] != held[path]]
     refused = run("export", manifests[case], "--to", "torch")
     assert refused.returncode == (1 if wrong else 0)
-    notes = re.findall(r"cannot say that .*`(m\.w\d+)`|and (\d+) parameters? more", refused.stderr.decode())
+    notes = re.findall(r"cannot express that .*`(m\.w\d+)`|and (\d+) parameters? more", refused.stderr.decode())
     assert len(wrong) == sum(int(more) if more else 1 for _, more in notes)
     assert {path for path, _ in notes if path} <= set(wrong)
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_mlir_verifies_what_shardy_is_given(case, answers, manifests):
+def test_mlir_verifies_the_shardy_export(case, answers, manifests):
     answer = answers("mlir", "shardy", CASES, "--lossy")[case]
     manifest = json.loads(manifests[case].read_text(encoding="utf-8"))
     assert answer["mesh"] == [[axis["name"], axis["size"]] for axis in manifest["mesh"]]
@@ -149,7 +149,7 @@ def test_mlir_verifies_what_shardy_is_given(case, answers, manifests):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_what_mlir_prints_is_read_back_as_what_was_exported(case, answers, manifests, tmp_path):
+def test_mlir_output_reads_as_the_export(case, answers, manifests, tmp_path):
     texts = export(manifests[case], "shardy", "--lossy"), answers("mlir", "shardy", CASES, "--lossy")[case]["text"]
     plans = []
     for text in texts:
@@ -164,7 +164,7 @@ def dtypes_case():
 
 
 def find_dtypes(schema):
-    """The enumeration of a schema that has bfloat16 in it."""
+    """The enumeration of a schema that contains bfloat16."""
     if isinstance(schema, dict):
         if "bfloat16" in schema.get("enum", []):
             return schema["enum"]

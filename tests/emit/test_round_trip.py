@@ -13,7 +13,7 @@ from emit_cases import READERS
 
 PLANS = ROOT / "plans"
 MODELS = ROOT / "tests" / "plans" / "models"
-SANITIZED = os.environ.get("TPPLAN_SANITIZED") == "1"  # the same code on another mesh, at ten times the time
+SANITIZED = os.environ.get("TPPLAN_SANITIZED") == "1"  # the same code on another mesh, in ten times the time
 
 
 def shipped_plans():
@@ -32,8 +32,8 @@ SHIPPED = shipped_plans()
 
 @pytest.fixture(scope="session")
 def model_file(tmp_path_factory):
-    """model_file(name): the path of a model graph that does not say how many heads it has. A spec file does not tell FSDP
-    from tensor parallelism, and without FSDP's leave a plan that cuts through heads is an error."""
+    """model_file(name): the path of a model graph without head counts. A spec file does not distinguish FSDP from tensor parallelism, and
+    without FSDP's exemption a plan that splits heads is an error."""
     folder = tmp_path_factory.mktemp("models")
 
     def find(name):
@@ -64,7 +64,7 @@ def compiled(model, plan, *flags):
 
 
 def there_and_back(folder, manifest, name, *flags):
-    """The plan that the export to `name` is imported to: its path."""
+    """The path of the plan that imports the export to `name`."""
     (folder / "exported.json").write_bytes(manifest)
     specs, plan = folder / f"specs.{name}", folder / f"imported-{name}.yaml"
     exported = run("export", folder / "exported.json", "--to", name, "-o", specs, *flags)
@@ -75,7 +75,7 @@ def there_and_back(folder, manifest, name, *flags):
 
 
 @pytest.mark.parametrize(("plan", "model", "mesh"), SHIPPED)
-def test_every_shipped_plan_comes_back(plan, model, mesh, model_file, tmp_path):
+def test_every_library_plan_round_trips(plan, model, mesh, model_file, tmp_path):
     manifest = compiled(model_file(model), PLANS / f"{plan}.yaml", "--mesh", mesh)
     for name in READERS:
         back = there_and_back(tmp_path, manifest, name, "--lossy")
@@ -83,7 +83,7 @@ def test_every_shipped_plan_comes_back(plan, model, mesh, model_file, tmp_path):
         assert back.read_text(encoding="utf-8").count("\n") < 40, "layers share a rule"
 
 
-def test_there_are_shipped_plans():
+def test_library_plans_exist():
     assert len({(plan, model) for plan, model, _ in SHIPPED}) >= 14
 
 
@@ -102,7 +102,7 @@ def random_cases():
 @pytest.mark.parametrize(
     ("inputs", "names"), [pytest.param(inputs, names, id=case) for case, inputs, names in random_cases()]
 )
-def test_specs_come_back(inputs, names, tmp_path):
+def test_specs_round_trip(inputs, names, tmp_path):
     model, plan = write(tmp_path, *inputs)
     manifest = compiled(model, plan)
     for name in names:
@@ -111,7 +111,7 @@ def test_specs_come_back(inputs, names, tmp_path):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_the_second_export_is_the_first(name, tmp_path):
+def test_second_export_equals_the_first(name, tmp_path):
     model, plan = write(tmp_path, *emit_cases.EVEN)
     manifest = compiled(model, plan)
     back = there_and_back(tmp_path, manifest, name)
@@ -120,7 +120,7 @@ def test_the_second_export_is_the_first(name, tmp_path):
     assert (tmp_path / f"specs.{name}").read_bytes() == first and again.read_bytes() == back.read_bytes()
 
 
-# Of two fused weights and a bias, cut over fsdp as one piece; with their segments, over tp.
+# Two fused weights and a bias, sharded over fsdp without regard to segments; by segment, over tp.
 FUSED = {
     "format": "tpplan.model/1",
     "name": "Model",
@@ -154,7 +154,7 @@ def slices_of(folder, manifest):
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_fused_dim_that_was_cut_as_one_piece_comes_back_as_one(name, tmp_path):
+def test_fused_dim_sharded_as_one_segment_round_trips(name, tmp_path):
     model, plan = write(tmp_path, FUSED | {"modules": FUSED["modules"][:1]}, FSDP_ONLY)
     manifest = compiled(model, plan)
     assert slices_of(tmp_path, manifest)["gate_up.weight"] == [[[0, 16]], [[0, 8]]]
@@ -164,15 +164,18 @@ def test_a_fused_dim_that_was_cut_as_one_piece_comes_back_as_one(name, tmp_path)
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_a_cut_across_q_k_and_v_that_only_fsdp_may_make_is_refused(name, tmp_path):
+def test_shard_across_q_k_and_v_is_rejected_without_fsdp(name, tmp_path):
     model, plan = write(tmp_path, FUSED, FSDP_ONLY)
     result = run("compile", model, there_and_back(tmp_path, compiled(model, plan), name))
     assert (result.returncode, result.stdout) == (1, b"")
-    assert b"error[TP5005]: dim 0 of `attn.qkv_proj.weight` holds q, k and v, and is cut as one piece" in result.stderr
-    assert b"help: let `fsdp:` make a cut that is FSDP's; else remove `contiguous`" in result.stderr
+    assert (
+        b"error[TP5005]: dim 0 of `attn.qkv_proj.weight` contains q, k and v, but is sharded as one segment"
+        in result.stderr
+    )
+    assert b"help: use `fsdp:` if only FSDP shards this dim; otherwise remove" in result.stderr
 
 
-def test_segments_that_torch_names_come_back_as_segments(tmp_path):
+def test_segments_in_torch_placements_round_trip(tmp_path):
     model, plan = write(
         tmp_path,
         FUSED | {"modules": FUSED["modules"][:1]},
@@ -197,7 +200,7 @@ def test_segments_that_torch_names_come_back_as_segments(tmp_path):
         ("{style: colwise, contiguous: true}", 1, "TP3008"),
     ],
 )
-def test_contiguous_is_a_word_about_a_spec(rule, status, code, tmp_path):
+def test_contiguous_is_only_valid_with_a_spec(rule, status, code, tmp_path):
     model = FUSED | {
         "modules": [FUSED["modules"][0] | {"parameters": {"weight": FUSED["modules"][0]["parameters"]["weight"]}}]
     }
@@ -218,14 +221,14 @@ def jax_file(specs, axes=("fsdp", "tp"), sizes=(2, 4)):
 
 
 def plan_from(folder, specs, **more):
-    """The rules of the plan that a jax file is imported to: {key: spec as written}."""
+    """The rules of the plan that imports a jax file: {key: spec as written}."""
     result = import_text(folder, "jax", jax_file(specs, **more))
     assert result.returncode == 0, result.stderr.decode()
     rules = re.findall(r'^  (".*"): \{spec: (.*?)(?:, contiguous: true)?\}$', result.stdout.decode(), re.MULTILINE)
     return {json.loads(key): spec for key, spec in rules}
 
 
-def test_the_plan_is_short_and_plain(tmp_path):
+def test_plan_is_short_and_plain(tmp_path):
     result = import_text(
         tmp_path, "jax", jax_file({"layers.0.wq": ["tp", None], "layers.1.wq": ["tp", None], "norm": [None]})
     )
@@ -242,7 +245,7 @@ tp_plan:
     )
 
 
-def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path):
+def test_plan_file_references_a_schema_next_to_it(tmp_path):
     (tmp_path / "specs").write_text(jax_file({"a.w": ["tp"]}))
     plan, schema = tmp_path / "plan.yaml", tmp_path / "plan.schema.json"
     result = run("import", "--from", "jax", tmp_path / "specs", "-o", plan)
@@ -257,12 +260,12 @@ def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path)
     assert (plan.read_text(), schema.read_text()) == (rest, "mine")
 
 
-def test_a_glob_is_only_written_where_it_matches_its_own_paths(tmp_path):
+def test_glob_is_written_only_if_it_matches_exactly_its_paths(tmp_path):
     specs = {"layers.0.w": ["tp"], "layers.1.w": ["tp"], "layers.0.mlp.w": [None], "layers.1.mlp.w": [None]}
     assert plan_from(tmp_path, specs) == {"layers.[0-9].w": "[tp]", "layers.*.mlp.w": "[null]"}
 
 
-def test_numbers_of_other_lengths_have_globs_of_their_own(tmp_path):
+def test_numbers_of_other_lengths_have_separate_globs(tmp_path):
     specs = {f"layers.{i}.w": ["tp"] for i in (0, 1, 10, 11, 100)} | {"layers.x.y.w": [None]}
     assert plan_from(tmp_path, specs) == {
         "layers.[0-9].w": "[tp]",
@@ -272,17 +275,17 @@ def test_numbers_of_other_lengths_have_globs_of_their_own(tmp_path):
     }
 
 
-def test_a_number_with_a_spec_of_its_own_stands_alone(tmp_path):
+def test_number_with_another_spec_has_a_separate_rule(tmp_path):
     specs = {"layers.0.w": [None], "layers.1.w": ["tp"], "layers.2.w": ["tp"]}
     assert plan_from(tmp_path, specs) == {"layers.0.w": "[null]", "layers.1.w": "[tp]", "layers.2.w": "[tp]"}
 
 
-def test_characters_of_globs_are_taken_literally(tmp_path):
+def test_glob_characters_in_paths_are_escaped(tmp_path):
     specs = {"m.*": ["tp"], "m.a": [None], "m.[x]": ["fsdp"], "m.x": [None], "m.?": ["tp"]}
     assert list(plan_from(tmp_path, specs)) == ["m.[*]", "m.a", "m.[[]x]", "m.x", "m.[?]"]
 
 
-def test_names_that_yaml_would_read_otherwise_are_quoted(tmp_path):
+def test_ambiguous_yaml_names_are_quoted(tmp_path):
     axes = ("null", "no", "8", "a b", "...", "tp")
     specs = {"a.w": [["null", "no"], "8", ["a b"], ["..."], "tp"]}
     (tmp_path / "specs").write_text(jax_file(specs, axes=axes, sizes=(2, 2, 2, 2, 2, 2)), encoding="utf-8")
@@ -311,6 +314,24 @@ def test_torch_placements_of_handwritten_plans_are_read(tmp_path):
 
 
 SDY = 'sdy.mesh @m = <["x"=2, "y"=4]>\n'
+
+
+def test_shardy_paths_are_the_names_of_jax_arguments(tmp_path):
+    text = """\
+module @jit_f {
+  sdy.mesh @m = <["x"=2]>
+  func.func public @main(%arg0: tensor<8x4xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>} loc("params['up']['kernel']"), \
+%arg1: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@m, [{}, {"x"}]>} loc(#loc1), \
+%arg2: tensor<4x8xf32> {sdy.sharding = #sdy.sharding<@m, [{"x"}, {}]>} loc("tokens")) -> (tensor<4xf32>) {
+  }
+}
+#loc1 = loc("state.layers[0].down.value")
+"""
+    result = import_text(tmp_path, "shardy", text)
+    assert re.findall(r'  "(.*)": \{spec: (\[.*?\])', result.stdout.decode()) == [
+        ("up.kernel", "[x, null]"),
+        ("layers.0.down", "[null, x]"),
+    ]
 
 
 def test_shardy_is_read_from_any_module(tmp_path):
@@ -356,11 +377,11 @@ REFUSED = [
     ("jax", '{"mesh": {"axis_shapes": [2, 2], "axis_names": ["a"]}, "specs": {"w": []}}', "different lengths"),
     ("jax", '{"mesh": {"axis_shapes": [2], "axis_names": ["a", "b"]}, "specs": {"w": []}}', "different lengths"),
     ("jax", '{"mesh": {"axis_shapes": [2, 2], "axis_names": ["a", "a"]}, "specs": {"w": []}}', "twice in the mesh"),
-    ("jax", '{"mesh": {"axis_shapes": [0], "axis_names": ["a"]}, "specs": {"w": []}}', "from 1 up"),
+    ("jax", '{"mesh": {"axis_shapes": [0], "axis_names": ["a"]}, "specs": {"w": []}}', "must have at least 1"),
     ("jax", '{"mesh": {"axis_shapes": [2.0], "axis_names": ["a"]}, "specs": {"w": []}}', "not a whole number"),
     ("jax", '{"mesh": {"axis_shapes": [2], "axis_names": [""]}, "specs": {"w": []}}', "empty name"),
     ("jax", '{"mesh": {"axis_shapes": [65536, 32768], "axis_names": ["a", "b"]}, "specs": {"w": []}}', "2^31"),
-    ("jax", '{%s, "uneven": "pad", "specs": {"w": []}}' % MESH, "neither error nor torch"),
+    ("jax", '{%s, "uneven": "pad", "specs": {"w": []}}' % MESH, "must be error or torch"),
     ("torch", TORCH % '["Shard(0)"]', "1 placements"),
     ("torch", TORCH % '["Shard(0)", "Partial()"]', "Partial"),
     ("torch", TORCH % '["Shard(0)", "Shard(-1)"]', "Shard(-1)"),
@@ -369,17 +390,17 @@ REFUSED = [
     ("torch", TORCH % '["_StridedShard(0, split_factor=0)", "Shard(0)"]', "split_factor=0"),
     ("torch", TORCH % "{}", "not an array"),
     ("torch", TORCH % "[1, 2]", "not a string"),
-    ("shardy", GOOD, "no mesh of this module"),
+    ("shardy", GOOD, "is not an earlier mesh of this module"),
     ("shardy", SDY, "no parameters"),
     ("shardy", "module {}", "no `sdy.mesh`"),
-    ("shardy", SDY + GOOD + GOOD, "`w` stands twice"),
+    ("shardy", SDY + GOOD + GOOD, "`w` appears twice"),
     ("shardy", SDY + SDY, "two meshes"),
     ("shardy", SDY.replace(">", ", device_ids=[0]>"), "device ids"),
     ("shardy", SDY.replace("=2", "=two"), "not an axis size"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x", ?}, {}]>'), "open"),
     ("shardy", SDY + parameter("#sdy.sharding<@m, [{?}, {}]>"), "open"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}p1, {}]>'), "priorities"),
-    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"y":(1)2}, {}]>'), "part of axis `y`"),
+    ("shardy", SDY + parameter('#sdy.sharding<@m, [{"y":(1)2}, {}]>'), "parts of axis `y`"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"z"}, {}]>'), "`z` is not an axis"),
     ("shardy", SDY + parameter('#sdy.sharding<@m, [{"x"}, {"x"}]>'), "twice in one spec"),
     ("shardy", SDY + parameter('#sdy.sharding<@n, [{"x"}, {}]>'), "`@n`"),
@@ -394,7 +415,7 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("name", "text", "says"), REFUSED)
-def test_what_cannot_be_read_is_refused_at_its_place(name, text, says, tmp_path):
+def test_unreadable_specs_are_rejected_at_their_place(name, text, says, tmp_path):
     result = import_text(tmp_path, name, text)
     assert (result.returncode, result.stdout, codes(result)) == (2, b"", ["TP7004"])
     assert says in result.stderr.decode()
@@ -412,13 +433,13 @@ def test_what_cannot_be_read_is_refused_at_its_place(name, text, says, tmp_path)
         (b"{\xff", "TP1003"),
     ],
 )
-def test_broken_json_is_refused_by_the_reader_of_json(text, code, tmp_path):
+def test_broken_json_is_rejected_by_the_json_reader(text, code, tmp_path):
     result = import_text(tmp_path, "jax", text)
     assert (result.returncode, result.stdout, codes(result)) == (2, b"", [code])
 
 
 @pytest.mark.parametrize("name", READERS)
-def test_every_truncation_is_refused_or_read(name, tmp_path):
+def test_every_truncation_is_rejected_or_read(name, tmp_path):
     model, plan = write(tmp_path, *emit_cases.SCALAR)
     there_and_back(tmp_path, compiled(model, plan), name)
     text = (tmp_path / f"specs.{name}").read_bytes()
@@ -429,25 +450,25 @@ def test_every_truncation_is_refused_or_read(name, tmp_path):
 
 
 def in_letters(number):
-    """A name of its own: names that differ in digits share a glob."""
+    """A unique name without digits: names that differ only in digits share a glob."""
     return "".join("abcdefghij"[int(digit)] for digit in str(number))
 
 
 @pytest.mark.parametrize(
     ("specs", "says"),
     [
-        ({"a" * 4000 + in_letters(i): ["tp"] for i in range(2200)}, "plans have 8.00 MiB at most"),
+        ({"a" * 4000 + in_letters(i): ["tp"] for i in range(2200)}, "a plan has at most 8.00 MiB"),
         ({in_letters(i): ["tp"] for i in range(170_000)}, "more than 500000 values"),
     ],
     ids=["bytes", "values"],
 )
-def test_no_plan_is_written_that_nobody_could_read(specs, says, tmp_path):
+def test_too_large_plan_is_not_written(specs, says, tmp_path):
     result = import_text(tmp_path, "jax", jax_file(specs))
     assert (result.returncode, result.stdout, codes(result)) == (3, b"", ["TP9001"])
     assert says in result.stderr.decode()
 
 
-def test_the_specs_file_is_not_overwritten(tmp_path):
+def test_specs_file_is_not_overwritten(tmp_path):
     path = tmp_path / "specs"
     path.write_text(jax_file({"w": ["tp"]}), encoding="utf-8")
     before = path.read_bytes()

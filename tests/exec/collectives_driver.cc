@@ -1,5 +1,5 @@
-// Runs every function of a backend over groups of several shapes and sizes of every kind, and prints a hash of what
-// each rank got: the output is the same whatever the backend. Arguments: BACKEND DEVICE WORLD DEADLINE.
+// Runs every function of a backend with several groups, sizes and dtypes, and prints a hash of each rank's results. The
+// output must be equal for all backends. Arguments: BACKEND DEVICE WORLD DEADLINE.
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -10,8 +10,8 @@
 #include <tuple>
 #include <vector>
 
-#include "device/element_arithmetic.h"
-#include "ranks/launch.h"
+#include "exec/device/element_arithmetic.h"
+#include "exec/ranks/launch.h"
 
 using namespace tpplan;
 
@@ -55,7 +55,7 @@ std::vector<uint8_t> bytes_of(int rank, uint64_t count) {
   return bytes;
 }
 
-// Whole numbers from -2 to 2, whose sums are exact in every order: in `dtype`.
+// Returns integers from -2 to 2 in `dtype`; their sums are exact in any order.
 std::vector<uint8_t> numbers_of(int rank, uint64_t count, DType dtype) {
   std::vector<uint8_t> bytes(byte_size(dtype, count));
   std::ignore = visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
@@ -74,7 +74,7 @@ std::vector<uint8_t> numbers_of(int rank, uint64_t count, DType dtype) {
   return bytes;
 }
 
-// How much each member has: even, uneven, some empty, all empty.
+// Returns sizes per rank of the group: even, uneven, some empty, all empty.
 std::vector<Sizes> patterns(size_t members) {
   std::vector<Sizes> all(4, Sizes(members));
   for (size_t i = 0; i < members; ++i) {
@@ -106,7 +106,7 @@ bool move_bytes(Job& job, const Group& group, const std::string& name) {
               job.comm.step.what, out))
       return false;
   }
-  for (int pattern = 0; pattern < 4; ++pattern) {  // member i sends member j `size(i, j)`
+  for (int pattern = 0; pattern < 4; ++pattern) {  // rank i of the group sends `size(i, j)` bytes to rank j
     const auto size = [&](size_t i, size_t j) {
       return pattern == 0 ? 8u : pattern == 1 ? 1 + i + 2 * j : pattern == 2 ? (i + j) % 2 * 6 : 0;
     };
@@ -150,7 +150,7 @@ bool reduce_numbers(Job& job, const Group& group, const std::string& name, DType
 
 bool work(Job& job) {
   const int rank = job.comm.rank, world = job.comm.world;
-  for (int kind = 0; kind < 4; ++kind) {  // all ranks, neighbours, every second one, each alone
+  for (int kind = 0; kind < 4; ++kind) {  // all ranks, pairs of neighbours, every second rank, each rank alone
     Group group;
     for (int other = 0; other < world; ++other) {
       if (kind == 0 || (kind == 1 && other / 2 == rank / 2) || (kind == 2 && other % 2 == rank % 2) ||
@@ -174,7 +174,7 @@ bool work(Job& job) {
   return true;
 }
 
-// With TPPLAN_DRIVER_REDUCES=float8_e4m3fn: only one reduction of that type.
+// Executes only one reduction of the dtype in TPPLAN_DRIVER_REDUCES, such as float8_e4m3fn.
 bool reduce_as_asked(Job& job, const char* type) {
   Group group{.ranks = {}, .self = static_cast<size_t>(job.comm.rank)};
   for (int other = 0; other < job.comm.world; ++other) group.ranks.push_back(other);

@@ -1,6 +1,5 @@
-// Holds a device to the CPU's: copies, strided copies, reductions and products of many kinds, compared byte for byte.
-// The argument names the device; status 0 when all agree, 1 with the first case that does not, 2 when there is no such
-// device.
+// Compares a device with the CPU device byte for byte: copies, strided copies, reductions and matmuls. The argument is
+// the device. Status 0: all are equal; 1: prints the first difference; 2: no such device.
 #include <algorithm>
 #include <array>
 #include <cstdio>
@@ -11,8 +10,8 @@
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-#include "device/element_arithmetic.h"
+#include "exec/device/device.h"
+#include "exec/device/element_arithmetic.h"
 
 using namespace tpplan;
 
@@ -61,7 +60,8 @@ bool check_fresh_memory(const Device& device) {
   return true;
 }
 
-// Staging is overwritten as soon as synchronize returns; what is not staging, at once.
+// Checks copies from the host. Staging memory may be overwritten after synchronize, other host memory immediately after
+// the call.
 bool check_host_copies(const Device& device) {
   const uint64_t size = uint64_t{8} << 20;
   const std::shared_ptr<void> staging(device.allocate_staging(size), device.release_staging);
@@ -91,7 +91,7 @@ bool check_strided(const Device& device, const StridedCopy& how, uint64_t to_sta
   return same("strided copy", expected, get(device, to, size));
 }
 
-// A block cut out of a larger one on each side; every alignment that its elements allow.
+// Checks strided copies of a random slice of a larger tensor on both sides, at every alignment of its elements.
 bool check_strided_copies(const Device& device) {
   for (int round = 0; round < 300; ++round) {
     const uint64_t width = uint64_t{1} << pick(0, 4), dims = pick(1, round % 10 == 0 ? 9 : 4), most = dims > 4 ? 3 : 24;
@@ -113,7 +113,7 @@ bool check_strided_copies(const Device& device) {
     if (!check_strided(device, how, pick(0, 3) * width, start, std::max(from_stride, to_stride) + 4 * width))
       return false;
   }
-  // Larger than one round of a launch's threads.
+  // More elements than one launch has threads.
   return check_strided(device, {.run_bytes = 3000, .counts = {4000}, .from_strides = {4096}, .to_strides = {3001}}, 1,
                        5, 4000 * 4096 + 64);
 }
@@ -125,7 +125,7 @@ bool check_reductions(const Device& device) {
       if (elements > 1000 && row.name != "float32" && row.name != "bfloat16") continue;
       for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min}) {
         const uint64_t size = byte_size(dtype, elements);
-        Bytes expected = random_bytes(size);  // of every exponent: NaN and infinity among them
+        Bytes expected = random_bytes(size);  // any bit pattern, including NaN and infinity
         const Bytes other = random_bytes(size);
         const Memory to = put(device, expected), from = put(device, other);
         const bool has = cpu_device().reduce(expected.data(), other.data(), elements, dtype, op);
@@ -147,17 +147,17 @@ Bytes whole_numbers(int64_t count) {
   return bytes;
 }
 
-// Whole numbers, whose products are exact in every order: cuBLAS and a plain loop agree.
+// Checks matmuls of small integers. Their results are exact in any order, so cuBLAS and a plain loop must agree.
 bool check_products(const Device& device) {
   for (int bits = 0; bits < 8; ++bits) {
     for (const auto& [m, n, k] :
          {std::array<int64_t, 3>{1, 1, 1}, {5, 4, 3}, {64, 96, 33}, {130, 7, 257}, {3, 5, 0}, {0, 3, 2}}) {
-      const Product p{.m = m,
-                      .n = n,
-                      .k = k,
-                      .transpose_a = (bits & 1) != 0,
-                      .transpose_b = (bits & 2) != 0,
-                      .accumulate = (bits & 4) != 0};
+      const Matmul p{.m = m,
+                     .n = n,
+                     .k = k,
+                     .transpose_a = (bits & 1) != 0,
+                     .transpose_b = (bits & 2) != 0,
+                     .accumulate = (bits & 4) != 0};
       const Bytes a = whole_numbers(m * k), b = whole_numbers(k * n), before = whole_numbers(m * n);
       Bytes expected = before;
       const auto floats = [](const Bytes& bytes) { return reinterpret_cast<const float*>(bytes.data()); };
@@ -174,14 +174,14 @@ bool check_products(const Device& device) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  std::string reason = "there is no such device";
+  std::string reason = "no device has this name";
   const std::string name = argc > 1 ? argv[1] : "";
   const Device* device = name == "cpu" ? &cpu_device() : name == "cuda" ? cuda_device(reason) : nullptr;
   if (device == nullptr) {
     std::printf("%s\n", reason.c_str());
     return 2;
   }
-  if (argc > 2) return 0;  // only whether it is there
+  if (argc > 2) return 0;  // a second argument asks only if the device exists
   device->use(0);
   const uint64_t free = device->free_bytes();
   const bool fine = free > 0 && check_fresh_memory(*device) && check_host_copies(*device) &&

@@ -1,13 +1,13 @@
-// Stands in for libnccl.so.2 in tests: the same functions, moving the CPU's memory between processes through files in
-// the folder FAKE_NCCL_DIR. With it the tests prove our side of the calls (grouping, counts, waiting, aborting, what is
-// said of errors), and nothing about NCCL or GPUs.
+// Fake libnccl.so.2 for tests: the same functions, which move CPU memory between processes through files in the folder
+// FAKE_NCCL_DIR. It tests how tpplan calls NCCL (grouping, counts, waiting, aborting, error messages), not NCCL or
+// GPUs.
 //
-// FAKE_NCCL_VERSION=21210           what ncclGetVersion says
-// FAKE_NCCL_LOG=FILE                a line for each call: rank, communicator, function, numbers
-// FAKE_NCCL_FAULT=rank=1,call=3,kind=hang|error|async   what rank 1 does with its third group of calls; call=0: as it
-// joins
-//                                   kind=stuck: hangs, and ncclCommAbort never returns; kind=late: done half a second
-//                                   after the others
+// FAKE_NCCL_VERSION=21210   result of ncclGetVersion
+// FAKE_NCCL_LOG=FILE        one line per call: rank, communicator, function, numbers
+// FAKE_NCCL_FAULT=rank=1,call=3,kind=hang|error|async|stuck|late
+//                           fault of rank 1 in its third group of calls; call=0: when it joins
+//                           stuck: hangs, and ncclCommAbort never returns
+//                           late: finishes half a second after the other ranks
 #include <fcntl.h>
 #include <unistd.h>
 
@@ -24,8 +24,8 @@
 #include <thread>
 #include <vector>
 
-#include "device/element_arithmetic.h"
-#include "device/nccl_library.h"
+#include "exec/device/element_arithmetic.h"
+#include "exec/device/nccl_library.h"
 
 using namespace tpplan;
 
@@ -38,17 +38,17 @@ struct Call {
   size_t count;
   NcclType type;
   NcclOp op;
-  int peer;  // or root
+  int peer;  // peer or root
 };
 
 namespace tpplan {
 
 struct ncclComm {
-  std::string name;  // of its files
+  std::string name;  // prefix of its files
   int rank = 0, size = 0;
   uint64_t collectives = 0;
   std::map<int, uint64_t> sent, received;  // messages by peer
-  std::vector<Call> calls;                 // of the group that is open
+  std::vector<Call> calls;                 // calls of the open group
   std::thread worker;
   std::atomic<NcclResult> state = NcclResult::Success;
   std::atomic<bool> aborted = false;
@@ -80,7 +80,7 @@ void log(Parts&&... parts) {
   if (file >= 0) close(file);
 }
 
-// The fault that this process is to have at its `call`-th group, or "".
+// Returns the fault of this process at its `call`-th group, or "".
 std::string fault_at(int call) {
   std::map<std::string, std::string> wanted;
   std::istringstream list(setting("FAKE_NCCL_FAULT"));
@@ -100,7 +100,7 @@ void put(const ncclComm& comm, const std::string& name, const std::string& conte
   std::rename(before.c_str(), path.c_str());
 }
 
-// Waits for a file; false after an abort.
+// Reads a file once it exists. Returns false after an abort.
 bool get(const ncclComm& comm, const std::string& name, std::string& content) {
   for (;;) {
     if (std::ifstream file(comm.name + name, std::ios::binary); file) {
@@ -151,7 +151,7 @@ void reduce_typed(void* to, const void* from, size_t count, NcclType type, NcclO
   }
 }
 
-// What the ranks must agree on, before the bytes.
+// Returns the parameters that must be equal on all ranks; they precede the bytes.
 std::string head_of(const Call& call) {
   std::ostringstream head;
   head << static_cast<int>(call.kind) << ' ' << call.count << ' ' << static_cast<int>(call.type) << ' '
@@ -159,7 +159,7 @@ std::string head_of(const Call& call) {
   return head.str();
 }
 
-// One collective: everybody puts down what it has to give, and reads all.
+// Executes one collective: every rank writes its input to a file and reads the files of all ranks.
 NcclResult collective(ncclComm& comm, const Call& call) {
   const size_t bytes = call.count * width(call.type);
   const auto size = static_cast<size_t>(comm.size);
@@ -198,7 +198,7 @@ NcclResult collective(ncclComm& comm, const Call& call) {
 }
 
 NcclResult run_calls(ncclComm& comm, const std::vector<Call>& calls) {
-  for (const Call& call : calls) {  // sends first, so that no order of calls can hang
+  for (const Call& call : calls) {  // sends come first, so that no order of calls can deadlock
     if (call.kind != Kind::Send) continue;
     const std::string name = "p" + std::to_string(comm.rank) + "." + std::to_string(call.peer) + "." +
                              std::to_string(comm.sent[call.peer]++);
@@ -225,7 +225,7 @@ NcclResult run_calls(ncclComm& comm, const std::vector<Call>& calls) {
   return NcclResult::Success;
 }
 
-// Runs `work` on the communicator's thread, as a communicator does that does not block.
+// Starts `work` on the communicator's thread, like a non-blocking communicator.
 template <typename Work>
 NcclResult begin(ncclComm& comm, const std::string& fault, Work work) {
   if (fault == "error") {
@@ -268,7 +268,7 @@ NcclResult add_call(NcclComm comm, const Call& call, const char* name) {
 
 extern "C" {
 
-// That this library takes the CPU's memory.
+// Marks the library as one that accepts CPU memory.
 extern const int tpplan_takes_host_memory;
 const int tpplan_takes_host_memory = 1;
 

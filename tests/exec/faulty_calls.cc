@@ -1,13 +1,13 @@
-// Loaded before the C library: one call of a program never comes back, or fails.
+// Preloaded library that makes one call of a program hang or fail.
 //   FAULTY_CALL=name=pread,path=w.safetensors,number=3,kind=hang
-//   name    pread (and preadv), read, pwrite, fsync, open, close, link, accept; page: what pread has read is gone
-//           again, and who looks at it waits for a page that never comes
-//   path    what the file's path ends with; without it any file
-//   number  of the call, from 1; 0: every one
-//   kind    hang, slow (0.6 s), or the number of an error
-//   rank    of the process, by its launcher; without it any
-// FAULTY_CLOCK=SECONDS: an administrator, or a server of time, sets the system's time so much on, or back, each time
-// that somebody asks for it. Who waits until a time of day waits by the clock that was not set.
+//   name    pread (and preadv), read, pwrite, fsync, open, close, link, accept; page: the bytes that pread has read are
+//           unmapped again, and an access to them waits forever
+//   path    suffix of the file's path; any file if omitted
+//   number  index of the call, from 1; 0: every call
+//   kind    hang, slow (0.6 s), or an errno value
+//   rank    rank of the process, from its launcher; any if omitted
+// FAULTY_CLOCK=SECONDS: the wall clock moves by this many seconds at each query, as if an administrator or NTP set it.
+// The monotonic clock is unchanged.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <linux/userfaultfd.h>
@@ -57,7 +57,7 @@ bool is_rank(std::string_view wanted) {
   return false;
 }
 
-// Whether the call fails; one that hangs does not come back from here.
+// True if the call must fail; a call that must hang does not return from here.
 bool is_faulty(std::string_view name, std::string_view path, bool may_hang = true) {
   static std::atomic<int> calls = 0;
   const char* wanted = std::getenv("FAULTY_CALL");
@@ -76,7 +76,7 @@ bool is_faulty(std::string_view name, std::string_view path, bool may_hang = tru
   for (;;) pause();
 }
 
-// Who touches these pages waits for somebody to bring them, as of a file that is mapped from a server that is gone.
+// Discards these pages. A later access waits forever, as for a mapped file of a dead file server.
 void take_pages(void* memory, size_t bytes) {
   const int fd = static_cast<int>(syscall(SYS_userfaultfd, UFFD_USER_MODE_ONLY | O_CLOEXEC));
   uffdio_api api{.api = UFFD_API, .features = 0, .ioctls = 0};
@@ -128,7 +128,7 @@ ssize_t pwrite(int fd, const void* from, size_t bytes, off_t offset) {
   return is_faulty("pwrite", path_of(fd)) ? -1 : call(fd, from, bytes, offset);
 }
 
-// A machine of its own for whoever has FAULTY_HOST.
+// Returns FAULTY_HOST as the host name, if it is set, so that a process seems to be on another machine.
 int gethostname(char* name, size_t bytes) {
   static const auto call = real(&gethostname, "gethostname");
   const char* host = std::getenv("FAULTY_HOST");
@@ -138,7 +138,7 @@ int gethostname(char* name, size_t bytes) {
   return 0;
 }
 
-// How far the time of day has been set, of any clock that can be.
+// Returns the offset of the wall clock in seconds, which grows with each query.
 static long set_by() {
   static std::atomic<long> times = 0;
   const char* seconds = std::getenv("FAULTY_CLOCK");

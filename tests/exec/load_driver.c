@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "load/tpplan_load.h"
+#include "exec/load/tpplan_load.h"
 
 extern void* __libc_malloc(size_t bytes);
 static long failing = -1; /* how many allocations are left until one fails; -1: none does */
@@ -41,7 +41,7 @@ static const char* option(int argc, char** argv, const char* name) {
 /* What may not be done while a reading is under way: refused, and nothing happens. */
 static int is_refused_inside(struct run* run) {
   const int read = tpplan_load_read(run->load, NULL, 0, NULL, NULL);
-  const int said = strstr(tpplan_load_error(run->load), "another call reads or writes") != NULL;
+  const int said = strstr(tpplan_load_error(run->load), "another call with this handle") != NULL;
   const int save = tpplan_load_save(run->load, ".", NULL, 0);
   tpplan_load_close(run->load);
   return read == TPPLAN_LOAD_INPUT && said && save == TPPLAN_LOAD_INPUT && tpplan_load_count(run->load) != 0;

@@ -1,14 +1,13 @@
-// libtpplan_load towards memory of GPUs that are simulated (simulated_cuda.cc): load_on_gpu MANIFEST WEIGHTS RANK GPU
-// [CHECKSUMS]. Prints of each tensor that is stored what the GPU has of it, in hex, in the order in which they were
-// told.
+// Loads with libtpplan_load into simulated GPU memory (simulated_cuda.cc): load_on_gpu MANIFEST WEIGHTS RANK GPU
+// [CHECKSUMS]. Prints the GPU's bytes of each stored tensor in hex, in the order of the on_tensor calls.
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "device/device.h"
-#include "load/tpplan_load.h"
+#include "exec/device/device.h"
+#include "exec/load/tpplan_load.h"
 
 using tpplan::Device;
 

@@ -1,10 +1,11 @@
-// Held to mpi.h where Open MPI's is installed: what ranks/mpi_library.h declares by itself. Compiling is the test.
+// Compares the declarations of exec/ranks/mpi_library.h with mpi.h of an installed Open MPI. The test passes if this
+// file compiles.
 #include <mpi.h>
 
 #include <cstddef>
 #include <type_traits>
 
-#include "ranks/mpi_library.h"
+#include "exec/ranks/mpi_library.h"
 
 using namespace tpplan;
 
@@ -12,8 +13,8 @@ using namespace tpplan;
 #error "this mpi.h is not Open MPI's"
 #endif
 
-// Our opaque structs stand in namespace tpplan, so pointers to them are other types of the same size: a function fits
-// when each parameter is the same, or a pointer on both sides.
+// True if two parameter types are equal or both are pointers. The opaque structs of exec/ranks/mpi_library.h are in
+// namespace tpplan, so pointers to them are different types of the same size.
 template <typename Ours, typename Theirs>
 constexpr bool fits_type = std::is_same_v<Ours, Theirs> ||
                            (std::is_pointer_v<Ours> && std::is_pointer_v<Theirs> && sizeof(Ours) == sizeof(Theirs));
@@ -50,6 +51,6 @@ static_assert(sizeof(MpiStatus) == sizeof(MPI_Status) &&
               offsetof(MpiStatus, source) == offsetof(MPI_Status, MPI_SOURCE) &&
               offsetof(MpiStatus, tag) == offsetof(MPI_Status, MPI_TAG) &&
               offsetof(MpiStatus, error) == offsetof(MPI_Status, MPI_ERROR));
-// MPI_COMM_WORLD and its like are the addresses of these variables.
+// MPI_COMM_WORLD and the other handles are addresses of these variables.
 static_assert(std::is_pointer_v<decltype(&ompi_mpi_comm_world)> && std::is_pointer_v<decltype(&ompi_mpi_byte)> &&
               std::is_pointer_v<decltype(&ompi_mpi_errors_return)>);

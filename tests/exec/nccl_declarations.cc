@@ -1,10 +1,11 @@
-// Holds our declarations of NCCL to the real nccl.h. Compiling is the test; built only where that header is found.
+// Compares tpplan's declarations of NCCL with the installed nccl.h; built only if that header exists. The test passes
+// if this file compiles.
 #include <nccl.h>
 
 #include <cstddef>
 #include <type_traits>
 
-#include "device/nccl_library.h"
+#include "exec/device/nccl_library.h"
 
 namespace {
 
@@ -45,7 +46,7 @@ static_assert(offsetof(NcclConfig, version) == offsetof(ncclConfig_t, version));
 static_assert(offsetof(NcclConfig, blocking) == offsetof(ncclConfig_t, blocking));
 static_assert(NcclConfig{}.magic == NCCL_API_MAGIC);
 
-// A type of ours for each of theirs; enums, pointers and the id pass through a call as theirs do.
+// Maps each NCCL type to tpplan's type. Enums, pointers and the id are passed to functions in the same way.
 template <typename T>
 struct OursIs {
   using type = T;

@@ -1,6 +1,5 @@
-// What gpu_bench.py runs beside the executor: tpplan_pinned_copy DEVICE BYTES copies that many bytes from staging
-// memory to the device, block after block from two blocks of staging as loading does, and prints GB/s as JSON, the best
-// of five rounds.
+// Peer of the executor in gpu_bench.py: tpplan_pinned_copy DEVICE BYTES copies this many bytes from staging memory to
+// the device, alternating between two staging buffers like a load. Prints the best GB/s of five rounds as JSON.
 #include <algorithm>
 #include <chrono>
 #include <cstdint>
@@ -9,7 +8,7 @@
 #include <cstring>
 #include <string>
 
-#include "device/device.h"
+#include "exec/device/device.h"
 
 using namespace tpplan;
 
@@ -31,7 +30,7 @@ double copy_once(const Device& device, char* to, const char* staging, uint64_t b
 
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
-  std::string reason = "there is no such device";
+  std::string reason = "no device has this name";
   const std::string name = argv[1];
   const uint64_t bytes = std::strtoull(argv[2], nullptr, 10);
   const Device* device = name == "cpu" ? &cpu_device() : name == "cuda" ? cuda_device(reason) : nullptr;

@@ -1,5 +1,5 @@
-// What bench_load.py runs beside the executor: threads that read a file into fresh memory by pread, in blocks taken in
-// order, and threads that copy between two blocks of memory. Prints GB/s of each, the best of some rounds.
+// Peer of the executor in bench_load.py. Measures threads that read a file into fresh memory with pread, in blocks
+// taken in order, and threads that copy between two buffers. Prints the best GB/s of each.
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -28,7 +28,7 @@ double seconds_of(int threads, const std::function<void()>& work) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Fresh pages, large ones where the kernel has them: as the executor takes them for shards.
+// Returns fresh memory, with huge pages if available, like the executor's memory for shards.
 char* fresh(uint64_t bytes) {
   void* block = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (block == MAP_FAILED) std::exit(3);
@@ -63,7 +63,7 @@ double copy_once(uint64_t bytes, int threads, char* from, char* to) {
 
 }  // namespace
 
-// pread_peer FILE THREADS ROUNDS
+// Usage: pread_peer FILE THREADS ROUNDS
 int main(int argc, char** argv) {
   if (argc != 4) return 2;
   const int fd = open(argv[1], O_RDONLY | O_CLOEXEC), threads = std::atoi(argv[2]), rounds = std::atoi(argv[3]);

@@ -1,10 +1,10 @@
 // Runs ranks for the tests that need processes: tpplan_ranks BACKEND MESH WHAT [DEADLINE[,STEPS]] [AGREEMENT].
-//   MESH  sizes with x between: 2x3
-//   WHAT  cases: every redistribution, checked, and a line "rank R HASH" for each rank's results
-//         steps: six all_reduces and gathers, for faults
-//         sizes: moves of a few MiB, uneven
-//   STEPS the deadline once the ranks have met, where it is another: starting takes what a busy machine makes of it
-// TPPLAN_EXEC_DEVICE names the device.
+//   MESH  sizes separated by x: 2x3
+//   WHAT  cases: checks every redistribution and prints "rank R HASH" of each rank's results
+//         steps: six all_reduces and gathers, for injected faults
+//         sizes: uneven transfers of a few MiB
+//   STEPS deadline after the ranks have connected, if it differs: a start takes longer on a busy machine
+// TPPLAN_EXEC_DEVICE is the device.
 #include <unistd.h>
 
 #include <cstdio>
@@ -12,7 +12,7 @@
 #include <cstring>
 
 #include "base/sha256.h"
-#include "ranks/launch.h"
+#include "exec/ranks/launch.h"
 #include "redistribute_cases.h"
 
 using namespace tpplan;

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "device/host_arithmetic.h"
+#include "exec/device/host_arithmetic.h"
 
 namespace tpplan {
 namespace {
@@ -34,7 +34,8 @@ int64_t flat_index(const std::vector<int64_t>& index, const std::vector<int64_t>
   return flat;
 }
 
-// A small whole number that every type with arithmetic holds, sums of 64 of which are exact in all of them but 8 bits.
+// Returns the partial value of a rank at an index: a small integer that every arithmetic dtype represents. Sums of 64
+// are exact in all of them except 8-bit dtypes.
 int64_t summand(int64_t flat, const std::vector<int64_t>& coordinate, const std::vector<Placement>& from) {
   int64_t value = flat % 3;
   for (size_t axis = 0; axis < from.size(); ++axis) {
@@ -43,8 +44,8 @@ int64_t summand(int64_t flat, const std::vector<int64_t>& coordinate, const std:
   return value;
 }
 
-// The coordinates of all ranks whose summands are in what `coordinate` holds in the layout `now`: they differ from it
-// in an axis that was Partial and is no more.
+// Returns the coordinates of all ranks whose partial values are reduced into the local tensor at `coordinate` in the
+// layout `now`. They differ from it only in axes that were Partial and are no longer.
 std::vector<std::vector<int64_t>> summed_ranks(const std::vector<int64_t>& coordinate, const RedistributeCase& one,
                                                const std::vector<Placement>& now, const Mesh& mesh) {
   std::vector<std::vector<int64_t>> ranks;
@@ -60,7 +61,7 @@ std::vector<std::vector<int64_t>> summed_ranks(const std::vector<int64_t>& coord
   return ranks;
 }
 
-// What these ranks' summands at an index come to.
+// Returns the reduction of the ranks' partial values at an index.
 int64_t value_of(int64_t flat, const std::vector<std::vector<int64_t>>& ranks, const RedistributeCase& one) {
   ReduceOp op = ReduceOp::Sum;
   for (const Placement& placement : one.from) {
@@ -97,7 +98,8 @@ void append_number(std::string& out, DType dtype, int64_t value) {
   append_as<uint64_t>(out, value);
 }
 
-// Tensors without segments: one run a dim.
+// Computes the box of a rank's shard. Returns false if the layout is invalid. Without segments a shard has one interval
+// per dim.
 bool box_of(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank,
             std::vector<Interval>& box) {
   Region region;
@@ -108,7 +110,7 @@ bool box_of(const RedistributeCase& one, const std::vector<Placement>& now, cons
   return true;
 }
 
-// The bytes that a rank holds in a layout. Types below 8 bits are filled bit by bit, lowest first.
+// Returns the bytes of a rank's shard in a layout. Dtypes below 8 bits are packed bit by bit, lowest first.
 std::string expected_bytes(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh, int rank) {
   std::vector<Interval> box;
   if (!box_of(one, now, mesh, rank, box)) return "no layout";
@@ -133,7 +135,7 @@ std::string expected_bytes(const RedistributeCase& one, const std::vector<Placem
   return out;
 }
 
-// In their order.
+// Returns the flat indices of a rank's elements, in memory order.
 std::vector<int64_t> elements_of_rank(const RedistributeCase& one, const std::vector<Placement>& now, const Mesh& mesh,
                                       int64_t rank) {
   std::vector<int64_t> elements;
@@ -144,7 +146,8 @@ std::vector<int64_t> elements_of_rank(const RedistributeCase& one, const std::ve
   return elements;
 }
 
-// One step's ranks find their elements in their group: everybody's in a sum, their own in a slice.
+// True if each rank finds the needed elements in its group: on every rank for a reduction, on itself for a slice, on
+// any rank otherwise.
 bool is_step_servable(const RedistributeCase& one, const Collective& step, const std::vector<Placement>& before,
                       const std::vector<Placement>& after, const Mesh& mesh) {
   const bool each = step.kind == CollectiveKind::AllReduce || step.kind == CollectiveKind::ReduceScatter;
@@ -172,7 +175,7 @@ std::vector<Placement> layouts_of(size_t ndim) {
   return layouts;
 }
 
-// Every choice of one layout an axis.
+// Returns every combination of one placement per mesh axis.
 std::vector<std::vector<Placement>> combinations(const std::vector<Placement>& layouts, size_t axes) {
   std::vector<std::vector<Placement>> all = {{}};
   for (size_t axis = 0; axis < axes; ++axis) {
@@ -193,8 +196,8 @@ DType named(std::string_view name) {
   return dtype;
 }
 
-// An axis written -1 on one side and ndim - 1 on the other is a move to where it is; the table of steps asks for one
-// spelling.
+// True unless the placements have the same dim with different spellings, -1 and ndim - 1. redistribute would treat that
+// as a move; its callers must use one spelling.
 bool is_spelled_alike(const Placement& from, const Placement& to, size_t ndim) {
   if (from.kind != PlacementKind::Shard || to.kind != PlacementKind::Shard || from.dim == to.dim) return true;
   return (from.dim + static_cast<int>(ndim)) % static_cast<int>(ndim) !=
@@ -219,7 +222,8 @@ std::vector<RedistributeCase> all_cases(const Mesh& mesh) {
   std::vector<RedistributeCase> cases;
   size_t turn = 0;
   for (const std::vector<int64_t>& shape : shapes) {
-    if (mesh.axes.size() > 1 && shape.size() == 3) continue;  // as many as all others together, and nothing new
+    // As many cases as all others together, without new coverage.
+    if (mesh.axes.size() > 1 && shape.size() == 3) continue;
     const auto all = combinations(layouts_of(shape.size()), mesh.axes.size());
     for (const std::vector<Placement>& from : all) {
       for (const std::vector<Placement>& to : all) {
@@ -246,7 +250,8 @@ std::vector<RedistributeCase> all_cases(const Mesh& mesh) {
       }
     }
   }
-  for (const char* name : {"int4", "uint2", "float4_e2m1fn", "float6_e2m3fn"}) {  // runs of whole bytes
+  // Sub-byte dtypes, with shards of a whole number of bytes.
+  for (const char* name : {"int4", "uint2", "float4_e2m1fn", "float6_e2m3fn"}) {
     const Placement rows{.kind = PlacementKind::Shard, .dim = 0}, columns{.kind = PlacementKind::Shard, .dim = 1},
         whole;
     for (const auto& [from, to] :
@@ -277,7 +282,7 @@ LocalTensor first_tensor(Comm& comm, const Mesh& mesh, const RedistributeCase& o
   if (!allocate_local(comm, mesh, tensor)) return tensor;
   const std::string bytes = expected_bytes(one, one.from, mesh, comm.rank);
   if (bytes.size() != tensor.bytes) {
-    fail(comm, Code::TP8061,
+    fail(comm, Code::RedistributionMismatch,
          "the tensor takes " + std::to_string(tensor.bytes) + " bytes and not " + std::to_string(bytes.size()));
   } else if (tensor.bytes != 0) {
     comm.device->from_host(tensor.data.get(), bytes.data(), bytes.size());

@@ -1,11 +1,11 @@
-// Redistributions with their expected results, element by element from the definition: for the unit tests, and for the
-// program that runs them under a launcher.
+// Redistributions with their expected results, which are computed per element from the definition. The unit tests and
+// the ranks driver use them.
 #pragma once
 
 #include <string>
 #include <vector>
 
-#include "run/redistribute_step.h"
+#include "exec/run/redistribute_step.h"
 
 namespace tpplan {
 
@@ -17,19 +17,19 @@ struct RedistributeCase {
 
 std::string to_text(const RedistributeCase& one, const Mesh& mesh);
 
-// Every pair of layouts (Replicate, Shard of every dim and of -1, Partial) on every axis, over shapes that divide, do
-// not divide, are shorter than the mesh, empty or without dims; dtypes by turns, those of the sums with arithmetic.
+// Returns cases for every pair of layouts on every axis: Replicate, Shard of every dim and of -1, Partial. The shapes
+// divide evenly or not, are shorter than the mesh, empty, or without dims. The dtypes rotate; Partial uses only
+// arithmetic ones.
 std::vector<RedistributeCase> all_cases(const Mesh& mesh);
 
-// Whether each rank finds what it needs with the ranks of its group, at each step: found by counting elements one by
-// one.
+// True if at each step every rank finds its elements on the ranks of its group. Counts single elements.
 bool is_servable(const RedistributeCase& one, const Mesh& mesh);
 
-// The tensor as comm.rank holds it before the first step.
+// Returns the local tensor of comm.rank before the first step.
 LocalTensor first_tensor(Comm& comm, const Mesh& mesh, const RedistributeCase& one);
 
-// Runs the steps and compares what comm.rank holds with the definition; empty, or what is wrong. `bytes` becomes the
-// result.
+// Executes the steps and compares the local tensor of comm.rank with the definition. Returns an error text, or "".
+// Stores the result in `bytes`.
 std::string run_case(Comm& comm, const Mesh& mesh, const RedistributeCase& one, std::string& bytes);
 
 }  // namespace tpplan

@@ -1,9 +1,10 @@
-// GPUs that are not there, below the code that drives real ones (lib/device/cuda_device.cu): its memory is the host's
-// and knows its GPU, work is done as late as CUDA may do it, and what a real GPU would do at the price of a copy
-// between two (use another's memory) is an error. This proves our side of the calls, and nothing about CUDA.
-//   SIMULATED_GPUS=4                      how many there are; 1
-//   SIMULATED_CUDA_FAULT=call=17,rank=1   from this call on every call fails, as after an illegal access; the rank's
-//   alone SIMULATED_CUDA_FAULT=call=17,kind=hang    the call never comes back
+// Simulated GPUs under the code that drives real ones (lib/exec/device/cuda_device.cu). Their memory is host memory
+// that is assigned to a GPU. Queued work is executed as late as CUDA permits. Using another GPU's memory is an error,
+// although a real GPU would only be slower. It tests how tpplan calls CUDA, not CUDA itself.
+//   SIMULATED_GPUS=4                              number of GPUs; default 1
+//   SIMULATED_CUDA_FAULT=call=17,rank=1           every call from the 17th on fails, as after an illegal access; with
+//                                                 rank only on that rank
+//   SIMULATED_CUDA_FAULT=call=17,kind=hang        the 17th call never returns
 #include <cuda_runtime.h>
 #include <unistd.h>
 
@@ -21,15 +22,15 @@
 #include <string>
 #include <vector>
 
-#include "device/cublas.h"
-#include "device/cuda_checks.h"
-#include "device/cuda_draw.h"
-#include "device/cuda_kernels.h"
-#include "device/kernel_bodies.h"
+#include "exec/device/cublas.h"
+#include "exec/device/cuda_checks.h"
+#include "exec/device/cuda_draw.h"
+#include "exec/device/cuda_kernels.h"
+#include "exec/device/kernel_bodies.h"
 
 struct CUstream_st {
   int device = 0;
-  int asked = 0;  // cudaStreamQuery since something was queued
+  int asked = 0;  // calls of cudaStreamQuery since work was queued
   std::deque<std::function<void()>> work;
 };
 
@@ -43,7 +44,7 @@ struct Block {
   int device = kHost;
 };
 
-// Lives to the end: threads end after main.
+// never destroyed, because threads may outlive main
 struct Simulation {
   std::recursive_mutex mutex;
   std::map<const char*, Block> blocks;
@@ -76,7 +77,7 @@ int own_rank() {
   return 0;
 }
 
-// What every call begins with: the fault that the test asks for.
+// Starts a call and returns the error that SIMULATED_CUDA_FAULT requests.
 cudaError_t begin() {
   const int wanted = number_in("SIMULATED_CUDA_FAULT", "call=", 0);
   if (wanted == 0 || number_in("SIMULATED_CUDA_FAULT", "rank=", own_rank()) != own_rank()) return cudaSuccess;
@@ -88,7 +89,7 @@ cudaError_t begin() {
   return call >= wanted && !hangs ? cudaErrorIllegalAddress : cudaSuccess;
 }
 
-// The block that holds this memory; nullptr: the host's own.
+// Returns the allocation that contains this address; nullptr if it is none of ours.
 const Block* block_of(const void* memory) {
   const char* at = static_cast<const char*>(memory);
   auto next = simulation().blocks.upper_bound(at);
@@ -102,7 +103,7 @@ cudaError_t refuse(const std::string& why) {
   return cudaErrorInvalidValue;
 }
 
-// Whether work on this stream may use that memory as the current GPU's.
+// Returns an error unless the stream and the memory belong to the current GPU.
 cudaError_t check_memory(const void* memory, CUstream_st* stream) {
   if (stream == nullptr || stream->device != current) return refuse("a stream of another GPU");
   const Block* block = block_of(memory);
@@ -129,7 +130,7 @@ cudaError_t take(void** memory, size_t bytes, int device) {
   return cudaSuccess;
 }
 
-// Nothing that is queued may use it any more; all of it is done first, as CUDA does.
+// Frees an allocation. Like CUDA, first completes all queued work, which could still use it.
 cudaError_t give_back(void* memory, bool is_host) {
   if (memory == nullptr) return cudaSuccess;
   const auto block = simulation().blocks.find(static_cast<const char*>(memory));
@@ -229,7 +230,8 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   if (error == cudaSuccess && kind != cudaMemcpyHostToDevice) error = check_memory(from, stream);
   if (error != cudaSuccess) return error;
   const bool is_pinned = block_of(kind == cudaMemcpyDeviceToHost ? to : from) != nullptr;
-  if (kind == cudaMemcpyHostToDevice && !is_pinned) {  // read at once, arrives late
+  // A copy from pageable memory reads it immediately but arrives later.
+  if (kind == cudaMemcpyHostToDevice && !is_pinned) {
     const auto* begins = static_cast<const char*>(from);
     queue(stream,
           [to, kept = std::vector<char>(begins, begins + bytes)] { std::memcpy(to, kept.data(), kept.size()); });
@@ -277,7 +279,7 @@ bool reduce_on_gpu(void* to, const void* from, uint64_t elements, DType dtype, R
   });
 }
 
-cudaError_t multiply_on_gpu(float* y, const float* a, const float* b, const Product& product, cudaStream_t stream) {
+cudaError_t multiply_on_gpu(float* y, const float* a, const float* b, const Matmul& product, cudaStream_t stream) {
   BEGIN;
   const cudaError_t error = check_memory(y, stream);
   if (error == cudaSuccess) queue(stream, [=] { multiply_elements(y, a, b, product, 0, 1); });
@@ -295,4 +297,4 @@ std::vector<Check> cuda_checks() { return {{.name = "CUDA", .found = "simulated"
 
 }  // namespace tpplan
 
-#include "device/cuda_device.cu"
+#include "exec/device/cuda_device.cu"

@@ -1,4 +1,4 @@
-"""Ranks that were given different weights or options do not begin: the odd one is named."""
+"""Ranks with different weights or options do not start: the error names the rank that differs."""
 
 import re
 
@@ -12,7 +12,7 @@ SHAPES = {"m.a": ("float32", (8, 600)), "m.b": ("bfloat16", (4, 4))}
 
 @pytest.fixture
 def job(tmp_path):
-    """job(weights of rank 0, weights of rank 1): what the ranks of a job say."""
+    """job(weights of rank 0, weights of rank 1): the finished process of a job of two ranks."""
     manifest = compile_manifest(tmp_path, SHAPES, {"m.a": ["tp", None]}, {"tp": 2})
 
     def start(*weights):
@@ -27,7 +27,7 @@ def job(tmp_path):
 
 
 @needs_mpi
-def test_copies_of_one_checkpoint_are_the_same(job, tmp_path):
+def test_copies_of_one_checkpoint_agree(job, tmp_path):
     tensors = random_tensors(SHAPES)
     for name in ("a", "b"):
         write_file(tmp_path / name, tensors)
@@ -36,7 +36,7 @@ def test_copies_of_one_checkpoint_are_the_same(job, tmp_path):
 
 
 @needs_mpi
-def test_a_rank_with_a_stale_copy_is_named_and_nothing_is_written(job, tmp_path):
+def test_stale_copy_names_the_rank_and_writes_nothing(job, tmp_path):
     write_file(tmp_path / "new", random_tensors(SHAPES))
     stale = bytearray((tmp_path / "new").read_bytes())
     stale[-12000:] = bytes(
@@ -45,11 +45,11 @@ def test_a_rank_with_a_stale_copy_is_named_and_nothing_is_written(job, tmp_path)
     (tmp_path / "stale").write_bytes(bytes(stale))
     result = job(tmp_path / "new", tmp_path / "stale")
     assert result.returncode != 0 and "TP8006" in result.stderr, result.stderr
-    assert "rank 1 does not agree with rank 0" in result.stderr and "samples" in result.stderr
+    assert "rank 1 has a different manifest or options than rank 0" in result.stderr and "samples" in result.stderr
     assert not (tmp_path / "out").exists()
 
 
-# What is wrong with the inputs of some ranks of three: whose they are, and what of it is said.
+# Wrong inputs of some ranks of three: the ranks, a part of the message, the code.
 BEFORE_THEY_MEET = {
     "the weights of all": ("*", "load m.json --weights nothing", "TP1001"),
     "the weights of one": ("1", "load m.json --weights nothing", "TP1001"),
@@ -61,8 +61,8 @@ BEFORE_THEY_MEET = {
 
 @needs_mpi
 @pytest.mark.parametrize("what", BEFORE_THEY_MEET)
-def test_what_keeps_ranks_from_meeting_is_said_once(what, tmp_path):
-    """Though it is one rank's alone, and though the launcher ends all as soon as one has ended."""
+def test_setup_error_of_one_rank_is_printed_once(what, tmp_path):
+    """Also if one rank only has the error, and the launcher ends the job as soon as one rank has ended."""
     ranks, words, code = BEFORE_THEY_MEET[what]
     for name, ways in (("m.json", 3), ("other.json", 2)):
         compile_manifest(tmp_path, SHAPES, {"m.a": [None, "tp"]}, {"tp": ways}, name)

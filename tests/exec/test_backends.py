@@ -1,4 +1,4 @@
-"""Every backend gives the same bytes: `local`, which is held to the definition by itself, and ranks as processes."""
+"""Every backend computes the same bytes: `local`, which is tested against the definition, and ranks in processes."""
 
 import pytest
 
@@ -14,7 +14,7 @@ def ranks_of(mesh):
 
 @needs_mpi
 @pytest.mark.parametrize("mesh", MESHES)
-def test_mpi_equals_local_over_all_redistributions(mesh):
+def test_mpi_matches_local_for_all_redistributions(mesh):
     local = run(RANKS, "local", mesh, "cases")
     assert local.returncode == 0, local.stderr
     assert len(local.stdout.splitlines()) == ranks_of(mesh)
@@ -24,7 +24,7 @@ def test_mpi_equals_local_over_all_redistributions(mesh):
 
 
 @needs_mpi
-def test_mpi_equals_local_on_uneven_shards_of_megabytes():
+def test_mpi_matches_local_on_uneven_megabyte_shards():
     local = run(RANKS, "local", "5", "sizes")
     mpi = mpirun(5, RANKS, "mpi", "5", "sizes", "30")
     assert (local.returncode, mpi.returncode) == (0, 0), mpi.stderr
@@ -32,7 +32,7 @@ def test_mpi_equals_local_on_uneven_shards_of_megabytes():
 
 
 @needs_mpi
-def test_ranks_meet_at_a_chosen_address_too():
+def test_ranks_rendezvous_at_a_chosen_address():
     from ranks import free_port
 
     local = run(RANKS, "local", "3", "steps")

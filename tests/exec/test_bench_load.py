@@ -1,11 +1,11 @@
-"""The benchmark of loading runs and prints its ratios; how large they are is not held here: this machine may be busy."""
+"""The load benchmark prints its ratios. Their size is not checked: this machine may be busy."""
 
 import pathlib
 import subprocess
 import sys
 
 
-def test_the_benchmark_prints_every_ratio():
+def test_load_benchmark_prints_every_ratio():
     script = pathlib.Path(__file__).with_name("bench_load.py")
     result = subprocess.run(
         [sys.executable, script, "--size", "8MiB", "--rounds", "1"], capture_output=True, text=True, timeout=120

@@ -1,6 +1,5 @@
-"""load, verify and save with --broadcast: each byte of the files is read once in the whole job, however many nodes there are, and what
-ranks hold alike they send each other. Here every rank is a process, and a node of its own; a library in NCCL's place carries the bytes,
-and once Open MPI."""
+"""load, verify and save with --broadcast: the job reads each byte of the files once, for any number of nodes, and ranks send each other
+the bytes that they share. Here every rank is a process on a simulated node. A stand-in for NCCL carries the bytes, and once Open MPI."""
 
 import json
 
@@ -42,7 +41,7 @@ def result_of(job):
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_each_byte_is_read_once_in_the_job(mesh, tmp_path):
+def test_broadcast_reads_each_byte_once_per_job(mesh, tmp_path):
     manifest, weights = write_inputs(tmp_path, mesh)
     ranks = mesh["dp"] * mesh["fsdp"] * mesh["tp"]
     load = ["load", manifest, "--weights", weights, "--json"]
@@ -50,13 +49,13 @@ def test_each_byte_is_read_once_in_the_job(mesh, tmp_path):
     assert apart["read_bytes"] >= mesh["dp"] * SIZE
     for staging in ("1MB", "64MB"):
         once = result_of(on_nodes(tmp_path, ranks, *load, "--broadcast", "--staging", staging))
-        assert once["needed_bytes"] == SIZE <= once["read_bytes"] <= 1.1 * SIZE  # with short gaps of a fused dim
+        assert once["needed_bytes"] == SIZE <= once["read_bytes"] <= 1.1 * SIZE  # with small gaps of a fused dim
         assert once["bytes_per_rank"] == apart["bytes_per_rank"]
 
 
 @pytest.mark.parametrize("mesh", MESHES[:2], ids=str)
-def test_every_rank_holds_what_it_would_have_read(mesh, tmp_path):
-    """Byte for byte as the source has it, and kept so: from whole tensors, and from shards of another mesh with their checksums."""
+def test_broadcast_loads_the_bytes_of_a_plain_load(mesh, tmp_path):
+    """Byte for byte as in the source, and saved so: from full tensors, and from shards of another mesh with their checksums."""
     manifest, weights = write_inputs(tmp_path, mesh)
     ranks = mesh["dp"] * mesh["fsdp"] * mesh["tp"]
     proof = result_of(on_nodes(tmp_path, ranks, "verify", manifest, "--weights", weights, "--json", "--broadcast"))
@@ -80,7 +79,7 @@ def test_every_rank_holds_what_it_would_have_read(mesh, tmp_path):
 
 
 @needs_mpi
-def test_over_mpi_too(tmp_path):
+def test_broadcast_works_over_mpi(tmp_path):
     manifest, weights = write_inputs(tmp_path, MESHES[0])
     words = ["verify", manifest, "--weights", weights, "--backend", "mpi", "--json", "--quiet", "--broadcast"]
     result = mpirun(4, EXECUTOR, *words)
@@ -89,7 +88,7 @@ def test_over_mpi_too(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["exit", "throw"])
-def test_a_rank_that_is_lost_under_way_is_named(kind, tmp_path):
+def test_lost_rank_is_named_during_a_broadcast(kind, tmp_path):
     manifest, weights = write_inputs(tmp_path, MESHES[0])
     words = ["load", manifest, "--weights", weights, "--broadcast", "--deadline", "20"]
     steps = 0
@@ -103,7 +102,7 @@ def test_a_rank_that_is_lost_under_way_is_named(kind, tmp_path):
     assert job.statuses == [0] * 4 and steps >= 2
 
 
-def test_a_read_that_hangs_or_fails_is_its_ranks(tmp_path):
+def test_failed_read_names_only_the_reading_rank(tmp_path):
     manifest, weights = write_inputs(tmp_path, MESHES[0])
     words = ["load", manifest, "--weights", weights, "--broadcast", "--deadline", "3", "--staging", "1MB"]
     for kind, code in (("hang", "TP8008"), (5, "TP8029")):
@@ -115,7 +114,7 @@ def test_a_read_that_hangs_or_fails_is_its_ranks(tmp_path):
         assert kind == "hang" or code in said
 
 
-def test_threads_of_one_process_read_each_byte_once_anyway(tmp_path):
+def test_threads_of_one_process_read_each_byte_once(tmp_path):
     manifest, weights = write_inputs(tmp_path, MESHES[0])
     assert (
         json.loads(execute("load", manifest, "--weights", weights, "--json", "--broadcast").stdout)["read_bytes"]
@@ -123,15 +122,15 @@ def test_threads_of_one_process_read_each_byte_once_anyway(tmp_path):
     )
 
 
-def test_a_rank_opens_the_files_of_what_it_holds_and_no_others(tmp_path):
-    """Of a folder that its own manifest wrote, on any number of nodes; what is wrong with one is said by whoever reads it."""
+def test_rank_opens_only_the_files_it_reads(tmp_path):
+    """The folder was written by its own manifest, for any number of nodes. The rank that reads a broken file reports it."""
     manifest, weights = write_inputs(tmp_path, {"fsdp": 3, "tp": 2})
     folder = tmp_path / "shards"
     succeeds("save", manifest, "--weights", weights, "-o", folder)
     count = len(list(folder.glob("*.safetensors")))
     load, verify = ["load", manifest, "--weights", folder, "--json"], ["verify", manifest, "--from", folder, "--json"]
     loaded = result_of(on_nodes(tmp_path, 6, *load))
-    # Its own, and those of the first holders of what it holds with others, who have three for the runs of a fused dim.
+    # A rank opens its own file and those of the first holders of shared bytes: three for the intervals of a fused dim.
     assert (loaded["most_files_opened"], count) == (7, 10) and loaded["checked_bytes"] == loaded["read_bytes"]
     proof = result_of(on_nodes(tmp_path, 6, *verify, "--weights", weights))
     assert proof["equal"] and proof["compared_bytes"] == proof["checked_bytes"]

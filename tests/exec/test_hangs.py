@@ -1,4 +1,4 @@
-"""A rank that hangs, at whatever step of whatever command, is named within the deadline, and nothing is left behind."""
+"""A rank that hangs at any step of any command is named within the deadline, and no files remain."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ from weights import compile_manifest, random_tensors, write_file
 from conftest import linear_model, run, write
 
 DEADLINE = 2
-IN_TIME = DEADLINE + 15  # what a machine that does other things too may add
-TOGETHER = 24  # jobs, which sleep nearly all of the time
+IN_TIME = DEADLINE + 15  # allowance for a busy machine
+TOGETHER = 24  # concurrent jobs, which sleep most of the time
 SHAPES = {"m.a": ("float32", (8, 6)), "m.b": ("bfloat16", (4, 4)), "m.c": ("float32", (5,))}
 CUT = {"m.a": ["tp", None], "m.b": [None, "tp"]}
 
@@ -33,7 +33,7 @@ def a_manifest_that_communicates(folder):
 
 @pytest.fixture(scope="module")
 def commands(tmp_path_factory):
-    """{command: arguments, with {} for a folder of the job's own}."""
+    """{command: arguments, with {} for the folder of the job}."""
     folder = tmp_path_factory.mktemp("hangs")
     weights = folder / "w.safetensors"
     write_file(weights, random_tensors(SHAPES))
@@ -61,7 +61,7 @@ def commands(tmp_path_factory):
 
 
 def start_with_a_rank_that_hangs(arguments, folder, rank, step):
-    """(exit status, standard error); status None: it was ended here."""
+    """(exit status, standard error); status None: the test ended it."""
     folder.mkdir()
     clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     command = [EXECUTOR, *(str(a).replace("{}", str(folder)) for a in arguments), "--deadline", str(DEADLINE)]
@@ -81,13 +81,13 @@ def start_with_a_rank_that_hangs(arguments, folder, rank, step):
 
 
 def ends_of(pool, arguments, folder, rank):
-    """The ends of jobs in which the rank hangs at step 1, 2, ..., up to the last step that there is."""
+    """Ends of the jobs in which the rank hangs at step 1, 2, ..., up to the last existing step."""
     ends = []
     while not any(status == 0 for status, _ in ends):
         steps = range(len(ends) + 1, len(ends) + 1 + 12)
         ends += pool.map(lambda step: start_with_a_rank_that_hangs(arguments, folder / str(step), rank, step), steps)
     last = next(i for i, (status, _) in enumerate(ends) if status == 0)
-    assert all(status == 0 for status, _ in ends[last:])  # there is no such step: nothing hangs
+    assert all(status == 0 for status, _ in ends[last:])  # no such step: no rank hangs
     return ends[:last]
 
 
@@ -96,7 +96,7 @@ CASES = [(command, rank) for command in ("load", "verify", "init", "save", "resh
 
 @pytest.fixture(scope="module")
 def all_ends(commands, tmp_path_factory):
-    """{(command, rank): (folder, ends)}, all at a time: they sleep."""
+    """{(command, rank): (folder, ends)}, all jobs at the same time: they sleep."""
     folders = {case: tmp_path_factory.mktemp(f"{case[0]}-{case[1]}") for case in CASES}
     with ThreadPoolExecutor(TOGETHER) as pool, ThreadPoolExecutor(len(CASES)) as each:
         ends = each.map(lambda case: ends_of(pool, commands[case[0]], folders[case], case[1]), CASES)
@@ -104,14 +104,11 @@ def all_ends(commands, tmp_path_factory):
 
 
 @pytest.mark.parametrize("command, rank", CASES)
-def test_at_every_step_the_rank_is_named_in_time(command, rank, all_ends):
+def test_hang_at_every_step_names_the_rank_in_time(command, rank, all_ends):
     folder, ends = all_ends[command, rank]
     assert len(ends) >= 4
     for step, (status, said) in enumerate(ends, 1):
         assert status == 1, (step, said)
         assert f"rank {rank}, which is still at step {step} (" in said, said
         left = {path.name for path in (folder / str(step)).iterdir()}
-        assert left <= {"folder", "file", "sums.json"}, (
-            step,
-            left,
-        )  # what an earlier step finished, and nothing half written
+        assert left <= {"folder", "file", "sums.json"}, (step, left)  # results of an earlier step, no partial file

@@ -1,4 +1,4 @@
-"""`tpplan-exec init`: the values are those of JAX and ml_dtypes running here."""
+"""`tpplan-exec init`: the values match those of the installed JAX and ml_dtypes."""
 
 import math
 import os
@@ -12,7 +12,7 @@ from init_cases import MASK, compile_plan, hash_of, initialise, model_of, read_t
 @pytest.mark.parametrize(
     "dtype", ["float8_e4m3fn", "float8_e5m2", "float8_e4m3fnuz", "float8_e5m2fnuz", "float8_e8m0fnu"]
 )
-def test_constants_of_eight_bits_are_rounded_as_ml_dtypes_rounds_them(tmp_path, dtype):
+def test_float8_constants_round_as_in_ml_dtypes(tmp_path, dtype):
     ml_dtypes = pytest.importorskip("ml_dtypes")
     source = random.Random(dtype)
     values = [0.5, 1.0, 2.5, 448.0, 460.0, 1e-9, 3e-3] + [
@@ -35,7 +35,7 @@ def test_constants_of_eight_bits_are_rounded_as_ml_dtypes_rounds_them(tmp_path, 
 
 @pytest.fixture(scope="module")
 def jax():
-    # Where a processor computes in half precision itself, XLA multiplies and adds float16 in one rounding instead of two.
+    # If a processor computes in half precision, XLA multiplies and adds float16 in one rounding instead of two.
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} --xla_cpu_max_isa=AVX2"
     jax = pytest.importorskip("jax", reason="needs jax")
     jax.config.update("jax_threefry_partitionable", True)
@@ -54,7 +54,7 @@ SHAPES = [(5,), (33, 65), (2, 3, 1000), (1, 1), (1023,), (1025,)]
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "float16"])
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.1, 0.1), (-0.3, 1.7), (2, 2.5)])
-def test_uniform_values_are_those_of_jax_to_the_bit(tmp_path, jax, dtype, low, high):
+def test_uniform_values_match_jax_bit_for_bit(tmp_path, jax, dtype, low, high):
     import numpy
 
     draw = random.Random(f"{dtype} {low}")
@@ -77,14 +77,14 @@ def test_uniform_values_are_those_of_jax_to_the_bit(tmp_path, jax, dtype, low, h
 
 
 def ordered(array, numpy):
-    """Floating point numbers as whole numbers in the same order, one apart for neighbours."""
+    """Maps floats to integers in the same order; neighbours are one apart."""
     kind = {4: numpy.int32, 8: numpy.int64}[array.dtype.itemsize]
     bits = array.view(kind).astype(numpy.int64)
     return numpy.where(bits < 0, numpy.iinfo(kind).min - bits, bits)
 
 
 @pytest.mark.parametrize("dtype, bound", [("float32", 4), ("float64", 40)])
-def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_path, jax, dtype, bound):
+def test_normal_values_match_jax_within_some_ulps(tmp_path, jax, dtype, bound):
     import numpy
 
     ours = initialise(
@@ -99,7 +99,7 @@ def test_normal_values_are_those_of_jax_within_some_units_in_the_last_place(tmp_
 
 
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
-def test_normal_values_of_16_bits_are_rounded_from_float32(tmp_path, dtype):
+def test_16_bit_normal_values_are_rounded_from_float32(tmp_path, dtype):
     init = {"*": {"normal": {"mean": 0.25, "std": 0.5}}}
     wide = initialise(compile_plan(tmp_path / "w", model_of({"a": ((300, 40), "float32")}), init=init), 2)[0][
         "a.weight"

@@ -1,5 +1,5 @@
-"""libtpplan_load, from a program in C (load_driver.c): what it reads is held against files that are made here byte by byte, and
-what it refuses leaves memory as it was."""
+"""libtpplan_load, called from a C program (load_driver.c): its output is compared byte by byte with files made here, and rejected calls
+leave the target memory unchanged."""
 
 import itertools
 import math
@@ -55,7 +55,7 @@ def drive(*arguments, **options):
 
 
 def read(*arguments, **options):
-    """{path: bytes} of a run that succeeds, and the paths in the order in which they were told."""
+    """{path: bytes} of a successful call, and the paths in the order of the callbacks."""
     done = drive(*arguments, **options)
     assert done.returncode == 0, done.stderr
     found = TENSOR.findall(done.stdout)
@@ -64,7 +64,7 @@ def read(*arguments, **options):
 
 
 def held(tensor, runs):
-    """The bytes that a rank holds of a tensor, of whose dims it has these runs."""
+    """The bytes of a rank's shard of a tensor, given its intervals of each dim."""
     dtype, shape, content = tensor
     width = BITS[dtype] // 8
     indices = [[i for begin, end in dim for i in range(begin, end)] for dim in runs]
@@ -75,7 +75,7 @@ def held(tensor, runs):
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Manifest, tensors, and what each rank holds; the weights stand as an index in `weights`."""
+    """Manifest, tensors, and the shards of each rank. `weights` has the tensors as files with an index."""
     folder = tmp_path_factory.mktemp("checkpoint")
     tensors = random_tensors({name: shape for name, shape in SHAPES.items() if name not in ("e.start", "f.gone")})
     (folder / "weights").mkdir()
@@ -91,16 +91,16 @@ def checkpoint(tmp_path_factory):
     return manifest, tensors, ranks
 
 
-def test_each_rank_gets_what_it_holds(checkpoint):
+def test_each_rank_loads_its_shards(checkpoint):
     manifest, tensors, ranks = checkpoint
     for rank, expected in enumerate(ranks):
         for options in ({}, {"threads": 3, "staging": 1 << 20, "text": 1}, {"shared": 1, "again": 1}):
             found, told = read(manifest, manifest.parent / "weights", rank, **options)
             assert found == expected
-            assert sorted(told) == sorted(expected)  # each once; of "again" the first time
+            assert sorted(told) == sorted(expected)  # each once; with "again" in the first call
 
 
-def test_a_folder_of_save_is_read_on_another_mesh(checkpoint, tmp_path):
+def test_saved_folder_loads_on_another_mesh(checkpoint, tmp_path):
     manifest, tensors, _ = checkpoint
     succeeds("save", manifest, "--weights", manifest.parent / "weights", "-o", tmp_path / "saved")
     assert len(list((tmp_path / "saved").glob("*.safetensors"))) > 1
@@ -119,7 +119,7 @@ def test_a_folder_of_save_is_read_on_another_mesh(checkpoint, tmp_path):
         assert found == expected | {"f.buffer": tensors["f.buffer"][2]}
 
 
-def test_a_tensor_is_described_as_the_manifest_has_it(checkpoint):
+def test_tensor_description_matches_the_manifest(checkpoint):
     manifest, _, _ = checkpoint
     done = drive(manifest, manifest.parent / "weights", 1)
     rows = {row[0]: row[1:6] for row in TENSOR.findall(done.stdout)}
@@ -129,7 +129,7 @@ def test_a_tensor_is_described_as_the_manifest_has_it(checkpoint):
     assert "warning[TP8025]" in done.stderr
 
 
-def test_one_tensor_alone_reads_its_bytes_alone(checkpoint):
+def test_single_tensor_reads_only_its_bytes(checkpoint):
     manifest, _, ranks = checkpoint
     for path in ("a.rows", "e.start"):
         done = drive(manifest, manifest.parent / "weights", 4, only=path)
@@ -139,7 +139,7 @@ def test_one_tensor_alone_reads_its_bytes_alone(checkpoint):
         assert needed == len(ranks[4][path])
 
 
-def test_names_are_the_manifests_on_the_way_in(checkpoint, tmp_path):
+def test_prefix_maps_checkpoint_names_to_the_manifest(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     stored = {f"model.{name}": t for name, t in tensors.items() if name != "e.start"}
     stored["extra"] = ("int8", (2,), b"ab")
@@ -150,10 +150,10 @@ def test_names_are_the_manifests_on_the_way_in(checkpoint, tmp_path):
     stored["model.a.rows"] = ("float64", (10, 6), bytes(480))
     write_file(tmp_path / "w.safetensors", stored)
     done = drive(manifest, tmp_path / "w.safetensors", 5, prefix="model.")
-    assert done.returncode == 1 and "`a.rows` (stored as `model.a.rows`) is float64 there" in done.stderr
+    assert done.returncode == 1 and "`a.rows` (stored as `model.a.rows`) is float64 in the weights" in done.stderr
 
 
-def test_progress_ends_with_everything(checkpoint):
+def test_progress_ends_at_the_total(checkpoint):
     manifest, _, _ = checkpoint
     done = drive(manifest, manifest.parent / "weights", 0)
     reached, total = re.search(r"^progress (\d+) of (\d+)$", done.stdout, re.M).groups()
@@ -163,17 +163,17 @@ def test_progress_ends_with_everything(checkpoint):
 @pytest.mark.parametrize(
     ("options", "status", "says"),
     [
-        ({"short": "a.rows"}, 1, "`a.rows`: its target has 95 bytes, and rank 0 holds 96 bytes of it"),
+        ({"short": "a.rows"}, 1, "`a.rows`: its target has 95 bytes, but rank 0 holds 96 bytes of it"),
         ({"twice": "a.rows"}, 2, "`a.rows` has two targets"),
-        ({"null": "a.rows"}, 2, "`a.rows`: its target is NULL"),
-        ({"staging": 1000}, 2, "of staging: give at least 1.00 MiB"),
-        ({"size": 8}, 2, "options are of another version"),
-        ({"threads": -1}, 2, "-1 threads: give 0, or how many shall read"),
+        ({"null": "a.rows"}, 2, "`a.rows`: `data` of its target is NULL"),
+        ({"staging": 1000}, 2, "is too small: pass at least 1.00 MiB"),
+        ({"size": 8}, 2, "the options are from another version"),
+        ({"threads": -1}, 2, "`threads` is -1: pass 0 for the default"),
         ({"checksums": "/nowhere"}, 2, "error[TP8044]"),
     ],
     ids=lambda value: str(value) if isinstance(value, dict) else "",
 )
-def test_what_makes_no_sense_is_refused_and_nothing_is_written(checkpoint, options, status, says):
+def test_invalid_arguments_are_rejected_and_write_nothing(checkpoint, options, status, says):
     manifest, _, ranks = checkpoint
     done = drive(manifest, manifest.parent / "weights", 0, kept=1, **options)
     assert done.returncode == status and says in done.stderr
@@ -182,18 +182,18 @@ def test_what_makes_no_sense_is_refused_and_nothing_is_written(checkpoint, optio
             assert set(bytes.fromhex(content + after)) == {0xA5}
 
 
-def test_a_callback_stops_the_reading(checkpoint):
+def test_callback_stops_the_load(checkpoint):
     manifest, _, ranks = checkpoint
     done = drive(manifest, manifest.parent / "weights", 0, stop=2, kept=1)
-    assert done.returncode == 4 and "a callback has stopped the reading" in done.stderr
+    assert done.returncode == 4 and "a callback stopped the call" in done.stderr
     told = re.findall(r"^filled (\S+)$", done.stdout, re.M)
     assert len(told) == 2
     found = {row[0]: bytes.fromhex(row[6]) for row in TENSOR.findall(done.stdout)}
-    assert all(found[path] == ranks[0][path] for path in told)  # what was told is whole
+    assert all(found[path] == ranks[0][path] for path in told)  # reported tensors are complete
 
 
-def test_one_call_reads_at_a_time_and_others_are_refused(checkpoint):
-    """From callbacks, and from threads that come at once: nothing is read into the wrong place, freed or left undone."""
+def test_concurrent_calls_are_rejected(checkpoint):
+    """From callbacks, and from concurrent threads: no wrong target, no double free, no missing read."""
     manifest, _, ranks = checkpoint
     found, told = read(manifest, manifest.parent / "weights", 3, inside=1)
     assert found == ranks[3] and sorted(told) == sorted(ranks[3])
@@ -202,7 +202,7 @@ def test_one_call_reads_at_a_time_and_others_are_refused(checkpoint):
     assert {row[0]: bytes.fromhex(row[6]) for row in TENSOR.findall(done.stdout)} == ranks[3]
 
 
-def test_wrong_manifests_weights_and_ranks_are_refused_with_their_place(checkpoint, tmp_path):
+def test_wrong_manifest_weights_or_rank_shows_the_place(checkpoint, tmp_path):
     manifest, tensors, _ = checkpoint
     weights = manifest.parent / "weights"
     (tmp_path / "edited.json").write_text(manifest.read_text().replace('"a.rows"', '"a.lines"', 1))
@@ -219,8 +219,8 @@ def test_wrong_manifests_weights_and_ranks_are_refused_with_their_place(checkpoi
         ((manifest, tmp_path / "lacking.safetensors", 0), 1, "error[TP8022]: parameter `a.rows`"),
         ((manifest, tmp_path / "wider.safetensors", 0), 1, "error[TP8023]"),
         ((manifest, tmp_path / "cut.safetensors", 0), 2, "cut.safetensors:1:1: error[TP6"),
-        ((manifest, weights, 6), 2, "rank 6 of a mesh of 6 ranks"),
-        ((manifest, weights, -1), 2, "rank -1 of a mesh of 6 ranks"),
+        ((manifest, weights, 6), 2, "rank 6 is not in a mesh of 6 ranks"),
+        ((manifest, weights, -1), 2, "rank -1 is not in a mesh of 6 ranks"),
     ]
     for arguments, status, says in cases:
         done = drive(*arguments)
@@ -228,7 +228,7 @@ def test_wrong_manifests_weights_and_ranks_are_refused_with_their_place(checkpoi
         assert done.stdout == ""
 
 
-def test_headers_of_nonsense_end_in_an_error(checkpoint, tmp_path):
+def test_garbage_headers_are_an_error(checkpoint, tmp_path):
     manifest, _, _ = checkpoint
     for content in (b"", b"\xff" * 64, struct.pack("<Q", 1 << 60) + b"{}", struct.pack("<Q", 2) + b"[]"):
         (tmp_path / "w.safetensors").write_bytes(content)
@@ -236,7 +236,7 @@ def test_headers_of_nonsense_end_in_an_error(checkpoint, tmp_path):
         assert done.returncode in (1, 2) and "error[TP" in done.stderr, content
 
 
-def test_checksums_are_held_while_reading(checkpoint, tmp_path):
+def test_checksums_are_verified_during_the_load(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     weights, sums = manifest.parent / "weights", tmp_path / "sums.json"
     succeeds("verify", manifest, "--weights", weights, "--write-checksums", sums)
@@ -249,14 +249,14 @@ def test_checksums_are_held_while_reading(checkpoint, tmp_path):
     done = drive(manifest, tmp_path / "changed.safetensors", 0, checksums=sums)
     assert done.returncode == 1 and "error[TP8043]: rank 0: `a.rows` has SHA-256" in done.stderr
     assert "filled a.rows" not in done.stdout
-    assert read(manifest, tmp_path / "changed.safetensors", 2, checksums=sums)  # whose rows did not change
+    assert read(manifest, tmp_path / "changed.safetensors", 2, checksums=sums)  # whose rows are unchanged
     other = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 1, "fsdp": 1}, tied=TIED, buffers=BUFFERS)
     done = drive(other, weights, 0, checksums=sums)
     assert done.returncode == 1 and "error[TP8030]" in done.stderr
 
 
-def test_no_allocation_that_fails_ends_the_process(checkpoint, tmp_path):
-    """From the first to the last: each ends in an error that says so."""
+def test_failed_allocation_never_ends_the_process(checkpoint, tmp_path):
+    """Every allocation, from the first to the last: each failure is an error that names it."""
     if "TPPLAN_SANITIZED" in os.environ:
         pytest.skip("sanitizers have an allocator of their own")
     shapes = {"a.x": ("float32", (4, 4)), "a.y": ("float32", (4, 4))}
@@ -269,21 +269,21 @@ def test_no_allocation_that_fails_ends_the_process(checkpoint, tmp_path):
 
 
 def on_gpu(manifest, weights, rank, gpu, *more, **variables):
-    """What a run towards a simulated GPU ends with, and {path: bytes} that it was told of and has."""
+    """The result of a load into a simulated GPU, and {path: bytes} of the reported tensors."""
     command = [ON_GPUS, manifest, weights, rank, gpu, *more]
     env = os.environ | {"SIMULATED_GPUS": "6"} | variables
     done = subprocess.run(list(map(str, command)), capture_output=True, text=True, env=env, timeout=120)
     return done, {line.split(" ")[0]: bytes.fromhex(line.split(" ")[1]) for line in done.stdout.splitlines()}
 
 
-def test_memory_of_a_gpu_is_filled_by_threads_that_work_on_it(checkpoint, tmp_path):
+def test_gpu_memory_is_filled_from_threads_on_that_gpu(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     weights = manifest.parent / "weights"
     for rank, expected in enumerate(ranks):
         done, found = on_gpu(manifest, weights, rank, 5 - rank)
         assert done.returncode == 0, done.stderr
         assert {path: found[path] for path in expected} == expected
-        if rank < 2:  # nothing comes behind the copy to a tied name that would wait for it
+        if rank < 2:  # no later copy waits for the copy to a tied name
             _, found = on_gpu(manifest, weights, rank, 0, LOAD_ONLY="d.end e.start")
             assert found == {path: expected[path] for path in ("d.end", "e.start")}
     succeeds("verify", manifest, "--weights", weights, "--write-checksums", tmp_path / "sums")
@@ -299,10 +299,10 @@ def test_memory_of_a_gpu_is_filled_by_threads_that_work_on_it(checkpoint, tmp_pa
     }
     write_file(tmp_path / "wide.safetensors", wide)
     done, found = on_gpu(manifest, tmp_path / "wide.safetensors", 0, 0, LOAD_DTYPE="manifest")
-    assert (done.returncode, found) == (2, {}) and "is cast, which is done in host memory alone" in done.stderr
+    assert (done.returncode, found) == (2, {}) and "is cast, which is supported only in host memory" in done.stderr
 
 
-def test_an_error_of_a_gpu_ends_the_reading_and_is_said(checkpoint):
+def test_gpu_error_ends_the_load_and_is_reported(checkpoint):
     manifest, _, ranks = checkpoint
     failures = 0
     for call in range(45, 2000, 23):

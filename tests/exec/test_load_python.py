@@ -1,8 +1,10 @@
-"""tpplan.load into plain memory of Python, by no framework and without numpy: what is filled, told and refused."""
+"""tpplan.load into plain Python memory, without a framework and numpy: results, callbacks and rejections."""
 
+import errno
 import json
 import math
 import os
+import pathlib
 import struct
 import subprocess
 import sys
@@ -13,6 +15,8 @@ from executor import ROOT, succeeds
 from test_load_library import BITS, BUFFERS, MESH, SHAPES, SPECS, TIED, held
 from weights import compile_manifest, random_tensors, slices, write_file, write_index
 
+from conftest import signed
+
 if "TPPLAN_SANITIZED" in os.environ:
     pytest.skip("a library with sanitizers cannot be loaded into Python", allow_module_level=True)
 sys.path.insert(0, str(ROOT / "tools" / "python"))
@@ -22,7 +26,7 @@ import tpplan  # noqa: E402
 
 @pytest.fixture(scope="module")
 def checkpoint(tmp_path_factory):
-    """Manifest, tensors, and for a rank what it holds of each, as bytes."""
+    """Manifest, tensors, and for each rank the bytes of its shards."""
     folder = tmp_path_factory.mktemp("checkpoint")
     tensors = random_tensors({name: shape for name, shape in SHAPES.items() if name not in ("e.start", "f.gone")})
     (folder / "weights").mkdir()
@@ -38,7 +42,7 @@ def memory_for(expected):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_memory_is_filled_with_what_the_rank_holds(checkpoint):
+def test_memory_is_filled_with_the_shards_of_the_rank(checkpoint):
     manifest, _, ranks = checkpoint
     for source in (manifest, str(manifest), tpplan.load_manifest(manifest)):
         for rank, expected in enumerate(ranks):
@@ -50,7 +54,7 @@ def test_memory_is_filled_with_what_the_rank_holds(checkpoint):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_modules_are_told_when_all_of_them_is_there(checkpoint):
+def test_module_callback_follows_its_last_tensor(checkpoint):
     manifest, _, ranks = checkpoint
     into, told = memory_for(ranks[2]), []
 
@@ -74,7 +78,7 @@ def test_modules_are_told_when_all_of_them_is_there(checkpoint):
     assert progress[-1][0] == progress[-1][1] > 0
 
 
-def test_one_tensor_alone_costs_its_bytes(checkpoint):
+def test_single_tensor_costs_only_its_bytes(checkpoint):
     manifest, _, ranks = checkpoint
     into = {"e.start": bytearray(len(ranks[1]["e.start"]))}
     with pytest.warns(tpplan.LoadWarning, match="TP8025"):
@@ -83,7 +87,7 @@ def test_one_tensor_alone_costs_its_bytes(checkpoint):
     assert done.needed_bytes == len(ranks[1]["e.start"]) and done.paths == ("e.start",)
 
 
-def test_a_folder_of_save_is_read_on_another_mesh(checkpoint, tmp_path):
+def test_saved_folder_loads_on_another_mesh(checkpoint, tmp_path):
     manifest, tensors, _ = checkpoint
     succeeds("save", manifest, "--weights", manifest.parent / "weights", "-o", tmp_path / "saved")
     other = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2, "fsdp": 1}, tied=TIED, buffers=BUFFERS)
@@ -96,7 +100,7 @@ def test_a_folder_of_save_is_read_on_another_mesh(checkpoint, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_a_callback_that_raises_ends_the_reading(checkpoint):
+def test_raising_callback_ends_the_load(checkpoint):
     manifest, _, ranks = checkpoint
     into, told = memory_for(ranks[0]), []
 
@@ -120,7 +124,7 @@ def wrong_target(path, value):
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        (wrong_target("a.rows", lambda old: old[:-1]), "`a.rows`: has 95 bytes, and this rank holds 96"),
+        (wrong_target("a.rows", lambda old: old[:-1]), "`a.rows`: has 95 bytes, but this rank's shard has 96"),
         (wrong_target("a.rows", bytes), "`a.rows`: is read-only"),
         (wrong_target("a.rows", lambda old: memoryview(bytearray(192))[::2]), "`a.rows`: is not contiguous"),
         (wrong_target("a.rows", lambda old: [0.0] * 24), "`a.rows`: cannot be written to: list"),
@@ -129,7 +133,7 @@ def wrong_target(path, value):
     ],
     ids=["too short", "read-only", "with gaps", "a list", "unknown", "not stored"],
 )
-def test_what_is_no_memory_for_its_tensor_is_named_and_nothing_is_written(checkpoint, change, says):
+def test_wrong_target_memory_is_named_and_nothing_written(checkpoint, change, says):
     manifest, _, ranks = checkpoint
     into = memory_for(ranks[0])
     change(into)
@@ -138,7 +142,7 @@ def test_what_is_no_memory_for_its_tensor_is_named_and_nothing_is_written(checkp
     assert all(set(bytes(into[path])) <= {0xA5} for path in ranks[0] if path != "a.rows")
 
 
-def test_what_the_library_finds_is_raised_as_it_says_it(checkpoint, tmp_path):
+def test_library_errors_are_raised_with_their_text(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     write_file(tmp_path / "lacking.safetensors", {name: t for name, t in tensors.items() if name != "a.rows"})
     write_file(tmp_path / "cut.safetensors", tensors)
@@ -147,7 +151,7 @@ def test_what_the_library_finds_is_raised_as_it_says_it(checkpoint, tmp_path):
         (tmp_path / "lacking.safetensors", 0, r"error\[TP8022\]: parameter `a.rows`", 1),
         (tmp_path / "cut.safetensors", 0, r"cut.safetensors:1:1: error\[TP6", 2),
         (tmp_path / "none", 0, r"error\[TP1001\]", 2),
-        (manifest.parent / "weights", 6, "rank 6 of a mesh of 6 ranks", 2),
+        (manifest.parent / "weights", 6, "rank 6 is not in a mesh of 6 ranks", 2),
     ):
         into = memory_for(ranks[0])
         with pytest.raises(tpplan.LoadError, match=says) as raised:
@@ -157,7 +161,7 @@ def test_what_the_library_finds_is_raised_as_it_says_it(checkpoint, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_a_file_that_becomes_shorter_meanwhile_is_named(checkpoint, tmp_path):
+def test_file_truncated_during_the_load_is_named(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     write_file(tmp_path / "w.safetensors", {n: t for n, t in tensors.items() if n != "e.start"})
     opened = tpplan.load_library.Weights(manifest, False, tmp_path / "w.safetensors", 0)
@@ -189,8 +193,8 @@ def test_checksums_are_compared(checkpoint, tmp_path):
         tpplan.load(manifest, weights, rank=3, into=into, checksums=sums)
 
 
-def test_memory_beside_the_targets_stays_small(tmp_path):
-    """64 MiB into memory that is there: the peak of the process grows by less than a tenth of it, and each byte is read once."""
+def test_load_needs_little_extra_memory(tmp_path):
+    """64 MiB into existing memory: the peak of the process grows by less than a tenth of it, and each byte is read once."""
     shapes = {"a.w": ("float32", (4096, 8192)), "a.v": ("bfloat16", (2048, 8192))}
     manifest = compile_manifest(tmp_path, shapes, {"a.w": [None, "tp"], "a.v": ["tp", None]}, {"tp": 2})
     write_file(tmp_path / "w.safetensors", {name: (*shape, b"") for name, shape in shapes.items()})
@@ -224,7 +228,7 @@ def test_memory_beside_the_targets_stays_small(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_names_of_other_checkpoints_are_the_manifests_on_the_way_in(checkpoint, tmp_path):
+def test_rename_maps_checkpoint_names_to_the_manifest(checkpoint, tmp_path):
     manifest, tensors, ranks = checkpoint
     stored = {name.replace("a.", "old.").replace("b.", "old."): t for name, t in tensors.items() if name != "e.start"}
     write_file(tmp_path / "w.safetensors", stored)
@@ -243,12 +247,12 @@ def test_names_of_other_checkpoints_are_the_manifests_on_the_way_in(checkpoint, 
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename=both)
     with pytest.raises(ZeroDivisionError):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename=lambda name: 1 // 0)
-    with pytest.raises(tpplan.ManifestError, match="`rename`: is no dict of regular expressions"):
+    with pytest.raises(tpplan.ManifestError, match="`rename`: is not a dict of regular expressions"):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, rename={"(": ""})
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_one_module_is_filled_under_its_own_names(checkpoint):
+def test_one_module_loads_under_its_local_names(checkpoint):
     manifest, _, ranks = checkpoint
     into = {path[2:]: bytearray(len(ranks[1][path])) for path in ranks[1] if path.startswith("a.")}
     done = tpplan.load(manifest, manifest.parent / "weights", rank=1, into=into, prefix="a")
@@ -259,15 +263,13 @@ def test_one_module_is_filled_under_its_own_names(checkpoint):
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_what_ranks_save_by_the_library_is_what_the_program_saves(checkpoint, tmp_path):
+def test_library_save_matches_the_program_save(checkpoint, tmp_path):
     from tpplan.reading import save_own
 
     manifest, _, ranks = checkpoint
     weights = manifest.parent / "weights"
-    kept = {name: content for name, content in json.loads(manifest.read_text()).items() if name != "digest"}
-    kept["buffers"] = []
     path = tmp_path / "manifest.json"
-    path.write_text(json.dumps(kept))
+    path.write_text(json.dumps(signed(json.loads(manifest.read_text()) | {"buffers": []})))
     succeeds("save", path, "--weights", weights, "-o", tmp_path / "saved")
     (tmp_path / "own").mkdir()
     for rank, own in enumerate(ranks):
@@ -280,7 +282,7 @@ def test_what_ranks_save_by_the_library_is_what_the_program_saves(checkpoint, tm
         save_own(path, 0, tmp_path / "own", {})
 
 
-def test_a_folder_that_a_killed_job_left_is_removed_and_one_that_is_written_is_not(tmp_path):
+def test_only_marked_unlocked_work_folders_are_removed(tmp_path):
     from tpplan.new_folder import begin_folder, drop_folder, finish_folder
 
     begin = "from tpplan.new_folder import begin_folder; print(begin_folder('out'), flush=True); input()"
@@ -293,24 +295,51 @@ def test_a_folder_that_a_killed_job_left_is_removed_and_one_that_is_written_is_n
         drop_folder(own)
         job.kill()
         job.wait()
-        assert [path.name for path in tmp_path.iterdir()] == [other.name]
-    own = begin_folder(tmp_path / "out")
+        assert [path.name for path in tmp_path.iterdir()] == [other.parent.name]
+    kept = [".out.tpplan-20261126", "out.tmp-20261126-keep-this", f"{other.parent.name}-mine"]
+    for name in kept:
+        (tmp_path / name / "mine").mkdir(parents=True)
+    with pytest.warns(UserWarning, match=r"removed the unfinished output .*TP8034"):
+        own = begin_folder(tmp_path / "out")
     assert not other.exists()
+    (tmp_path / "target").mkdir()
+    (tmp_path / "link").symlink_to("target")  # a link to an empty folder: its target becomes the folder
+    linked = begin_folder(tmp_path / "link")
+    (pathlib.Path(linked) / "file").write_text("")
+    finish_folder(linked, tmp_path / "link")
+    assert (tmp_path / "link").is_symlink() and os.listdir(tmp_path / "target") == ["file"]
     finish_folder(own, tmp_path / "out")
-    assert [path.name for path in tmp_path.iterdir()] == ["out"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(["out", "link", "target", *kept])
     (tmp_path / "out" / "file").write_text("")
-    with pytest.raises(tpplan.ManifestError, match="is there already"):
+    with pytest.raises(tpplan.ManifestError, match="already exists"):
         begin_folder(tmp_path / "out")
-    with pytest.raises(tpplan.ManifestError, match="cannot be made"):
+    with pytest.raises(tpplan.ManifestError, match="cannot be created"):
         begin_folder(tmp_path / "out" / "file" / "below")
 
 
-def test_memory_of_another_type_than_the_manifests_is_not_saved_as_its_folder(checkpoint, tmp_path):
+@pytest.mark.parametrize("call", ["fcntl.flock", "builtins.open"])
+def test_failure_leaves_no_work_folder(tmp_path, monkeypatch, call):
+    from tpplan.new_folder import begin_folder, drop_folder
+
+    def fail(*_, **__):
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(call, fail)
+        if call != "fcntl.flock":
+            with pytest.raises(tpplan.ManifestError, match="cannot be created: No locks available"):
+                begin_folder(tmp_path / "out")
+        else:  # a file system without locks
+            made = pathlib.Path(begin_folder(tmp_path / "out"))
+            assert sorted(path.name for path in made.parent.iterdir()) == ["content", "tpplan-unfinished"]
+            drop_folder(str(made))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_save_rejects_memory_of_another_dtype(checkpoint, tmp_path):
     manifest, _, ranks = checkpoint
     opened = tpplan.load_library.Weights(manifest, False, None, 0, dtype="float64")
-    with pytest.raises(
-        tpplan.LoadError, match="opened with a `dtype`: what it would write is no folder of the manifest"
-    ):
+    with pytest.raises(tpplan.LoadError, match="opened with a `dtype`: the saved shards would not match the manifest"):
         opened.save(tmp_path, [])
     opened.close()
     assert not list(tmp_path.iterdir())
@@ -319,8 +348,8 @@ def test_memory_of_another_type_than_the_manifests_is_not_saved_as_its_folder(ch
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
-    """What whole numbers show; python/load_forms has the rest."""
+def test_parts_are_fused_and_dtypes_cast(checkpoint, tmp_path):
+    """Integer values only; python/test_load_forms.py has the rest."""
     manifest, tensors, _ = checkpoint
     rows, columns = range(12), range(4)
     values = [row * 16 + column for row in rows for column in columns]
@@ -339,9 +368,11 @@ def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=rank, into=half, fuse=rules["fuse"], dtype="float16")
         count = len(half["b.fused"]) // 2
         assert struct.unpack(f"<{count}e", half["b.fused"]) == struct.unpack(f"<{count}f", into["b.fused"])
-    with pytest.raises(tpplan.LoadError, match="is float64 there and float32 in the manifest: nothing is cast"):
+    with pytest.raises(
+        tpplan.LoadError, match="is float64 in the weights and float32 in the manifest: dtypes are not cast"
+    ):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, fuse=rules["fuse"])
-    with pytest.raises(tpplan.LoadError, match="`int32` is no type of floating point of 16 bits or more"):
+    with pytest.raises(tpplan.LoadError, match="`int32` is not a floating-point dtype of at least 16 bits"):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="int32")
     with pytest.raises(tpplan.LoadError, match="TP8022.*`b.fused`"):
         tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=into, dtype="manifest")
@@ -354,16 +385,16 @@ def test_parts_are_fused_and_types_are_cast(checkpoint, tmp_path):
         ({"threads": -3}, "`threads`: is -3"),
         ({"staging": -1}, "`staging`: is -1"),
         ({"rank": "0"}, "`rank`: is '0'"),
-        ({"weights": None}, "`weights`: NoneType is no path"),
-        ({"weights": 5}, "`weights`: int is no path"),
-        ({"rename": lambda name: 3}, "`rename`: makes int of `"),
-        ({"fuse": ["q"]}, "`fuse`: list is no dict"),
+        ({"weights": None}, "`weights`: NoneType is not a path"),
+        ({"weights": 5}, "`weights`: int is not a path"),
+        ({"rename": lambda name: 3}, "`rename`: returns int for `"),
+        ({"fuse": ["q"]}, "`fuse`: list is not a dict"),
         ({"fuse": {"q": {"parts": ["a", "b"], "groups": "x"}}}, "`fuse`: `q` has 'x' groups"),
-        ({"prefix": "z"}, "`prefix`: the manifest has nothing below `z`"),
+        ({"prefix": "z"}, "`prefix`: the manifest has no tensor below `z`"),
     ],
     ids=lambda value: next(iter(value)) if isinstance(value, dict) else "",
 )
-def test_an_argument_that_makes_no_sense_is_named_with_what_to_give(checkpoint, options, says):
+def test_invalid_argument_error_has_a_help(checkpoint, options, says):
     manifest, _, ranks = checkpoint
     into = memory_for(ranks[0])
     given = {"weights": manifest.parent / "weights", "rank": 0} | options
@@ -374,8 +405,8 @@ def test_an_argument_that_makes_no_sense_is_named_with_what_to_give(checkpoint, 
 
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
-def test_tensors_that_share_memory_are_refused_where_they_are_not_tied(checkpoint):
-    """Which of them came last would be chance; what is tied is the same."""
+def test_shared_memory_of_untied_tensors_is_rejected(checkpoint):
+    """The last write would be random; tied tensors hold the same bytes."""
     manifest, _, ranks = checkpoint
     into, memory = memory_for(ranks[0]), bytearray(b"\xa5" * 4096)
     into["d.end"] = into["e.start"] = memoryview(memory)[2000 : 2000 + len(ranks[0]["d.end"])]
@@ -384,12 +415,12 @@ def test_tensors_that_share_memory_are_refused_where_they_are_not_tied(checkpoin
     memory[:] = b"\xa5" * 4096
     into["a.rows"] = memoryview(memory)[: len(ranks[0]["a.rows"])]
     into["a.columns"] = memoryview(memory)[50 : 50 + len(ranks[0]["a.columns"])]
-    with pytest.raises(tpplan.LoadError, match="`a.rows` and `a.columns` share memory, and are not tied"):
+    with pytest.raises(tpplan.LoadError, match="`a.rows` and `a.columns` share memory, but are not tied"):
         tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into)
     assert set(memory) == {0xA5}
 
 
-def test_weights_behind_an_address_are_refused_with_a_way_to_read_them(checkpoint):
+def test_remote_weights_are_rejected_with_a_help(checkpoint):
     manifest, _, ranks = checkpoint
     for address in ("https://example.com/model.safetensors", "s3://bucket/model.safetensors"):
         with pytest.raises(tpplan.LoadError, match="nothing is read over a network"):
@@ -397,8 +428,8 @@ def test_weights_behind_an_address_are_refused_with_a_way_to_read_them(checkpoin
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"fsdp": 1, "tp": 1}])
-def test_a_changed_bit_of_a_saved_folder_is_found_by_who_reads_its_tensor(mesh, tmp_path):
-    """On the mesh that wrote it, and on one where a rank holds all of several files."""
+def test_flipped_bit_is_found_by_ranks_that_read_its_tensor(mesh, tmp_path):
+    """On the mesh that wrote it, and on one in which a rank reads all of several files."""
     from test_own_checksums import CUT, SHAPES, SIZE, change_a_bit, save
 
     _, folder = save(tmp_path)
@@ -418,3 +449,64 @@ def test_a_changed_bit_of_a_saved_folder_is_found_by_who_reads_its_tensor(mesh, 
     with pytest.raises(tpplan.LoadError, match=r"error.TP8043.: `m.a` has CRC-32C") as raised:
         load(0, on_module=told.append)
     assert raised.value.status == 1 and "" not in told
+
+
+@pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
+def test_memory_cannot_be_resized_during_a_write(checkpoint):
+    manifest, _, ranks = checkpoint
+    into, refused = memory_for(ranks[0]), []
+
+    def resize(*_):
+        for content in filter(None, into.values()):
+            with pytest.raises(BufferError):
+                content.clear()
+            refused.append(content)
+
+    tpplan.load(manifest, manifest.parent / "weights", rank=0, into=into, progress=resize)
+    assert refused and into == ranks[0]
+    into["a.rows"].clear()
+
+
+@pytest.mark.parametrize("name, value", [("rank", 1 << 32), ("threads", 1 << 32), ("staging", 1 << 64)])
+def test_number_beyond_the_c_type_is_rejected(checkpoint, name, value):
+    manifest, _, ranks = checkpoint
+    into = memory_for(ranks[0])
+    with pytest.raises(tpplan.ManifestError, match=f"`{name}`: is {value}\n"):
+        tpplan.load(manifest, manifest.parent / "weights", into=into, **({"rank": 0} | {name: value}))
+    assert all(set(content) <= {0xA5} for content in into.values())
+
+
+def test_groups_of_a_fused_tensor_fit_into_64_bits(checkpoint):
+    manifest, _, ranks = checkpoint
+    fuse = {"qkv": {"parts": ["q", "k"], "groups": (1 << 64) + 1}}
+    with pytest.raises(tpplan.ManifestError, match="`groups`: is 18446744073709551617\n"):
+        tpplan.load(manifest, manifest.parent / "weights", rank=0, into=memory_for(ranks[0]), fuse=fuse)
+
+
+def test_zero_byte_in_a_name_is_rejected(checkpoint, tmp_path):
+    manifest, tensors, ranks = checkpoint
+    weights = str(manifest.parent / "weights")
+    for changed in (
+        {"manifest": f"{manifest}\0x"},
+        {"weights": f"{weights}\0x"},
+        {"checksums": f"{tmp_path}\0x"},
+        {"rename": lambda name: f"{name}\0x"},
+        {"dtype": "manifest\0x"},
+        {"fuse": {"a\0x": ["b", "c"]}},
+        {"fuse": {"a": ["b\0x", "c"]}},
+    ):
+        into = memory_for(ranks[0])
+        arguments = {"manifest": manifest, "weights": weights, "rank": 0, "into": into} | changed
+        with pytest.raises(tpplan.ManifestError, match=f"`{next(iter(changed))}`: .*(zero|null) byte"):
+            tpplan.load(**arguments)
+        assert all(set(content) <= {0xA5} for content in into.values())
+    write_file(tmp_path / "w.safetensors", {f"{name}\0x": tensor for name, tensor in tensors.items()})
+    with pytest.raises(tpplan.LoadError, match=r"a tensor `\S+x`: `rename` does not support names with a zero byte"):
+        tpplan.load(manifest, tmp_path / "w.safetensors", rank=0, into=memory_for(ranks[0]), rename=lambda name: name)
+    named = compile_manifest(tmp_path, {"a.w": ("float32", (4,))}, {"a.w": ["tp"]}, {"tp": 2})
+    document = json.loads(named.read_text())
+    document["parameters"][0]["path"] = "a.w\0x"
+    named.write_text(json.dumps(signed(document)))
+    write_file(tmp_path / "w.safetensors", random_tensors({"a.w\0x": ("float32", (4,))}))
+    with pytest.raises(tpplan.LoadError, match=r"the manifest has a tensor `\S+x`: C does not support names"):
+        tpplan.load(named, tmp_path / "w.safetensors", rank=0, into={"a.w": bytearray(16)})

@@ -1,5 +1,5 @@
-"""A folder that one rank alone does not have, or has an old copy of, as where a file server is not mounted on one node: the rank and
-its node are named, and nothing is written."""
+"""One rank only lacks a folder or has an old copy of it, as if a file server were not mounted on one node: the error names the rank and
+its node, and no output is written."""
 
 import json
 import os
@@ -13,11 +13,11 @@ from ranks import mpirun, needs_mpi
 from weights import compile_manifest, random_tensors, write_file
 
 SHAPES = {"m.a": ("float32", (64, 48)), "m.c": ("float32", (5,))}
-ODD = 1  # the rank that sees other folders
+ODD = 1  # the rank that has other folders
 
 
 def may_mount(folder):
-    """Whether this user may have mounts of its own."""
+    """True if this user may create mounts."""
     command = ["unshare", "-m", "mount", "-t", "tmpfs", "none", folder]
     return shutil.which("unshare") is not None and subprocess.run(command, capture_output=True).returncode == 0
 
@@ -36,7 +36,7 @@ def inputs(tmp_path):
 
 
 def job(folder, hidden, shown, *arguments):
-    """Where rank ODD has what is in `shown` in place of what is in `hidden`."""
+    """On rank ODD, `shown` replaces the content of `hidden`."""
     own = f"mount --bind {folder / shown} {folder / hidden}"
     script = f"""[ "$OMPI_COMM_WORLD_RANK" = {ODD} ] || exec "$0" "$@"; exec unshare -m sh -c '{own}; exec "$0" "$@"' "$0" "$@" """
     return mpirun(3, "sh", "-c", script, EXECUTOR, *arguments, "--backend", "mpi", "--deadline", "20")
@@ -48,11 +48,11 @@ def flat(said):
 
 @needs_mpi
 @pytest.mark.parametrize("form", ["human", "jsonl"])
-def test_weights_that_one_rank_does_not_have(form, inputs):
+def test_weights_missing_on_one_rank(form, inputs):
     weights = inputs / "weights" / "w.safetensors"
     result = job(inputs, "weights", "empty", "load", inputs / "m.json", "--weights", weights, "--format", form)
     assert result.returncode != 0
-    place = f"rank {ODD} failed at step 0 (before ranks meet, on {socket.gethostname()})"
+    place = f"rank {ODD} failed at step 0 (before ranks connect, on {socket.gethostname()})"
     assert place in flat(result.stderr), result.stderr
     assert result.stderr.count("No such file or directory") == 1, result.stderr
     if form == "jsonl":
@@ -61,24 +61,26 @@ def test_weights_that_one_rank_does_not_have(form, inputs):
 
 
 @needs_mpi
-def test_weights_of_which_one_rank_has_an_old_copy(inputs):
+def test_stale_weights_on_one_rank(inputs):
     weights = inputs / "weights" / "w.safetensors"
     result = job(
         inputs, "weights", "stale", "save", inputs / "m.json", "--weights", weights, "-o", inputs / "out" / "s"
     )
     assert result.returncode != 0
-    assert f'error[TP8006]: rank {ODD} does not agree with rank 0: "weights: ' in flat(result.stderr), result.stderr
+    assert f'error[TP8006]: rank {ODD} has a different manifest or options than rank 0: "weights: ' in flat(
+        result.stderr
+    ), result.stderr
     assert os.listdir(inputs / "out") == []
 
 
 @needs_mpi
 @pytest.mark.parametrize("output", [["-o", "s"], ["--consolidated", "c.safetensors"]], ids=["folder", "file"])
-def test_an_output_that_one_rank_writes_elsewhere(output, inputs):
+def test_output_on_another_disk_of_one_rank(output, inputs):
     weights, path = inputs / "weights" / "w.safetensors", inputs / "out" / output[1]
     result = job(inputs, "out", "empty", "save", inputs / "m.json", "--weights", weights, output[0], path)
     assert result.returncode != 0
     said = flat(result.stderr)
     assert f"rank {ODD} failed at step " in said, result.stderr
-    made = f"what rank 0 has made there rank {ODD} does not find: see that both have the same file system there"
+    made = f"rank {ODD} does not see the files of rank 0: check that both use the same file system"
     assert made in said, result.stderr
     assert os.listdir(inputs / "out") == [] == os.listdir(inputs / "empty")

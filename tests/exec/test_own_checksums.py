@@ -1,5 +1,5 @@
-"""Folders of `save` and `reshard` keep a checksum of each tensor in each of their files, and whoever reads them holds them against it
-while reading: on the mesh that they were written for, and on any other."""
+"""Folders of `save` and `reshard` store a checksum of each tensor in each file. Every reader verifies them during the read, on the mesh
+that wrote the folder and on any other."""
 
 import json
 import random
@@ -13,7 +13,7 @@ KEY = "TPPLAN_CRC32C"
 SHAPES = {"m.a": ("float32", (24, 16)), "m.b": ("bfloat16", (16, 24)), "m.c": ("float32", (5,)), "m.d": ("int8", (48,))}
 CUT = {"m.a": ["fsdp", "tp"], "m.b": [None, "tp"], "m.d": [["tp", "fsdp"]]}
 SIZE = sum(byte_count(*shape) for shape in SHAPES.values())
-# Thin and thick lines, gaps between them, dims behind the cut, runs of a fused dim, a tensor that all hold.
+# Thin and thick lines, gaps between them, dims after the sharded one, intervals of a fused dim, a replicated tensor.
 LARGE = {
     "l.rows": ("float32", (128, 512)),
     "l.thin": ("bfloat16", (200, 96)),
@@ -45,7 +45,7 @@ def crc32c(content):
 
 
 def kept(path):
-    """{name: checksum} as a file keeps them."""
+    """{name: checksum} as stored in a file."""
     metadata, tensors = read_file(path)
     return dict(zip(tensors, [metadata[KEY][i : i + 8] for i in range(0, len(metadata[KEY]), 8)], strict=True))
 
@@ -67,14 +67,14 @@ def said(*words):
 
 
 def change_a_bit(path, place):
-    """Of the weights of a file: its first or last byte, or one in the middle."""
+    """Flips a bit of the weights of a file: in the first byte, the last one, or one in the middle."""
     content = bytearray(path.read_bytes())
     begin = 8 + int.from_bytes(content[:8], "little")
     content[{"first": begin, "middle": (begin + len(content)) // 2, "last": len(content) - 1}[place]] ^= 16
     path.write_bytes(content)
 
 
-def test_each_file_keeps_the_checksums_of_what_it_holds(tmp_path):
+def test_each_file_stores_checksums_of_its_tensors(tmp_path):
     _, folder = save(tmp_path)
     holds_its_checksums(folder)
 
@@ -82,7 +82,7 @@ def test_each_file_keeps_the_checksums_of_what_it_holds(tmp_path):
 @pytest.mark.parametrize(
     "mesh", [{"fsdp": 2, "tp": 2}, {"fsdp": 1, "tp": 1}, {"fsdp": 3, "tp": 2}, {"fsdp": 1, "tp": 4}]
 )
-def test_every_byte_is_held_against_them_on_any_mesh(mesh, tmp_path):
+def test_every_byte_is_verified_on_any_mesh(mesh, tmp_path):
     _, folder = save(tmp_path)
     other = compile_manifest(tmp_path, SHAPES, CUT, mesh, "other.json")
     result = said("load", other, "--weights", folder)
@@ -90,7 +90,7 @@ def test_every_byte_is_held_against_them_on_any_mesh(mesh, tmp_path):
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"fsdp": 4, "tp": 3}, {"fsdp": 1, "tp": 1}])
-def test_lines_of_any_length_add_up(mesh, tmp_path):
+def test_checksums_of_lines_of_any_length_combine(mesh, tmp_path):
     _, folder = save(tmp_path, LARGE, LARGE_CUT, segments=SEGMENTS)
     other = compile_manifest(tmp_path, LARGE, LARGE_CUT, mesh, "other.json", segments=SEGMENTS)
     for more in ([], ["--staging", "1MB", "--threads", "3"]):
@@ -100,7 +100,7 @@ def test_lines_of_any_length_add_up(mesh, tmp_path):
 
 @pytest.mark.parametrize("place", ["first", "middle", "last"])
 @pytest.mark.parametrize("number", [1, 2, 4])
-def test_a_changed_bit_is_found_by_whoever_reads(number, place, tmp_path):
+def test_every_reader_finds_a_flipped_bit(number, place, tmp_path):
     manifest, folder = save(tmp_path)
     other = compile_manifest(tmp_path, SHAPES, CUT, {"fsdp": 1, "tp": 3}, "other.json")
     path = folder / f"shard-{number:05}-model-00001-of-00001.safetensors"
@@ -118,16 +118,16 @@ def test_a_changed_bit_is_found_by_whoever_reads(number, place, tmp_path):
         assert result.returncode == 1 and "error[TP8043]" in text, (words, text)
         assert f"`{damaged}` has CRC-32C" in text and path.name in text and result.stderr.count("error[") == 1, text
         assert not (tmp_path / "B").exists() and not list(tmp_path.glob("B.tmp-*"))
-    (folder / "tpplan.json").unlink()  # as a folder that its manifest does not know
+    (folder / "tpplan.json").unlink()  # a folder that its manifest does not describe
     result = execute("reshard", manifest, other, "--from", folder, "--to", tmp_path / "B")
     assert result.returncode == 1 and f"`{damaged}` has CRC-32C" in " ".join(result.stderr.split())
 
 
-def test_verify_needs_nothing_beside_the_folder(tmp_path):
+def test_verify_needs_only_the_folder(tmp_path):
     manifest, folder = save(tmp_path)
     result = said("verify", manifest, "--from", folder)
     assert result["checked_bytes"] == SIZE and result["compared_bytes"] == 0
-    # As others write them: nothing to compare with.
+    # Folders of other writers have no checksums to compare with.
     for path in folder.glob("*.safetensors"):
         path.write_bytes(path.read_bytes().replace(KEY.encode(), b"X" * len(KEY)))
     result = execute("verify", manifest, "--from", folder)
@@ -136,7 +136,7 @@ def test_verify_needs_nothing_beside_the_folder(tmp_path):
     assert said("load", manifest, "--weights", folder)["checked_bytes"] == 0
 
 
-def test_a_list_of_checksums_that_is_none_is_refused(tmp_path):
+def test_invalid_checksum_list_is_rejected(tmp_path):
     manifest, folder = save(tmp_path)
     path = folder / "shard-00003-model-00001-of-00001.safetensors"
     content, digits = path.read_bytes(), read_file(path)[0][KEY].encode()
@@ -150,16 +150,18 @@ def test_a_list_of_checksums_that_is_none_is_refused(tmp_path):
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_reshard_keeps_and_makes_them(seed, tmp_path):
+def test_reshard_copies_and_computes_checksums(seed, tmp_path):
     source = random.Random(seed)
     meshes = [{"fsdp": source.randint(1, 3), "tp": source.randint(1, 4)} for _ in range(3)]
     manifest, folder = save(tmp_path, LARGE, LARGE_CUT, meshes[0], segments=SEGMENTS)
     for i, mesh in enumerate(meshes[1:]):
         other = compile_manifest(tmp_path, LARGE, LARGE_CUT, mesh, f"m{i}.json", segments=SEGMENTS)
         if i == 1:
-            (folder / "tpplan.json").unlink()  # header by header
+            (folder / "tpplan.json").unlink()  # reads header by header
         result = said("reshard", manifest, other, "--from", folder, "--to", tmp_path / f"to{i}", "--staging", "1MB")
-        assert result["checked_bytes"] == result["read_bytes"]
+        assert (
+            0 <= result["checked_bytes"] - result["read_bytes"] <= result["kept_bytes"]
+        )  # headers of copied files are not read
         manifest, folder = other, tmp_path / f"to{i}"
         holds_its_checksums(folder)
         assert said("verify", manifest, "--from", folder)["checked_bytes"] == sum(
@@ -168,8 +170,8 @@ def test_reshard_keeps_and_makes_them(seed, tmp_path):
 
 
 @needs_mpi
-def test_ranks_that_are_processes_tell_each_other_what_they_read(tmp_path):
-    """None of them reads a file whole, or writes one alone: more ranks than pieces, in another cut."""
+def test_processes_exchange_the_checksums_they_read(tmp_path):
+    """No process reads a full file or writes a file without the others: more ranks than shards, in another layout."""
     manifest, folder = save(tmp_path, LARGE, LARGE_CUT, segments=SEGMENTS)
     other = compile_manifest(tmp_path, LARGE, LARGE_CUT, {"fsdp": 1, "tp": 3}, "other.json", segments=SEGMENTS)
     program = succeeds.__globals__["EXECUTOR"]

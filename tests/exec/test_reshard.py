@@ -1,5 +1,5 @@
-"""reshard among many ranks: each opens the files that it reads and no others, what does not change is not moved, and a folder that
-its manifest does not know to the byte is read header by header. Held against what `save` writes by the same manifest."""
+"""reshard on many ranks: each rank opens only the files that it reads, unchanged shards are not moved, and a folder that its manifest does
+not describe byte by byte is read header by header. The results are compared with those of `save` with the same manifest."""
 
 import json
 import os
@@ -36,7 +36,7 @@ def saved(tmp_path):
     return manifest, tmp_path / "A"
 
 
-def test_a_rank_opens_as_many_files_however_many_ranks_there_are(tmp_path):
+def test_opened_files_do_not_grow_with_the_rank_count(tmp_path):
     shapes = {f"m.{i}": ("float32", (256, 16)) for i in range(3)}
     cut = dict.fromkeys(shapes, ["fsdp", "tp"])
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
@@ -52,7 +52,7 @@ def test_a_rank_opens_as_many_files_however_many_ranks_there_are(tmp_path):
     assert opened == [8, 8, 8]  # those of one row of the old mesh
 
 
-def test_the_same_layout_moves_nothing(saved, tmp_path):
+def test_same_layout_moves_no_bytes(saved, tmp_path):
     manifest, folder = saved
     result = moved(manifest, manifest, folder, tmp_path / "B")
     assert result == {
@@ -60,14 +60,14 @@ def test_the_same_layout_moves_nothing(saved, tmp_path):
         "written_bytes": 0,
         "kept_bytes": data_size(folder),
         "most_files_opened": 0,
-        "checked_bytes": 0,
+        "checked_bytes": sum(byte_count(*v) for v in SHAPES.values()),
     }
     assert files(tmp_path / "B") == files(folder)
     for path in folder.glob("*.safetensors"):
         assert path.stat().st_ino == (tmp_path / "B" / path.name).stat().st_ino
 
 
-def test_what_cannot_be_linked_is_copied(saved, tmp_path):
+def test_shards_are_copied_if_links_fail(saved, tmp_path):
     manifest, folder = saved
     other_disk = {
         "LD_PRELOAD": FAULTY,
@@ -84,8 +84,49 @@ def test_what_cannot_be_linked_is_copied(saved, tmp_path):
         assert path.stat().st_ino != (tmp_path / "B" / path.name).stat().st_ino
 
 
-def test_only_what_changes_is_moved(tmp_path):
-    """Twice the ranks, of which the first half hold what they held: the others have no files at all."""
+def link_shards(folder, target):
+    """Moves the shards into `target` and creates symbolic links, as a user with a full disk does."""
+    target.mkdir(exist_ok=True)
+    for path in folder.glob("*.safetensors"):
+        path.rename(target / path.name)
+        path.symlink_to(target / path.name)
+
+
+def test_links_inside_the_folder_become_files(saved, tmp_path):
+    manifest, folder = saved
+    for path in list(folder.glob("*.safetensors")):
+        path.rename(folder / f"{path.name}.data")
+        path.symlink_to(f"{path.name}.data")
+    moved(manifest, manifest, folder, tmp_path / "B")
+    assert not any(path.is_symlink() for path in (tmp_path / "B").iterdir())
+    succeeds("verify", manifest, "--from", tmp_path / "B", "--weights", tmp_path / "w.safetensors")
+
+
+@pytest.mark.parametrize("ranks", [(2, 2), (3, 2)])
+@pytest.mark.parametrize("is_dangling", [False, True])
+def test_links_out_of_the_folder_are_rejected(ranks, is_dangling, saved, tmp_path):
+    manifest, folder = saved
+    link_shards(folder, tmp_path / "elsewhere")
+    if is_dangling:
+        (tmp_path / "elsewhere").rename(tmp_path / "moved")
+    other = compile_manifest(tmp_path, SHAPES, CUT, {"fsdp": ranks[0], "tp": ranks[1]}, "b.json")
+    result = execute("reshard", manifest, other, "--from", folder, "--to", tmp_path / "B")
+    assert result.returncode in (1, 2) and "symbolic link" in result.stderr, result.stderr
+    assert not (tmp_path / "B").exists()
+
+
+def test_flipped_bit_in_a_reused_shard_is_found(saved, tmp_path):
+    manifest, folder = saved
+    path = sorted(folder.glob("*.safetensors"))[1]
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(data)
+    result = execute("reshard", manifest, manifest, "--from", folder, "--to", tmp_path / "B")
+    assert result.returncode == 1 and "TP8043" in result.stderr and not (tmp_path / "B").exists()
+
+
+def test_only_changed_shards_are_moved(tmp_path):
+    """Twice the ranks: the first half holds the same shards, the others have no files."""
     shapes = {"m.a": ("float32", (8, 8)), "m.b": ("float32", (8,))}
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
     a = compile_manifest(tmp_path, shapes, {"m.a": ["tp", None]}, {"tp": 2}, "a.json")
@@ -93,7 +134,7 @@ def test_only_what_changes_is_moved(tmp_path):
     succeeds("save", a, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
     assert moved(a, b, tmp_path / "A", tmp_path / "B")["kept_bytes"] == data_size(tmp_path / "A")
     succeeds("verify", b, "--from", tmp_path / "B", "--weights", tmp_path / "w.safetensors")
-    # One rank more for `m.b` alone: rank 1 has what it had, rank 0 has not.
+    # One more rank for `m.b` only: the shard of rank 1 is unchanged, that of rank 0 changes.
     c = compile_manifest(
         tmp_path, shapes | {"m.b": ("float32", (8,))}, {"m.a": ["tp", None], "m.b": ["tp"]}, {"tp": 2}, "c.json"
     )
@@ -102,7 +143,7 @@ def test_only_what_changes_is_moved(tmp_path):
     succeeds("verify", c, "--from", tmp_path / "C", "--weights", tmp_path / "w.safetensors")
 
 
-def test_a_folder_without_a_note_is_read_header_by_header(saved, tmp_path):
+def test_folder_without_metadata_is_read_by_headers(saved, tmp_path):
     manifest, folder = saved
     other = compile_manifest(tmp_path, SHAPES, CUT, {"fsdp": 3, "tp": 2}, "b.json")
     moved(manifest, other, folder, tmp_path / "B")
@@ -114,7 +155,7 @@ def test_a_folder_without_a_note_is_read_header_by_header(saved, tmp_path):
 
 @pytest.mark.parametrize("change", ["offsets", "shape", "cut off", "longer", "gone"])
 @pytest.mark.parametrize("number", [1, 3])
-def test_a_file_that_is_not_what_the_manifest_says_is_refused_by_name(change, number, saved, tmp_path):
+def test_file_that_differs_from_the_manifest_is_named(change, number, saved, tmp_path):
     manifest, folder = saved
     path = folder / f"shard-{number:05}-model-00001-of-00001.safetensors"
     content = path.read_bytes()

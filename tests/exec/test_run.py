@@ -1,4 +1,4 @@
-"""`tpplan-exec run`: a manifest's redistributions and products on test data, against the unsharded result."""
+"""`tpplan-exec run`: redistributions and matmuls of a manifest on test data, compared with the unsharded result."""
 
 import json
 
@@ -26,7 +26,7 @@ def runs(compiles, tmp_path):
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_a_compiled_plan_computes_what_the_whole_model_computes(runs, name):
+def test_compiled_plan_matches_the_unsharded_model(runs, name):
     status, document = runs(PLANS[name])
     assert status == 0 and document["wrong_steps"] == 0
     assert all(step["not_run"] is None and step["wrong"] == 0 for step in document["redistributions"])
@@ -40,13 +40,13 @@ def kinds(document):
     return {c["kind"] for step in document["redistributions"] for c in step["collectives"]}
 
 
-def test_sequence_parallel_runs_gathers_and_scatters_both_ways(runs):
+def test_sequence_parallel_gathers_and_scatters(runs):
     _, document = runs(PLANS["sequence parallel"])
     assert {"all_gather", "reduce_scatter"} <= kinds(document)
     assert {"input", "output", "gradient", "reduce"} <= {step["part"] for step in document["redistributions"]}
 
 
-def test_fsdp_gathers_parameters_and_scatters_their_gradients(runs):
+def test_fsdp_gathers_parameters_and_scatters_gradients(runs):
     _, document = runs(PLANS["fsdp alone"])
     parts = {step["part"]: step for step in document["redistributions"]}
     assert [c["kind"] for c in parts["gather"]["collectives"]] == ["all_gather"]
@@ -54,7 +54,7 @@ def test_fsdp_gathers_parameters_and_scatters_their_gradients(runs):
     assert parts["gather"]["collectives"][0]["ranks"] == 3
 
 
-def test_a_layout_that_changes_its_dim_is_an_all_to_all(runs):
+def test_changed_shard_dim_is_an_all_to_all(runs):
     rules = TENSOR | {
         "model.norm": {
             "style": "prepare_module_input",
@@ -66,14 +66,14 @@ def test_a_layout_that_changes_its_dim_is_an_all_to_all(runs):
     assert status == 0 and "all_to_all" in kinds(document)
 
 
-def test_layers_that_agree_are_one_step_with_a_count(runs):
+def test_identical_layers_are_one_step_with_a_count(runs):
     _, document = runs(PLANS["tp 2"])
     gate = [product for product in document["products"] if product["pattern"] == "model.layers.{0..1}.mlp.gate_proj"]
     assert [product["count"] for product in gate] == [2]
 
 
 def forget(**where):
-    """A change that takes the collectives of one kind of step out of a manifest."""
+    """A change that removes the collectives of one kind of step from a manifest."""
 
     def change(manifest):
         for record in manifest[where["table"]]:
@@ -83,21 +83,21 @@ def forget(**where):
     return change
 
 
-# Manifests that no compiler writes: what is wrong with each, and the product that finds it.
+# Mutants: the error of each, and the matmul that finds it.
 def forget_sum(module):
     module["outputs"][0].pop("forward")
     module["outputs"][0]["to"] = module["outputs"][0]["from"] = ["Replicate"]
     module["outputs"][0]["gradient"] = {"from": ["Replicate"], "to": ["Replicate"]}
 
 
-def test_an_output_whose_sum_is_forgotten_is_wrong(runs):
+def test_missing_output_reduction_is_wrong(runs):
     status, document = runs(PLANS["tp 2"], forget(table="modules", path="0.mlp.down_proj", edit=forget_sum))
     wrong = [product for product in document["products"] if product["fault"]]
     assert status == 1 and [product["path"] for product in wrong] == ["model.layers.0.mlp.down_proj"]
     assert "Partial(sum)" in wrong[0]["fault"]
 
 
-def test_an_input_in_another_layout_than_the_weight_needs_is_wrong(runs):
+def test_input_layout_that_mismatches_the_weight_is_wrong(runs):
     def edit(module):
         module["inputs"][0]["from"] = module["inputs"][0]["to"] = ["Replicate"]
         module["inputs"][0]["gradient"] = {"from": ["Replicate"], "to": ["Replicate"]}
@@ -108,7 +108,7 @@ def test_an_input_in_another_layout_than_the_weight_needs_is_wrong(runs):
     ]
 
 
-def test_people_get_a_table_of_80_columns_and_a_verdict(compiles, tmp_path):
+def test_human_output_is_an_80_column_table_and_a_verdict(compiles, tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(json.dumps(compiles(llama(), PLANS["sequence parallel"])))
     result = execute("run", path, "--iterations", 1)
@@ -120,7 +120,7 @@ def test_people_get_a_table_of_80_columns_and_a_verdict(compiles, tmp_path):
     assert execute("run", path, "--quiet").stdout.count("\n") <= 2
 
 
-def test_a_manifest_that_lies_about_its_shards_is_refused_before_anything_runs(compiles, tmp_path):
+def test_wrong_local_shape_is_rejected_before_the_run(compiles, tmp_path):
     manifest = compiles(llama(), PLANS["tp 2"])
     manifest["parameters"][3]["local_shape"][0] += 1
     path = tmp_path / "manifest.json"
@@ -130,7 +130,7 @@ def test_a_manifest_that_lies_about_its_shards_is_refused_before_anything_runs(c
 
 
 def packed():
-    """Fused weights: q|k|v cut each by itself, and gate|up."""
+    """Fused weights: q|k|v sharded separately, and gate|up."""
     qkv, gate_up = linear("block.qkv", 24, 8), linear("block.gate_up", 32, 8)
     qkv["parameters"]["weight"]["segments"] = {"out": [12, 6, 6]}
     gate_up["parameters"]["weight"]["segments"] = {"out": [16, 16]}
@@ -142,7 +142,7 @@ def packed():
     }
 
 
-def test_packed_weights_are_multiplied_segment_by_segment(compiles, tmp_path):
+def test_packed_weights_are_multiplied_by_segment(compiles, tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(
         json.dumps(
@@ -173,7 +173,7 @@ def test_packed_weights_are_multiplied_segment_by_segment(compiles, tmp_path):
         ("dim0", 5, 2),
     ],
 )
-def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compiles, policy, fsdp, tp, tmp_path):
+def test_packed_fsdp_weights_are_gathered_and_reduced(compiles, policy, fsdp, tp, tmp_path):
     path = tmp_path / "manifest.json"
     settings = {
         "fsdp": {"axis": "fsdp", "min_weight_size": 0, "policy": policy},
@@ -198,8 +198,8 @@ def test_packed_weights_that_fsdp_cuts_are_gathered_reduced_and_multiplied(compi
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 2, "tp": 2}, {"tp": 2, "fsdp": 3}], ids=str)
-def test_an_fsdp_axis_before_others_on_its_dim_is_gathered_with_them(compiles, mesh, tmp_path):
-    """As JAX plans write it: P(('fsdp', 'tp')). The pieces of tp alone are other rows than those that a rank of tp holds."""
+def test_fsdp_axis_before_tp_on_one_dim_is_gathered_with_it(compiles, mesh, tmp_path):
+    """As JAX plans write it: P(('fsdp', 'tp')). Shards of tp only would have other rows than the tp ranks hold here."""
     model = {
         "format": "tpplan.model/1",
         "name": "Major",
@@ -221,7 +221,7 @@ def test_an_fsdp_axis_before_others_on_its_dim_is_gathered_with_them(compiles, m
     assert all(s["wrong"] == 0 and s["not_run"] is None for s in document["redistributions"])
 
 
-def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, tmp_path):
+def test_gathered_packed_output_is_wrong(compiles, tmp_path):
     path = tmp_path / "manifest.json"
     path.write_text(
         json.dumps(
@@ -232,8 +232,8 @@ def test_gathering_a_packed_output_mixes_its_segments_up_and_is_wrong(compiles, 
     assert result.returncode == 1 and json.loads(result.stdout)["products"][0]["y"]["wrong"] > 0
 
 
-def test_weights_written_in_out_are_multiplied_as_those_written_out_in(compiles, tmp_path):
-    """Keras' Dense is (in, out), where torch's Linear is (out, in)."""
+def test_in_out_weights_match_out_in_weights(compiles, tmp_path):
+    """Keras' Dense is (in, out), torch's Linear is (out, in)."""
     model = {
         "format": "tpplan.model/1",
         "name": "Dense",

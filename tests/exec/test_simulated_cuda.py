@@ -1,5 +1,5 @@
-"""The code that drives GPUs, on GPUs that are simulated (simulated_cuda.cc): memory knows its GPU, work is done as late as CUDA
-may do it, and any call may fail or stop. It says nothing about CUDA itself; test_gpu.py does, where there is a GPU."""
+"""GPU code on simulated GPUs (simulated_cuda.cc): memory belongs to a GPU, work is done as late as CUDA may do it, and any call may fail
+or hang. This proves nothing about CUDA itself; test_gpu.py does, with a GPU."""
 
 import os
 import pathlib
@@ -52,7 +52,7 @@ def files(folder):
 
 
 def saves(inputs, out):
-    """The words of a save with both outputs below `out`."""
+    """The arguments of a save with both outputs below `out`."""
     more = ["--weights", inputs / "w.safetensors", "-o", out / "shards", "--consolidated", out / "file"]
     return ["save", inputs / "m.json", *more, "--staging", "1MB"]
 
@@ -62,7 +62,7 @@ def check_saved(inputs, out):
     assert (out / "file").read_bytes() == (inputs / "saved.safetensors").read_bytes()
 
 
-def test_what_is_saved_from_a_gpu_is_what_is_saved_from_the_cpu(inputs, tmp_path):
+def test_gpu_save_matches_cpu_save(inputs, tmp_path):
     result = alone(*saves(inputs, tmp_path))
     assert result.returncode == 0, result.stderr
     check_saved(inputs, tmp_path)
@@ -70,20 +70,20 @@ def test_what_is_saved_from_a_gpu_is_what_is_saved_from_the_cpu(inputs, tmp_path
     assert result.returncode == 0, result.stderr
 
 
-def test_redistributions_and_products_are_right(inputs):
+def test_redistributions_and_matmuls_match_the_unsharded_result(inputs):
     result = alone("run", inputs / "run.json", "--iterations", "1")
     assert result.returncode == 0, result.stderr
 
 
 @needs_mpi
-def test_every_thread_of_a_rank_works_on_the_ranks_gpu(inputs, tmp_path):
+def test_every_thread_of_an_mpi_rank_uses_its_gpu(inputs, tmp_path):
     words = [*saves(inputs, tmp_path), "--backend", "mpi", "--device", "cuda"]
     result = mpirun(3, SIMULATED, *words, SIMULATED_GPUS=3, **NO_CUBLAS)
     assert result.returncode == 0, result.stderr
     check_saved(inputs, tmp_path)
 
 
-def test_every_thread_of_a_rank_of_nccl_does(inputs, tmp_path):
+def test_every_thread_of_an_nccl_rank_uses_its_gpu(inputs, tmp_path):
     out = tmp_path / "out"
     out.mkdir()
     words = [SIMULATED, *saves(inputs, out), "--backend", "nccl"]
@@ -93,8 +93,8 @@ def test_every_thread_of_a_rank_of_nccl_does(inputs, tmp_path):
 
 
 @pytest.mark.parametrize("command", ["save", "run", "init"])
-def test_an_error_that_stays_is_said_whichever_call_meets_it_first(command, inputs, tmp_path):
-    """And nothing is left, and no signal ends the program: what is released on the way of an error has it, too."""
+def test_sticky_gpu_error_is_reported_at_any_call(command, inputs, tmp_path):
+    """No file remains, and no signal ends the program: the cleanup calls fail, too."""
     failures = 0
     for call in [*range(1, 40), *range(40, 4000, 61)]:
         out = tmp_path / str(call)
@@ -110,23 +110,23 @@ def test_an_error_that_stays_is_said_whichever_call_meets_it_first(command, inpu
         failures += 1
         assert result.returncode == 1, (call, result.returncode, result.stderr)
         assert "error[TP8011]: GPU 0: cudaErrorIllegalAddress" in result.stderr, (call, result.stderr)
-        assert {path.name for path in out.iterdir()} <= {"shards"}, call  # the folder before the file is whole
+        assert {path.name for path in out.iterdir()} <= {"shards"}, call  # the folder, before the file is complete
     assert failures > 20
 
 
 @needs_mpi
 @pytest.mark.parametrize("call", [8, 30, 45])
-def test_the_others_hear_what_it_was(call, inputs, tmp_path):
+def test_other_ranks_report_the_gpu_error(call, inputs, tmp_path):
     words = [*saves(inputs, tmp_path), "--backend", "mpi", "--device", "cuda"]
     fault = {"SIMULATED_CUDA_FAULT": f"call={call},rank=1", "SIMULATED_GPUS": "3"}
     result = mpirun(3, SIMULATED, *words, **fault, **NO_CUBLAS)
     assert result.returncode != 0
     assert "error[TP8011]: GPU 1: cudaErrorIllegalAddress" in result.stderr, result.stderr
-    assert "rank 1 failed at step " in result.stderr and "is gone" not in result.stderr, result.stderr
+    assert "rank 1 failed at step " in result.stderr and "is disconnected" not in result.stderr, result.stderr
 
 
 @pytest.mark.parametrize("call", [3, 12, 40])
-def test_a_gpu_that_stops_ends_the_job_in_time(call, inputs, tmp_path):
+def test_hanging_gpu_call_ends_the_job_in_time(call, inputs, tmp_path):
     result = alone(*saves(inputs, tmp_path), "--deadline", "3", SIMULATED_CUDA_FAULT=f"call={call},kind=hang")
     assert result.returncode == 1
-    assert "GPU 0: error[TP8016]: cuda" in result.stderr and "has not come back for " in result.stderr, result.stderr
+    assert "GPU 0: error[TP8016]: cuda" in result.stderr and "has not returned for " in result.stderr, result.stderr

@@ -1,5 +1,5 @@
-"""One list of steps: what the manifest says of a parameter is what `tpplan-exec run` moves, what the report adds up and what
-`tpplan diff` counts."""
+"""One list of steps: `tpplan-exec run` executes the steps of a parameter in the manifest, the report adds them up and `tpplan diff` counts
+them."""
 
 import json
 import pathlib
@@ -48,13 +48,13 @@ def manifest(request, compiles, tmp_path):
 
 
 def counted(manifest):
-    """Parameters; of the names of one tensor the first."""
+    """Parameters without tied repeats: the first name of each tensor."""
     again = {path for group in manifest["tied"] for path in group[1:]}
     return [p for p in manifest["parameters"] if p["path"] not in again]
 
 
 def moves(manifest):
-    """What all tensors move over each axis: {(axis, part, kind): [steps, bytes, sent]}."""
+    """Traffic of all tensors over each axis: {(axis, part, kind): [steps, bytes, sent]}."""
     sums = {}
     for parameter in counted(manifest):
         for step in parameter.get("steps", []):
@@ -65,7 +65,7 @@ def moves(manifest):
     return sums
 
 
-def test_run_moves_what_the_manifest_says(manifest):
+def test_run_executes_the_steps_of_the_manifest(manifest):
     steps = {p["path"]: p.get("steps", []) for p in json.loads(manifest.read_text())["parameters"]}
     document = json.loads(execute("run", manifest, "--json", "--iterations", 1, "--warmup", 0).stdout)
     found = [s for s in document["redistributions"] if s["part"] in ("gather", "reduce")]
@@ -75,7 +75,7 @@ def test_run_moves_what_the_manifest_says(manifest):
         assert [(c["kind"], c["axis"], c["bytes"]) for c in entry["collectives"]] == said, entry["path"]
 
 
-def test_the_report_adds_up_what_the_manifest_says(manifest):
+def test_report_totals_match_the_manifest(manifest):
     document, page = json.loads(manifest.read_text()), read_page(run("report", manifest).stdout)
     sizes = {axis["name"]: axis["size"] for axis in document["mesh"]}
     found = {}
@@ -93,7 +93,7 @@ def test_the_report_adds_up_what_the_manifest_says(manifest):
     assert found == {key: (count, payload) for key, (count, payload, _) in moves(document).items()}
 
 
-def test_diff_counts_what_the_manifest_says(manifest, compiles, tmp_path):
+def test_diff_counts_match_the_manifest(manifest, compiles, tmp_path):
     document = json.loads(manifest.read_text())
     whole = tmp_path / "whole.json"
     whole.write_text(json.dumps(compiles(MAJOR, plan({"fsdp": 2}, {"up": "replicate"}, axis="fsdp"))))
@@ -107,8 +107,8 @@ def test_diff_counts_what_the_manifest_says(manifest, compiles, tmp_path):
     assert found == {key: (count, payload) for key, (count, payload, _) in moves(document).items()}
 
 
-def test_axes_minor_to_fsdps_are_gathered_with_it_and_cut_again(compiles):
-    """float32 of 1024 x 1024: 4 MiB. A rank of tp's piece of what fsdp gathers is no run of it."""
+def test_axes_after_fsdp_are_gathered_and_sharded_again(compiles):
+    """float32 of 1024 x 1024: 4 MiB. The tp shard of a gathered fsdp shard is not contiguous."""
     (parameter,) = compiles(*major({"fsdp": 2, "tp": 2}))["parameters"]
     assert [(s["part"], s["kind"], s["axis"], s["bytes"], s["sent"]) for s in parameter["steps"]] == [
         ("gather", "all_gather", "tp", 2 << 20, 1 << 20),
@@ -133,7 +133,7 @@ def test_axes_minor_to_fsdps_are_gathered_with_it_and_cut_again(compiles):
     ],
     ids=["order", "one less", "bytes", "sent", "elements", "axis", "part"],
 )
-def test_steps_that_are_not_what_the_rest_says_are_refused(compiles, tmp_path, change):
+def test_inconsistent_steps_are_rejected(compiles, tmp_path, change):
     manifest = compiles(*major({"fsdp": 2, "tp": 2}))
     change(manifest["parameters"][0]["steps"])
     path = tmp_path / "manifest.json"
@@ -143,7 +143,7 @@ def test_steps_that_are_not_what_the_rest_says_are_refused(compiles, tmp_path, c
 
 
 @pytest.mark.parametrize("command", ["show", "report", "diff"])
-def test_manifests_without_steps_are_refused_by_all_that_read_them(compiles, tmp_path, command):
+def test_manifests_without_steps_are_rejected_by_all_readers(compiles, tmp_path, command):
     manifest = compiles(*major({"fsdp": 2, "tp": 2}))
     del manifest["parameters"][0]["steps"]
     path = tmp_path / "old.json"

@@ -1,4 +1,4 @@
-"""What can be wrong with weights, folders and disks: each is named, nothing is left half written, no signal ends the program."""
+"""Errors in weights, folders and disks: each is named, no partial file remains, no signal ends the program."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def manifest(tmp_path):
 
 
 def refused(status, *arguments, **more):
-    """Runs, checks the status and that what is said begins with a place and has a code, but for usage; returns it."""
+    """Runs, checks the status and that the message starts with a place and has a code, except for usage errors; returns it."""
     result = execute(*arguments, **more)
     assert result.returncode == status, (result.returncode, result.stderr)
     assert result.stderr and "\x1b" not in result.stderr
@@ -32,7 +32,7 @@ def refused(status, *arguments, **more):
     return result.stderr
 
 
-def test_a_fault_is_said_as_the_compiler_says_it_with_rank_step_and_help(manifest, tmp_path):
+def test_weight_error_has_place_rank_step_and_help(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     said = refused(
         1,
@@ -44,9 +44,9 @@ def test_a_fault_is_said_as_the_compiler_says_it_with_rank_step_and_help(manifes
     )
     assert (
         said
-        == f"""{manifest}: error[TP8014]: TPPLAN_EXEC_FAULT asks for this failure
-  = note: rank 1 failed at step 1 (asking for memory)
-  = help: unset it
+        == f"""{manifest}: error[TP8014]: TPPLAN_EXEC_FAULT requests this failure
+  = note: rank 1 failed at step 1 (checking free memory)
+  = help: unset TPPLAN_EXEC_FAULT
 """
     )
     said = refused(1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "no" / "folder")
@@ -54,10 +54,10 @@ def test_a_fault_is_said_as_the_compiler_says_it_with_rank_step_and_help(manifes
         said.startswith(f"{tmp_path / 'no' / 'folder'}")
         and ": error[TP8032]: No such file or directory\n  = note: rank 0 failed at step " in said
     )
-    assert "  = help: nothing is written at" in said
+    assert "  = help: nothing was written to" in said
 
 
-def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):
+def test_all_mismatches_are_reported_in_one_error(manifest, tmp_path):
     wrong = {
         "m.a": ("float32", (8, 7)),
         "m.b": ("float16", (4, 4)),
@@ -66,16 +66,16 @@ def test_all_that_does_not_fit_is_said_together(manifest, tmp_path):
     }
     write_file(tmp_path / "w.safetensors", random_tensors(wrong))
     said = refused(1, "load", manifest, "--weights", tmp_path / "w.safetensors")
-    assert "`m.a` has shape [8, 7] there and [8, 6] in the manifest" in said
-    assert "`m.b` is float16 there and bfloat16 in the manifest" in said
+    assert "`m.a` has shape [8, 7] in the weights and [8, 6] in the manifest" in said
+    assert "`m.b` is float16 in the weights and bfloat16 in the manifest" in said
     assert "parameter `m.c` of the manifest is not in" in said
 
 
-def test_tensors_too_many_are_a_warning_with_a_count(manifest, tmp_path):
+def test_unknown_tensors_are_a_warning_with_a_count(manifest, tmp_path):
     tensors = random_tensors(SHAPES | {f"x{i}\x1b": ("int8", (1,)) for i in range(5)})
     write_file(tmp_path / "w.safetensors", tensors)
     said = succeeds("load", manifest, "--weights", tmp_path / "w.safetensors").stderr
-    assert "the weights hold 5 tensors that the manifest lacks" in said
+    assert "the weights have 5 tensors that the manifest lacks" in said
     assert "x0\\x1b" in said and "and 2 more" in said and "\x1b" not in said
 
 
@@ -85,18 +85,18 @@ STRANGERS = {
     "zip": (b"PK\x03\x04" + bytes(64), "safetensors.torch.save_file"),
     "empty": (b"", "too few"),
     "zeros": (bytes(4096), "begin with"),
-    "cut": (b"\xff\0\0\0\0\0\0\0{", "cut off"),
+    "cut": (b"\xff\0\0\0\0\0\0\0{", "it is truncated"),
 }
 
 
 @pytest.mark.parametrize("name", STRANGERS)
-def test_what_stands_in_place_of_weights_is_recognised(name, manifest, tmp_path):
+def test_other_file_formats_are_recognised(name, manifest, tmp_path):
     content, words = STRANGERS[name]
     (tmp_path / "w.safetensors").write_bytes(content)
     assert words in refused(2, "load", manifest, "--weights", tmp_path / "w.safetensors")
 
 
-def test_what_is_no_file_is_refused_without_reading(manifest, tmp_path):
+def test_pipes_and_devices_are_rejected_unread(manifest, tmp_path):
     os.mkfifo(tmp_path / "pipe.safetensors")
     (tmp_path / "empty").mkdir()
     (tmp_path / "folder.safetensors").mkdir()
@@ -113,28 +113,28 @@ def test_what_is_no_file_is_refused_without_reading(manifest, tmp_path):
 
 
 @pytest.mark.parametrize("target", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "..", "a\\b"])
-def test_an_index_does_not_lead_out_of_its_folder(target, manifest, tmp_path):
+def test_index_may_not_lead_out_of_its_folder(target, manifest, tmp_path):
     folder = tmp_path / "in"
     folder.mkdir()
     write_file(tmp_path / "outside.safetensors", random_tensors(SHAPES))
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": dict.fromkeys(SHAPES, target)}))
-    assert "plain name" in refused(2, "load", manifest, "--weights", folder)
+    assert "name files in the folder of the index" in refused(2, "load", manifest, "--weights", folder)
 
 
-def test_a_link_does_not_lead_out_of_its_folder(manifest, tmp_path):
+def test_link_may_not_lead_out_of_its_folder(manifest, tmp_path):
     succeeds_folder = tmp_path / "out"
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", succeeds_folder)
     shard = succeeds_folder / "shard-00002-model-00001-of-00001.safetensors"
     shard.rename(tmp_path / "elsewhere.safetensors")
     shard.symlink_to(tmp_path / "elsewhere.safetensors")
-    assert "leads out" in refused(2, "load", manifest, "--weights", succeeds_folder)
+    assert "points outside its folder" in refused(2, "load", manifest, "--weights", succeeds_folder)
     write_index(tmp_path, random_tensors(SHAPES))
     (tmp_path / "in").mkdir()
     (tmp_path / "model.safetensors.index.json").rename(tmp_path / "in" / "model.safetensors.index.json")
     for name in ("model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"):
         (tmp_path / "in" / name).symlink_to(tmp_path / name)
-    assert "leads out" in refused(2, "load", manifest, "--weights", tmp_path / "in")
+    assert "put the file itself there" in refused(2, "load", manifest, "--weights", tmp_path / "in")
 
 
 def small_files():
@@ -142,7 +142,7 @@ def small_files():
 
 
 @pytest.mark.parametrize("what", ["folder", "file", "reshard"])
-def test_a_full_disk_leaves_nothing(what, tmp_path):
+def test_full_disk_leaves_no_output(what, tmp_path):
     shapes = {"big": ("float32", (1 << 10, 1 << 10))}
     manifest = compile_manifest(tmp_path, shapes, {"big": ["tp", None]}, {"tp": 2}, "a.json")
     other = compile_manifest(tmp_path, shapes, {"big": [None, "tp"]}, {"tp": 2}, "b.json")
@@ -166,11 +166,11 @@ def test_a_full_disk_leaves_nothing(what, tmp_path):
     assert sorted(p.name for p in tmp_path.iterdir()) == before
 
 
-def test_a_folder_that_is_there_is_kept(manifest, tmp_path):
+def test_existing_folder_remains(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine").write_text("x")
-    assert "is there already" in refused(
+    assert "already exists" in refused(
         1, "save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out"
     )
     assert [p.name for p in (tmp_path / "out").iterdir()] == ["mine"]
@@ -178,7 +178,7 @@ def test_a_folder_that_is_there_is_kept(manifest, tmp_path):
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", str(tmp_path / "out") + "/")
 
 
-def test_an_input_is_not_written_over(manifest, tmp_path):
+def test_input_file_is_not_overwritten(manifest, tmp_path):
     write_index(tmp_path, random_tensors(SHAPES))
     file = tmp_path / "model-00002-of-00002.safetensors"
     before = file.read_bytes()
@@ -187,7 +187,7 @@ def test_an_input_is_not_written_over(manifest, tmp_path):
     assert file.read_bytes() == before
 
 
-def test_a_folder_of_another_manifest_is_refused(manifest, tmp_path):
+def test_folder_of_another_manifest_is_rejected(manifest, tmp_path):
     other = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 3}, "other.json")
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
@@ -196,7 +196,7 @@ def test_a_folder_of_another_manifest_is_refused(manifest, tmp_path):
     refused(1, "verify", other, "--from", tmp_path / "out", "--weights", tmp_path / "w.safetensors")
 
 
-def test_a_manifest_with_one_byte_changed_is_refused(manifest, tmp_path):
+def test_manifest_with_one_changed_byte_is_rejected(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
     content = manifest.read_bytes()
@@ -207,7 +207,7 @@ def test_a_manifest_with_one_byte_changed_is_refused(manifest, tmp_path):
         assert result.returncode in (1, 2) and result.stderr, at
 
 
-def test_pieces_that_do_not_make_up_a_tensor_are_refused(manifest, tmp_path):
+def test_overlapping_or_missing_shards_are_rejected(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
     second = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
@@ -218,7 +218,7 @@ def test_pieces_that_do_not_make_up_a_tensor_are_refused(manifest, tmp_path):
     write_file(
         second, random_tensors({"m.z": ("int8", (1,))}), {"DCP_SHARDING_INFO": '{"m.z": {"saved_offsets": [0]}}'}
     )
-    assert "in no piece" in refused(1, "load", manifest, "--weights", tmp_path / "out")
+    assert "in no shard" in refused(1, "load", manifest, "--weights", tmp_path / "out")
     for info in (
         "nonsense",
         "[]",
@@ -233,19 +233,19 @@ def test_pieces_that_do_not_make_up_a_tensor_are_refused(manifest, tmp_path):
     assert "DCP_SHARDING_INFO" in refused(2, "load", manifest, "--weights", tmp_path / "out")
 
 
-def test_a_model_that_memory_does_not_hold_is_refused_before_loading(tmp_path):
+def test_model_larger_than_memory_is_rejected(tmp_path):
     shapes = {"huge": ("uint8", (1 << 40,))}
     manifest = compile_manifest(tmp_path, shapes, {"huge": ["tp"]}, {"tp": 2})
     header = json.dumps({"huge": {"dtype": "U8", "shape": [1 << 40], "data_offsets": [0, 1 << 40]}}).encode()
     with open(tmp_path / "w.safetensors", "wb") as file:
         file.write(len(header).to_bytes(8, "little") + header)
-        file.truncate(8 + len(header) + (1 << 40))  # holes: no disk is taken
+        file.truncate(8 + len(header) + (1 << 40))  # holes: the file needs no disk space
     said = refused(3, "load", manifest, "--weights", tmp_path / "w.safetensors", timeout=20)
     assert "1.00 TiB" in said and "free" in said
 
 
-def test_a_limit_of_the_process_counts_as_what_is_free(tmp_path):
-    """`ulimit -v`: what is said to be free is less than what is needed."""
+def test_ulimit_limits_the_reported_free_memory(tmp_path):
+    """`ulimit -v`: the reported free memory is less than the needed one."""
     if os.environ.get("TPPLAN_SANITIZED"):
         pytest.skip("a sanitizer needs more address space itself")
     shapes = {"m.a": ("uint8", (1 << 30,))}
@@ -262,12 +262,12 @@ def test_a_limit_of_the_process_counts_as_what_is_free(tmp_path):
         tmp_path / "w.safetensors",
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (limit, limit)),
     )
-    said = re.search(r"take ([\d.]+) (.iB), and ([\d.]+) MiB of memory are free", " ".join(result.stderr.split()))
+    said = re.search(r"need ([\d.]+) (.iB), but only ([\d.]+) MiB of memory are free", " ".join(result.stderr.split()))
     assert result.returncode == 3 and said, result.stderr
     assert said[2] == "GiB" and float(said[3]) < 900, result.stderr
 
 
-def test_usage_is_said(manifest, tmp_path):
+def test_wrong_usage_is_reported(manifest, tmp_path):
     refused(2, "verify", manifest)
     refused(2, "verify", manifest, "--from", tmp_path)
     refused(2, "load", manifest)
@@ -275,7 +275,7 @@ def test_usage_is_said(manifest, tmp_path):
 
 
 def start_save_that_hangs(folder, manifest, output, step):
-    """A job whose rank 1 hangs at a step, and the folder that it writes into."""
+    """A job whose rank 1 hangs at a step, and the folder that it writes."""
     (folder / "out").mkdir(parents=True)
     write_file(folder / "w.safetensors", random_tensors(SHAPES))
     command = [EXECUTOR, "save", manifest, "--weights", folder / "w.safetensors", output, folder / "out" / "x"]
@@ -285,7 +285,7 @@ def start_save_that_hangs(folder, manifest, output, step):
 
 @pytest.fixture(scope="module", params=["--output", "--consolidated"])
 def save_with_something_made(request, tmp_path_factory):
-    """The output and the first step at which a rank can hang with the new file or folder made. All steps are tried at once."""
+    """The output and the first step at which a rank can hang with the new file or folder in place. All steps run at the same time."""
     folder = tmp_path_factory.mktemp("steps")
     manifest = compile_manifest(folder, SHAPES, SPECS, {"tp": 2})
     jobs = [start_save_that_hangs(folder / str(step), manifest, request.param, step) for step in range(1, 17)]
@@ -293,7 +293,7 @@ def save_with_something_made(request, tmp_path_factory):
     while first is None and time.monotonic() < limit:
         time.sleep(0.05)
         hung = [step for step, (job, out) in enumerate(jobs, 1) if list(out.iterdir()) and job.poll() is None]
-        time.sleep(1)  # who only passes by has ended by then
+        time.sleep(1)  # ranks that only pass the step have ended by then
         first = next((step for step in hung if jobs[step - 1][0].poll() is None), None)
     for job, _ in jobs:
         job.kill()
@@ -303,7 +303,7 @@ def save_with_something_made(request, tmp_path_factory):
 
 
 @pytest.mark.parametrize("ending", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_a_signal_ends_a_save_and_nothing_stays(ending, save_with_something_made, manifest, tmp_path):
+def test_signal_during_a_save_leaves_no_files(ending, save_with_something_made, manifest, tmp_path):
     output, step = save_with_something_made
     job, out = start_save_that_hangs(tmp_path / "job", manifest, output, step)
     limit = time.monotonic() + 20
@@ -316,7 +316,7 @@ def test_a_signal_ends_a_save_and_nothing_stays(ending, save_with_something_made
     assert not list(out.iterdir())
 
 
-def test_no_input_is_overwritten(tmp_path):
+def test_no_command_overwrites_its_input(tmp_path):
     tensors = random_tensors(SHAPES)
     (tmp_path / "model").mkdir()
     write_index(tmp_path / "model", tensors)
@@ -339,7 +339,7 @@ def test_no_input_is_overwritten(tmp_path):
     assert "standard output" in refused(2, "save", manifest, *weights, "--consolidated", "-")
 
 
-def test_an_output_that_is_a_link_is_followed(manifest, tmp_path):
+def test_output_link_is_followed(manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     (tmp_path / "disk").mkdir()
     for option, link, target in (("-o", "folder", "disk/folder"), ("--consolidated", "file", "disk/file")):
@@ -350,32 +350,31 @@ def test_an_output_that_is_a_link_is_followed(manifest, tmp_path):
     assert sorted(p.name for p in (tmp_path / "disk").iterdir()) == ["file", "folder"]
 
 
-def test_a_text_of_megabytes_in_a_header_is_read(manifest, tmp_path):
-    """As the sharding info of a checkpoint of a hundred thousand tensors is."""
+def test_megabytes_of_header_text_are_read(manifest, tmp_path):
+    """As the sharding info of a checkpoint with a hundred thousand tensors."""
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES), {"note": "x" * (5 << 20)})
     succeeds("load", manifest, "--weights", tmp_path / "w.safetensors")
 
 
-def test_what_reshard_leaves_out_is_said_once(tmp_path):
+def test_reshard_warns_once_about_skipped_tensors(tmp_path):
     before = compile_manifest(tmp_path, SHAPES, SPECS, {"tp": 2}, "before.json")
     after = compile_manifest(tmp_path, {"m.a": SHAPES["m.a"]}, {"m.a": ["tp", None]}, {"tp": 2}, "after.json")
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     succeeds("save", before, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "A")
     said = succeeds("reshard", before, after, "--from", tmp_path / "A", "--to", tmp_path / "B").stderr
     assert (
-        said.count("warning") == 1
-        and "the weights hold 2 tensors that the manifest lacks, left unread: m.b, m.c" in said
+        said.count("warning") == 1 and "the weights have 2 tensors that the manifest lacks, skipped: m.b, m.c" in said
     )
 
 
-def test_rows_that_end_inside_a_byte_are_a_fault_of_the_manifest(tmp_path):
+def test_rows_with_a_partial_byte_are_a_manifest_error(tmp_path):
     manifest = compile_manifest(
         tmp_path, {"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}, {"m": ["tp"]}, {"tp": 2}
     )
     write_file(tmp_path / "w.safetensors", random_tensors({"w": ("float4_e2m1fn", (2, 5)), "m": ("int8", (2,))}))
     for command in (["load"], ["save", "-o", tmp_path / "out"], ["verify"]):
         said = refused(1, command[0], manifest, "--weights", tmp_path / "w.safetensors", *command[1:])
-        assert "`w` is float4_e2m1fn of [2, 5], 4 bits an element: its rows end inside a byte" in said
+        assert "`w` is float4_e2m1fn of [2, 5], 4 bits per element: its rows end inside a byte" in said
 
 
 @pytest.mark.parametrize(
@@ -391,7 +390,7 @@ def test_rows_that_end_inside_a_byte_are_a_fault_of_the_manifest(tmp_path):
     ],
     ids=" ".join,
 )
-def test_numbers_beyond_their_limits_are_usage_errors(arguments, manifest):
+def test_numbers_out_of_range_are_usage_errors(arguments, manifest):
     assert arguments[-1] in refused(2, "init", manifest, *arguments)
 
 
@@ -411,7 +410,7 @@ def test_numbers_beyond_their_limits_are_usage_errors(arguments, manifest):
         ("", False),
     ],
 )
-def test_staging_takes_bytes_with_units(size, fine, manifest, tmp_path):
+def test_staging_accepts_bytes_with_units(size, fine, manifest, tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     result = execute("load", manifest, "--weights", tmp_path / "w.safetensors", "--staging", size)
     assert result.returncode == (0 if fine else 2), result.stderr

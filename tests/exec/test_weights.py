@@ -1,5 +1,5 @@
-"""load, verify, save and reshard, held against files that are made and read here byte by byte, and against what `tpplan show`
-says that each rank holds."""
+"""load, verify, save and reshard, compared byte by byte with files made and read here, and with the shards that `tpplan show` prints for
+each rank."""
 
 import hashlib
 import itertools
@@ -65,7 +65,7 @@ def pieces_of(folder):
 
 
 def check_folder(folder, manifest, tensors, ranks):
-    """Each element stands in exactly one piece, with the bytes of the source, written by a rank that holds it."""
+    """Each element is in exactly one shard, with the bytes of the source, written by a rank that holds it."""
     held = slices(manifest, ranks)
     pieces = pieces_of(folder)
     assert set(pieces) == set(tensors)
@@ -73,14 +73,14 @@ def check_folder(folder, manifest, tensors, ranks):
         count = 0
         for box, piece, rank in pieces[name]:
             assert piece[2] == cut(tensor, box), (name, box)
-            for dim, run in enumerate(box if piece[2] else ()):  # a tensor without bytes is noted whole
+            for dim, run in enumerate(box if piece[2] else ()):  # a tensor without bytes is stored unsharded
                 assert any(b <= run[0] and run[1] <= e for b, e in held[rank][name][dim]), (name, rank, box)
             count += math.prod(e - b for b, e in box)
         assert count == math.prod(tensor[1])
 
 
 @pytest.mark.parametrize("mesh", MESHES, ids=str)
-def test_what_is_saved_is_what_each_rank_holds(mesh, tmp_path):
+def test_saved_files_hold_the_shards_of_each_rank(mesh, tmp_path):
     tensors = random_tensors(SHAPES)
     write_file(tmp_path / "w.safetensors", tensors)
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
@@ -102,7 +102,7 @@ def test_what_is_saved_is_what_each_rank_holds(mesh, tmp_path):
 
 
 @pytest.mark.parametrize("dtype", BITS)
-def test_every_type_is_moved(dtype, tmp_path):
+def test_every_dtype_is_saved_and_loaded(dtype, tmp_path):
     shapes = {"a": (dtype, (6, 8)), "b": (dtype, (4, 4))}
     tensors = random_tensors(shapes)
     write_index(tmp_path, tensors)
@@ -114,7 +114,7 @@ def test_every_type_is_moved(dtype, tmp_path):
     succeeds("verify", manifest, "--weights", tmp_path / "one.safetensors", "--from", tmp_path / "out")
 
 
-def test_a_cut_through_a_byte_is_refused(refuses):
+def test_shard_inside_a_byte_is_rejected(refuses):
     model = {
         "format": "tpplan.model/1",
         "name": "Bytes",
@@ -126,7 +126,7 @@ def test_a_cut_through_a_byte_is_refused(refuses):
     assert (status, found) == (1, ["TP5006"]) and "inside a byte" in said and "`a`" in said
 
 
-def test_segments_are_files_of_their_own_and_come_back(tmp_path):
+def test_segments_are_saved_as_separate_files_and_reload(tmp_path):
     shapes = {"m.qkv": ("bfloat16", (16, 6)), "m.o": ("float32", (6, 4))}
     tensors = random_tensors(shapes)
     write_file(tmp_path / "w.safetensors", tensors)
@@ -157,7 +157,7 @@ RESHARD = [
 
 
 @pytest.mark.parametrize("before, after", RESHARD, ids=str)
-def test_resharding_gives_what_saving_gives(before, after, tmp_path):
+def test_reshard_matches_save(before, after, tmp_path):
     tensors = random_tensors(SHAPES)
     write_file(tmp_path / "w.safetensors", tensors)
     a = compile_manifest(tmp_path, SHAPES, SPECS, before, "a.json")
@@ -201,7 +201,7 @@ def test_each_byte_is_read_once(spec, columns, tmp_path):
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors")
 
 
-def test_the_summary_says_what_the_manifest_says(tmp_path):
+def test_summary_matches_the_manifest(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 3})
     result = json.loads(succeeds("load", manifest, "--weights", tmp_path, "--json").stdout)
@@ -224,7 +224,7 @@ def test_tied_names_are_stored_once_or_twice(tmp_path):
     check_folder(tmp_path / "out", manifest, tensors, 2)
 
 
-def test_tied_names_that_hold_different_bytes_are_found(tmp_path):
+def test_tied_names_with_different_bytes_are_found(tmp_path):
     shapes = {"embed.weight": ("float32", (8, 4)), "head.weight": ("float32", (8, 4))}
     manifest = compile_manifest(tmp_path, shapes, {n: ["tp", None] for n in shapes}, {"tp": 2}, tied=[list(shapes)])
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
@@ -232,7 +232,7 @@ def test_tied_names_that_hold_different_bytes_are_found(tmp_path):
     assert result.returncode == 1 and "rank 0: `head.weight`[0, 0]" in result.stderr
 
 
-def test_a_buffer_that_is_not_stored_is_left_out(tmp_path):
+def test_missing_buffer_is_skipped(tmp_path):
     shapes = {"a": ("float32", (4,)), "m.mask": ("float32", (4,)), "m.inv_freq": ("float32", (4,))}
     manifest = compile_manifest(tmp_path, shapes, {"a": [None]}, {"tp": 2}, buffers=("m.mask", "m.inv_freq"))
     write_file(tmp_path / "w.safetensors", random_tensors({"a": shapes["a"]}))
@@ -246,12 +246,12 @@ def test_a_buffer_that_is_not_stored_is_left_out(tmp_path):
         "--consolidated",
         tmp_path / "one.safetensors",
     )
-    assert "1 buffer " in result.stderr  # no checkpoint has the other one, and nothing is said of it
+    assert "1 buffer " in result.stderr  # no checkpoint has the other one: no message about it
     assert set(pieces_of(tmp_path / "out")) == {"a"} and set(read_file(tmp_path / "one.safetensors")[1]) == {"a"}
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--from", tmp_path / "out")
 
 
-def test_checksums_find_one_changed_bit(tmp_path):
+def test_checksums_find_one_flipped_bit(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 2})
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
@@ -259,7 +259,9 @@ def test_checksums_find_one_changed_bit(tmp_path):
     succeeds("verify", manifest, "--from", tmp_path / "out", "--checksums", tmp_path / "sums.json")
     succeeds("verify", manifest, "--weights", tmp_path / "w.safetensors", "--checksums", tmp_path / "sums.json")
     shard = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
-    content = bytearray(shard.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13))  # the file's own find it sooner
+    content = bytearray(
+        shard.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13)
+    )  # the checksums of the file would find it sooner
     content[-1] ^= 1
     shard.write_bytes(content)
     for more in (["--checksums", tmp_path / "sums.json"], ["--weights", tmp_path / "w.safetensors"]):
@@ -271,14 +273,14 @@ def few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def test_a_checkpoint_may_have_more_files_than_a_process_starts_with(tmp_path):
+def test_checkpoint_may_exceed_the_soft_file_limit(tmp_path):
     shapes = {f"w{i}": ("uint8", (4,)) for i in range(100)}
     manifest = compile_manifest(tmp_path, shapes, {"w7": ["tp"]}, {"tp": 2})
     write_index(tmp_path, random_tensors(shapes), files=100)
     succeeds("verify", manifest, "--weights", tmp_path, preexec_fn=few_files)
 
 
-def test_each_rank_has_a_line_of_checksums_of_its_own(tmp_path):
+def test_each_rank_has_its_line_of_checksums(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 2})
     verify = ["verify", manifest, "--weights", tmp_path / "w.safetensors"]
@@ -293,30 +295,23 @@ def test_each_rank_has_a_line_of_checksums_of_its_own(tmp_path):
     assert len({len(line) for line in text.splitlines() if line.startswith("    [")}) == 1 and len(sums["ranks"]) == 4
     assert succeeds(*verify, "--write-checksums", "-").stdout == text
 
-    # As they were written before: a list of all ranks for each tensor.
-    old = {name: sums[name] for name in ("manifest_sha256", "algorithm")} | {"format": "tpplan.checksums/1"}
-    lists = [{"path": path, "ranks": [of[i] for of in sums["ranks"]]} for i, path in enumerate(sums["paths"])]
-    (tmp_path / "old.json").write_text(json.dumps(old | {"shards": lists}))
-    succeeds(*verify, "--checksums", tmp_path / "old.json")
-
     first = sums["ranks"][2][1]
     (tmp_path / "sums.json").write_text(text.replace(first, "0" * 64))
-    (tmp_path / "old.json").write_text(json.dumps(old | {"shards": lists}).replace(first, "0" * 64))
-    for name in ("sums.json", "old.json"):
-        result = execute(*verify, "--checksums", tmp_path / name)
-        assert result.returncode == 1 and f"rank 2: `{sums['paths'][1]}` has SHA-256 {first}" in result.stderr, (
-            result.stderr
-        )
+    result = execute(*verify, "--checksums", tmp_path / "sums.json")
+    assert result.returncode == 1 and f"rank 2: `{sums['paths'][1]}` has SHA-256 {first}" in result.stderr, (
+        result.stderr
+    )
     for broken, what in (
-        (text[:-9], "has not the"),
-        (text.replace("tpplan.checksums/2", "tpplan.checksums/3"), "no file of format"),
+        (text[:-9], "does not have the"),
+        (text.replace("tpplan.checksums/2", "tpplan.checksums/3"), "does not have the format"),
         (text.replace(sums["manifest_sha256"], "0" * 64), "another manifest"),
         (
             text.replace(json.dumps(sums["paths"][0]), json.dumps("x" * len(sums["paths"][0]))),
-            "no tensor of the manifest",
+            "not a tensor of the manifest",
         ),
-        (text.replace(f'["{sums["ranks"][1][0]}"', f'[ {sums["ranks"][1][0]}"'), "no list of checksums"),
-        ("{}", "no file of format"),
+        (text.replace(f'["{sums["ranks"][1][0]}"', f'[ {sums["ranks"][1][0]}"'), "not a list of checksums"),
+        ("{}", "does not have the format"),
+        (text.replace("tpplan.checksums/2", "tpplan.checksums/1"), "does not have the format"),
     ):
         (tmp_path / "sums.json").write_text(broken)
         result = execute(*verify, "--checksums", tmp_path / "sums.json")
@@ -324,8 +319,9 @@ def test_each_rank_has_a_line_of_checksums_of_its_own(tmp_path):
         assert result.stderr.count("error[") == 1
 
 
-def test_whole_tensors_in_files_of_a_size_have_an_index(tmp_path):
-    """In the manifest's order, as many a file as fit; what is larger alone. Read back as any checkpoint of Hugging Face."""
+def test_max_file_size_writes_several_files_and_an_index(tmp_path):
+    """In the manifest's order, as many tensors a file as fit; a larger one has a separate file. Any reader of Hugging Face checkpoints
+    reads them."""
     tensors = random_tensors(SHAPES)
     write_file(tmp_path / "w.safetensors", tensors)
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 2, "tp": 2})
@@ -347,6 +343,6 @@ def test_whole_tensors_in_files_of_a_size_have_an_index(tmp_path):
             assert sum(sizes[name] for name in file) <= limit or sum(sizes[name] > 0 for name in file) == 1
         assert limit == 1000 or len(files) == (sum(size > 0 for size in sizes.values()) if limit == 1 else 1)
         succeeds("verify", manifest, "--weights", folder)
-    assert execute(*save, "--consolidated", folder, "--max-file-size", 1).returncode == 1  # which is there
+    assert execute(*save, "--consolidated", folder, "--max-file-size", 1).returncode == 1  # the output exists
     refused = execute(*save, "-o", tmp_path / "out", "--max-file-size", 1)
     assert refused.returncode == 2 and "--consolidated" in refused.stderr and not (tmp_path / "out").exists()

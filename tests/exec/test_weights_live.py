@@ -1,5 +1,5 @@
-"""Real files and their real readers: a small Llama of transformers, sharded with an index by save_pretrained, and what torch's
-distributed checkpoint and the package safetensors make of what is saved here."""
+"""Real files and their real readers: a small Llama of transformers, sharded with an index by save_pretrained, and our output read by
+torch's distributed checkpoint and the safetensors package."""
 
 import json
 
@@ -82,7 +82,7 @@ def read_by_torch(folder, tensors):
 
 @pytest.mark.filterwarnings("ignore:torch.distributed")
 @pytest.mark.parametrize("mesh", MESHES)
-def test_torch_reads_back_what_is_saved(mesh, checkpoint, tmp_path):
+def test_torch_reads_saved_shards(mesh, checkpoint, tmp_path):
     folder, tensors = checkpoint
     manifest = folder / f"{mesh}.json"
     succeeds("verify", manifest, "--weights", folder)
@@ -96,7 +96,7 @@ def test_torch_reads_back_what_is_saved(mesh, checkpoint, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed")
-def test_a_round_of_meshes_gives_identical_files(checkpoint, tmp_path):
+def test_reshard_round_trip_gives_identical_files(checkpoint, tmp_path):
     folder, tensors = checkpoint
     succeeds("save", folder / "tp4.json", "--weights", folder, "-o", tmp_path / "tp4")
     before = {p.name: p.read_bytes() for p in (tmp_path / "tp4").iterdir()}
@@ -113,7 +113,7 @@ def test_a_round_of_meshes_gives_identical_files(checkpoint, tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed")
-def test_torch_reads_fused_and_empty_pieces(tmp_path):
+def test_torch_reads_fused_and_empty_shards(tmp_path):
     from weights import compile_manifest
 
     tensors = {
@@ -138,7 +138,7 @@ def test_torch_reads_fused_and_empty_pieces(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:torch.distributed")
-def test_what_torch_saves_is_loaded(checkpoint, tmp_path):
+def test_torch_checkpoint_is_loaded(checkpoint, tmp_path):
     from torch.distributed.checkpoint import HuggingFaceStorageWriter, save
 
     folder, tensors = checkpoint
@@ -153,7 +153,7 @@ def test_what_torch_saves_is_loaded(checkpoint, tmp_path):
     succeeds("verify", folder / "f2t2.json", "--weights", folder, "--from", tmp_path / "dcp")
 
 
-def test_torch_consolidates_what_is_saved(checkpoint, tmp_path):
+def test_torch_consolidates_saved_shards(checkpoint, tmp_path):
     from torch.distributed.checkpoint._consolidate_hf_safetensors import consolidate_safetensors_files
 
     folder, tensors = checkpoint

@@ -1,4 +1,4 @@
-"""load, verify, save and reshard with a rank a process, over Open MPI: the same files as with all ranks in one process."""
+"""load, verify, save and reshard with one process per rank, over Open MPI: the same files as with all ranks in one process."""
 
 import json
 
@@ -34,7 +34,7 @@ def files(folder):
 
 
 @pytest.mark.parametrize("mesh", [{"fsdp": 1, "tp": 1}, {"fsdp": 1, "tp": 3}, {"fsdp": 2, "tp": 2}], ids=str)
-def test_ranks_in_processes_write_what_threads_write(mesh, tmp_path):
+def test_processes_write_the_files_that_threads_write(mesh, tmp_path):
     ranks = mesh["fsdp"] * mesh["tp"]
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, mesh)
@@ -57,17 +57,17 @@ def test_ranks_in_processes_write_what_threads_write(mesh, tmp_path):
     succeeds("verify", manifest, "--from", tmp_path / "local", "--checksums", tmp_path / "sums.json")
 
 
-def test_what_changes_nothing_is_said_once_a_job(tmp_path):
+def test_warning_is_printed_once_per_job(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES | {"more": ("float32", (2,))}))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 3})
     result = on_ranks(3, "load", manifest, "--weights", tmp_path / "w.safetensors")
     assert result.returncode == 0, result.stderr
     assert [line for line in result.stderr.splitlines() if "warning" in line] == [
-        f"{tmp_path / 'w.safetensors'}: warning[TP8026]: the weights hold 1 tensor that the manifest lacks, left unread: more"
+        f"{tmp_path / 'w.safetensors'}: warning[TP8026]: the weights have 1 tensor that the manifest lacks, skipped: more"
     ]
 
 
-def test_ranks_in_processes_reshard_as_threads_do(tmp_path):
+def test_processes_reshard_as_threads_do(tmp_path):
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     a = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4}, "a.json")
     b = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 3, "tp": 1}, "b.json")
@@ -78,14 +78,16 @@ def test_ranks_in_processes_reshard_as_threads_do(tmp_path):
     assert files(tmp_path / "mpi") == files(tmp_path / "local")
 
 
-def test_a_difference_that_one_rank_finds_ends_all(tmp_path):
+def test_difference_on_one_rank_ends_all_ranks(tmp_path):
     tensors = random_tensors(SHAPES)
     write_file(tmp_path / "w.safetensors", tensors)
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 2})
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "out")
     shard = tmp_path / "out" / "shard-00002-model-00001-of-00001.safetensors"
     for path in shard.parent.glob("*.safetensors"):
-        path.write_bytes(path.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13))  # else that finds it sooner
+        path.write_bytes(
+            path.read_bytes().replace(b"TPPLAN_CRC32C", b"X" * 13)
+        )  # the stored checksums would find it sooner
     content = bytearray(shard.read_bytes())
     content[-1] ^= 1
     shard.write_bytes(content)
@@ -94,14 +96,14 @@ def test_a_difference_that_one_rank_finds_ends_all(tmp_path):
 
 
 @pytest.mark.parametrize("rank, kind", [(0, "exit"), (1, "exit"), (2, "throw")])
-def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, kind, tmp_path):
-    """Step by step, until the rank gets through: then the folder is whole."""
+def test_rank_lost_during_a_save_leaves_no_files(rank, kind, tmp_path):
+    """Step by step, until the rank completes: then the folder is complete."""
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 3})
     succeeds("save", manifest, "--weights", tmp_path / "w.safetensors", "-o", tmp_path / "local")
 
     def lose(step):
-        """The job's end, and the folder that it wrote, alone in its folder."""
+        """The job's end, and the folder that it wrote, which is the only entry of its parent."""
         out = tmp_path / f"jobs{step}" / "out"
         out.parent.mkdir()
         fault = f"rank={rank},step={step},kind={kind}"
@@ -118,7 +120,7 @@ def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, k
                 continue
             assert not through, f"step {step}, where {through} went through: {result.stderr}"
             assert names(rank, result.stderr) and "Traceback" not in result.stderr
-            # The last step is the folder's own name: whoever is lost there is lost after the work.
+            # The last step is the folder's own name: a rank lost there is lost after the work.
             assert out.exists() or not list(out.parent.iterdir()), f"step {step}"
             assert not out.exists() or files(out) == files(tmp_path / "local")
         if through:
@@ -126,8 +128,8 @@ def test_a_rank_that_is_lost_at_any_step_of_a_save_leaves_nothing_behind(rank, k
     assert through > 4
 
 
-def test_a_fault_is_said_once_a_job(tmp_path):
-    """A launcher that ends the job may swallow all that ranks have said: such a job is tried again."""
+def test_error_is_printed_once_per_job(tmp_path):
+    """A launcher that ends the job may discard all output of the ranks: such a job is repeated."""
     write_file(tmp_path / "w.safetensors", random_tensors(SHAPES))
     manifest = compile_manifest(tmp_path, SHAPES, SPECS, {"fsdp": 1, "tp": 4})
 
@@ -147,8 +149,8 @@ def test_a_fault_is_said_once_a_job(tmp_path):
         assert names(rank, said), (rank, kind, said)
 
 
-def test_how_far_the_whole_job_is_comes_as_lines(tmp_path):
-    """Every read takes a while, so that there are lines before the end; what MPI says of the machine stands between them."""
+def test_progress_of_the_job_is_printed_as_lines(tmp_path):
+    """Every read is slow, so that there are lines before the end; messages of MPI are between them."""
     shapes = {"large": ("float32", (3000, 500))}
     write_file(tmp_path / "w.safetensors", random_tensors(shapes))
     manifest = compile_manifest(tmp_path, shapes, {"large": ["tp", None]}, {"tp": 3})

@@ -1,11 +1,10 @@
-"""The pages of `tpplan explain CODE`: one for each code, and their examples do what they say.
+"""The pages of `tpplan explain CODE`: one for each code, with examples that the tests execute.
 
-A fenced block's info string says what it holds: `yaml plan`, `json model`, `json manifest`, or `sh`, a script in which
-`tpplan` and `tpplan-exec` are the programs. `console` shows what cannot be brought about on every machine (a rank that is
-gone, a disk that fails); it is not run, and stands on pages of the executor only. An example runs in a folder with
-model.json and plan.yaml: the defaults that stand beside this file, or the blocks of the page. What a Right example does not
-show stays as in Wrong. Plans of a page are fragments: what neighbours lack in them counts only on the pages that are about it.
-"""
+The info string of a fenced block names its content: `yaml plan`, `json model`, `json manifest`, or `sh`, a script in which `tpplan` and
+`tpplan-exec` are the programs. `console` shows errors that not every machine can produce (a lost rank, a failing disk); it is not
+executed, and only pages of the executor use it. An example runs in a folder with model.json and plan.yaml: the defaults next to this file,
+or the blocks of the page. Blocks missing in Right are those of Wrong. Plans of a page are fragments: warnings about missing neighbours
+count only on the pages about them."""
 
 import os
 import pathlib
@@ -19,9 +18,12 @@ from conftest import EXECUTOR, NEIGHBOURS, PROGRAM, ROOT, run
 HERE = pathlib.Path(__file__).resolve().parent
 PAGES = ROOT / "lib" / "diagnostics" / "explain"
 KINDS = ROOT / "lib" / "diagnostics" / "diagnostic_kinds.def"
-ROW = re.compile(r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (Error|Warning), (Content|Input|Limit), "(.*)"\)$', re.MULTILINE)
+ROW = re.compile(
+    r'^TPPLAN_DIAGNOSTIC\((TP\d{4}), (\w+), (Error|Warning), (Content|Input|Limit), "([^"]*)"', re.MULTILINE
+)
 TABLE = KINDS.read_text(encoding="utf-8")
-ROWS = {code: (severity.lower(), failure, title) for code, severity, failure, title in ROW.findall(TABLE)}
+ROWS = {code: (severity.lower(), failure, title) for code, _, severity, failure, title in ROW.findall(TABLE)}
+NAMES = {code: re.sub(r"(?<!^)(?=[A-Z])", "-", name).lower() for code, name, *_ in ROW.findall(TABLE)}
 FILES = {
     "yaml plan": "plan.yaml",
     "json model": "model.json",
@@ -31,8 +33,9 @@ FILES = {
 }
 EXIT_STATUS = {"Content": 1, "Input": 2, "Limit": 3}
 
-# Of other machines, other processes, or a program that is wrong: tests/exec holds what they say.
+# Errors of other machines, users or processes, or a wrong program: tests/exec and tests/cli test their messages.
 SHOWN = (
+    "TP1012",
     "TP8005",
     "TP8006",
     "TP8007",
@@ -41,6 +44,7 @@ SHOWN = (
     "TP8011",
     "TP8013",
     "TP8015",
+    "TP8017",
     "TP8028",
     "TP8029",
     "TP8041",
@@ -48,7 +52,7 @@ SHOWN = (
     "TP8062",
 )
 
-# Variables of a launcher that started these tests, which would make a rank of an example.
+# Variables of a launcher that started these tests, which would turn an example into a rank.
 LAUNCHERS = (
     "TPPLAN_EXEC",
     "SLURM_",
@@ -81,7 +85,7 @@ def put(folder, blocks):
 
 
 def run_example(folder, blocks, about):
-    """Exit status and [(code, severity), ...] of one section; what its blocks need beside them is in `folder`."""
+    """Exit status and [(code, severity), ...] of one section; its other files are in `folder`."""
     put(folder, blocks)
     if "example.sh" in blocks:
         result = run_script(folder)
@@ -111,7 +115,7 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_every_row_of_the_table_is_seen():
+def test_every_row_of_the_table_is_parsed():
     assert len(ROWS) == TABLE.count("\nTPPLAN_DIAGNOSTIC(")
 
 
@@ -121,33 +125,33 @@ def test_every_page_belongs_to_a_code():
 
 @each_code
 def test_explain_prints_the_page(code):
-    for name in (code, code.lower()):
+    for name in (code, code.lower(), NAMES[code]):
         result = run("explain", name)
         assert (result.returncode, result.stderr) == (0, b"")
         assert result.stdout.decode() == page(code)
 
 
-@pytest.mark.parametrize("code", ["TP8008", "tp8022", "TP4001"])
-def test_the_executor_prints_it_too(code):
-    result = subprocess.run([EXECUTOR, "explain", code], capture_output=True, timeout=20)
-    assert (result.returncode, result.stdout.decode(), result.stderr) == (0, page(code.upper()), b"")
+@pytest.mark.parametrize("word, code", [("tp8022", "TP8022"), ("TP4001", "TP4001"), ("rank-late", "TP8008")])
+def test_executor_prints_the_page_too(word, code):
+    result = subprocess.run([EXECUTOR, "explain", word], capture_output=True, timeout=20)
+    assert (result.returncode, result.stdout.decode(), result.stderr) == (0, page(code), b"")
     assert subprocess.run([EXECUTOR, "explain", "TP0000"], capture_output=True, timeout=20).returncode == 2
 
 
-@pytest.mark.parametrize("name", ["TP0000", "TP9999", "TP400", "TP40011", "4001", "", "TP4001.md"])
-def test_explain_refuses_what_is_no_code(name):
+@pytest.mark.parametrize("name", ["TP0000", "TP9999", "TP400", "TP40011", "4001", "", "TP4001.md", "unmatched-rules"])
+def test_explain_rejects_an_unknown_code(name):
     result = run("explain", name)
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"error" in result.stderr
 
 
 @each_code
-def test_the_title_is_that_of_the_table(code):
-    assert page(code).splitlines()[0] == f"# {code}: {ROWS[code][2]}"
+def test_title_matches_the_table(code):
+    assert page(code).splitlines()[:2] == [f"# {code}: {ROWS[code][2]}", f"`{NAMES[code]}`"]
 
 
 @each_code
-def test_a_page_is_prose_then_wrong_then_right(code):
+def test_page_is_prose_then_wrong_then_right(code):
     text = page(code)
     assert re.findall(r"^## (.*)$", text, re.MULTILINE) == ["Wrong", "Right"]
     introduction = text.split("\n## Wrong\n")[0].split("\n", 1)[1]
@@ -156,14 +160,14 @@ def test_a_page_is_prose_then_wrong_then_right(code):
 
 
 @each_code
-def test_a_page_fits_a_terminal(code):
+def test_page_fits_a_terminal(code):
     lines = page(code).splitlines()
-    assert len(lines) <= 40
+    assert len(lines) <= 48
     assert [line for line in lines if len(line) > 80] == []
 
 
 @each_code
-def test_a_warning_says_that_it_is_one(code):
+def test_page_of_a_warning_calls_it_a_warning(code):
     introduction = page(code).split("## Wrong")[0].lower()
     assert ("warning" in introduction) == (ROWS[code][0] == "warning")
 
@@ -172,7 +176,7 @@ def shows_only(code, name):
     return list(section(page(code), name)) == ["shown.txt"]
 
 
-def test_pages_that_only_show_are_those_that_cannot_be_run():
+def test_console_pages_are_those_that_cannot_be_executed():
     assert tuple(code for code in ROWS if shows_only(code, "Wrong")) == SHOWN
     for code in SHOWN:
         assert re.findall(r"\b(?:error|warning)\[(TP\d{4})\]", section(page(code), "Wrong")["shown.txt"]) == [code]
@@ -183,7 +187,7 @@ each_run_code = pytest.mark.parametrize("code", [code for code in ROWS if code n
 
 
 @each_run_code
-def test_the_wrong_example_has_this_finding_and_no_other(code, folder):
+def test_wrong_example_has_exactly_this_diagnostic(code, folder):
     severity, failure, _ = ROWS[code]
     status, found = run_example(folder, section(page(code), "Wrong"), code)
     assert found == [(code, severity)]
@@ -191,7 +195,7 @@ def test_the_wrong_example_has_this_finding_and_no_other(code, folder):
 
 
 @each_run_code
-def test_the_right_example_has_no_finding(code, folder):
+def test_right_example_has_no_diagnostic(code, folder):
     put(folder, section(page(code), "Wrong"))
     status, found = run_example(folder, section(page(code), "Right"), code)
     assert (status, found) == (0, [])

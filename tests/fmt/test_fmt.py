@@ -1,4 +1,4 @@
-"""tpplan fmt: one layout for a plan, and nothing lost: not a value, not a comment, not what a comment stands beside."""
+"""tpplan fmt: one layout for a plan, and no loss: no value, no comment, no position of a comment."""
 
 import os
 import re
@@ -33,10 +33,10 @@ def refuses(text, *words):
         assert word in result.stderr.decode()
 
 
-# ---- what it does, one thing at a time ----
+# ---- layout, one rule at a time ----
 
 
-def test_keys_in_order_rules_one_a_line_two_spaces():
+def test_keys_in_order_one_rule_a_line_two_spaces():
     formats(
         'tp_plan: {wq: colwise, "wo": {style: rowwise,output_layouts: Shard(1)}}\nfsdp:   {axis: tp}\n'
         "mesh: { tp : 4 }\nformat: tpplan.plan/1",
@@ -52,7 +52,7 @@ def test_json_becomes_yaml():
     )
 
 
-def test_options_of_a_rule_stand_in_braces_where_they_fit():
+def test_options_of_a_rule_are_in_braces_if_they_fit():
     formats(
         HEAD + "tp_plan:\n    a:\n        style: rowwise\n        output_layouts:\n        - Shard(1)\n",
         HEAD + "tp_plan:\n  a: {style: rowwise, output_layouts: [Shard(1)]}\n",
@@ -71,7 +71,7 @@ def test_options_of_a_rule_stand_in_braces_where_they_fit():
 
 
 @pytest.mark.parametrize("length, fits", [(120, True), (121, False)])
-def test_the_last_column_is_120(length, fits):
+def test_last_column_is_120(length, fits):
     rule = ": {style: colwise, optional: true}"
     rule = "  " + "é" * (length - 2 - len(rule)) + rule
     assert len(rule) == length
@@ -87,14 +87,14 @@ def test_quotes():
     )
 
 
-def test_a_quoted_text_over_several_lines_is_written_on_one():
+def test_multiline_quoted_text_is_written_on_one_line():
     formats(
         HEAD + 'tp_plan: {a: colwise}\nsuppress:\n- {code: TP4006, reason: "one\n    two\n\n    three"}\n',
         HEAD + 'tp_plan:\n  a: colwise\nsuppress:\n  - {code: TP4006, reason: "one two\\nthree"}\n',
     )
 
 
-def test_blank_lines_one_at_most_and_none_at_the_ends():
+def test_one_blank_line_at_most_and_none_at_the_ends():
     formats(
         "\n\n" + HEAD + "\n\n\ntp_plan:\n\n  a: colwise\n\n  \n  b: colwise\n\n\n\n",
         HEAD + "\ntp_plan:\n  a: colwise\n\n  b: colwise\n",
@@ -109,7 +109,7 @@ def test_line_ends():
     formats(HEAD + "tp_plan: {a: colwise}", HEAD + "tp_plan:\n  a: colwise\n")
 
 
-def test_comments_go_with_what_they_are_about():
+def test_comments_stay_with_their_entries():
     formats(
         "# the file\n# and more\n\n"
         "# the rules\ntp_plan:   # beside the key\n    # first\n    a: colwise   # beside a\n    # second\n"
@@ -121,7 +121,7 @@ def test_comments_go_with_what_they_are_about():
     )
 
 
-def test_comments_inside_brackets_open_them():
+def test_comments_inside_brackets_expand_them():
     formats(
         HEAD
         + "tp_plan:\n  a: {style: rowwise,  # one\n    # two\n    output_layouts: Shard(1)\n    # three\n    }  # four\n",
@@ -148,7 +148,7 @@ def test_lists_of_mappings():
     )
 
 
-def test_anchors_and_aliases_are_kept():
+def test_anchors_and_aliases_are_preserved():
     text = (
         HEAD + 'tp_plan:\n  "a": &cut [tp, null]\n  "b": *cut\n  "c": &d {style: colwise, use_local_output: false}\n'
         '  "d": *d\nblocks:\n  "l.*": &rules\n    "x": colwise\n  "m.*": *rules\n'
@@ -156,16 +156,16 @@ def test_anchors_and_aliases_are_kept():
     formats(text, text)
 
 
-def test_an_alias_that_would_come_before_its_anchor_is_refused():
+def test_alias_before_its_anchor_is_rejected():
     refuses(
         "format: tpplan.plan/1\nremat: &r [a]\nmesh: {tp: 4}\nfsdp: {axis: tp, units: *r}\ntp_plan: {a: colwise}\n",
         "TP1011",
-        "left as it is",
+        "could not be read",
         "alias",
     )
 
 
-def test_the_mark_of_a_document_and_the_editors_line_stay_first():
+def test_document_marker_and_modeline_stay_first():
     text = (
         "# yaml-language-server: $schema=x\n---\n# more\nformat: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  a: colwise\n"
     )
@@ -173,7 +173,7 @@ def test_the_mark_of_a_document_and_the_editors_line_stay_first():
     formats(text.replace("format: tpplan.plan/1\n", "") + "format: tpplan.plan/1\n", text)
 
 
-def test_null_is_kept_as_it_is_written():
+def test_null_is_preserved_as_written():
     text = (
         HEAD + "tp_plan:\n  a: [tp, null]\n  b: [~, tp]\n  c:\n    style: prepare_module_input  # x\n"
         "    input_layouts:\n      - null\n      - Null\n    desired_input_layouts: [null, null]\n"
@@ -194,34 +194,34 @@ def test_plans_with_wrong_content_are_formatted():
     formats(HEAD + "tp_plan: {a: colwise}\nfsdp: {axis: none}\n", HEAD + "tp_plan:\n  a: colwise\nfsdp: {axis: none}\n")
 
 
-def test_text_that_brackets_would_take_apart_stays_out_of_them():
+def test_text_that_brackets_would_split_stays_in_block_style():
     text = HEAD + "tp_plan:\n  a:\n    style: colwise\n    out}put: Shard(1)\n  b:\n    style: col, wise\n"
     formats(text, text)
 
 
-# ---- what it refuses ----
+# ---- rejections ----
 
 
 @pytest.mark.parametrize(
     "text, word",
     [
-        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: |\n      text\n", "texts in blocks"),
-        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: >-\n      text\n", "texts in blocks"),
+        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: |\n      text\n", "block texts"),
+        (HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: >-\n      text\n", "block texts"),
         (
             HEAD + "tp_plan: {a: colwise}\nsuppress:\n  - code: TP4006\n    reason: one\n      two\n",
-            "over several lines",
+            "texts of several lines without quotes",
         ),
         (HEAD + "? tp_plan\n: {a: colwise}\n", "`? tp_plan`"),
         ("%YAML 1.2\n---\n" + HEAD + "tp_plan: {a: colwise}\n", "directives"),
         (HEAD + "tp_plan: {a: colwise}\n...\n", "`...`"),
         (HEAD + "tp_plan: {a: colwise}\nremat: [a: b]\n", ""),
         (HEAD + "tp_plan: {a: colwise}\nx: !!str\ny: z\n", ""),
-        (HEAD + "tp_plan: {a: colwise}\nx: &e\ny: z\n", "not written"),
+        (HEAD + "tp_plan: {a: colwise}\nx: &e\ny: z\n", "empty values"),
         (HEAD + "tp_plan: {&k a: colwise}\n", "`&k`"),
         ("--- {format: tpplan.plan/1, mesh: {tp: 4}, tp_plan: {a: colwise}}\n", "`---`"),
     ],
 )
-def test_what_it_cannot_keep_is_refused_with_its_place(tmp_path, text, word):
+def test_unpreservable_yaml_is_rejected_with_its_place(tmp_path, text, word):
     refuses(text, word, "<stdin>:")
     path = tmp_path / "plan.yaml"
     path.write_text(text)
@@ -244,7 +244,7 @@ def test_what_it_cannot_keep_is_refused_with_its_place(tmp_path, text, word):
         (b"format: x\nt: !include y\n", "TP1011"),
     ],
 )
-def test_what_is_no_plan_is_left_alone(tmp_path, text, code):
+def test_files_that_are_no_plan_remain_unchanged(tmp_path, text, code):
     path = tmp_path / "plan.yaml"
     path.write_bytes(text)
     result = run("fmt", path)
@@ -252,7 +252,7 @@ def test_what_is_no_plan_is_left_alone(tmp_path, text, code):
     assert "plan.yaml:" in result.stderr.decode() and f"[{code}]" in result.stderr.decode()
 
 
-# ---- laws, over all plans there are and over random ones ----
+# ---- laws, for all existing plans and for random ones ----
 
 SHIPPED = sorted((ROOT / "plans").glob("*.yaml"))
 WRITTEN = SHIPPED + [p for p in sorted((ROOT / "tests").rglob("*.yaml"))]
@@ -266,7 +266,7 @@ def model(tmp_path_factory):
 
 
 def meaning(model, path):
-    """What `--print plan` says, or the findings without their places."""
+    """The output of `--print plan`, or the diagnostics without their places."""
     result = run("compile", model, path, "--print", "plan")
     return result.stdout or sorted(
         line.split(b"error[")[-1] for line in result.stderr.splitlines() if b"error[" in line
@@ -274,11 +274,11 @@ def meaning(model, path):
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=lambda p: p.name)
-def test_shipped_plans_are_formatted(path):
+def test_library_plans_are_formatted(path):
     assert run("fmt", "--check", path).returncode == 0
 
 
-def test_every_plan_of_the_tests_keeps_its_meaning_and_is_formatted_once(tmp_path, model):
+def test_every_test_plan_preserves_its_meaning_in_one_pass(tmp_path, model):
     formatted = 0
     for i, source in enumerate(WRITTEN):
         path = tmp_path / f"{i}.yaml"
@@ -298,7 +298,7 @@ def test_every_plan_of_the_tests_keeps_its_meaning_and_is_formatted_once(tmp_pat
 
 @pytest.fixture(scope="module")
 def random_plans(tmp_path_factory):
-    """(text, comments, beside, above, path of the original, path of the formatted one) of each seed."""
+    """(text, comments, trailing, above, path of the original, path of the formatted one) of each seed."""
     folder = tmp_path_factory.mktemp("random")
     made = []
     for seed in SEEDS:
@@ -312,18 +312,18 @@ def random_plans(tmp_path_factory):
     return made
 
 
-def test_random_plans_are_formatted_once(random_plans):
+def test_random_plans_are_stable_after_one_pass(random_plans):
     result = run("fmt", "--check", *[m[-1] for m in random_plans])
     assert (result.returncode, result.stdout) == (0, b"")
 
 
-def test_random_plans_keep_their_meaning(random_plans, model):
+def test_random_plans_preserve_their_meaning(random_plans, model):
     for *_, original, formatted in random_plans:
         before = meaning(model, original)
         assert before and before == meaning(model, formatted), original
 
 
-def test_random_plans_keep_every_comment_where_it_belongs(random_plans):
+def test_random_plans_preserve_the_position_of_comments(random_plans):
     name = lambda token: token.replace("\\", "").strip("\"'")
     for text, comments, beside, above, _, formatted in random_plans:
         lines = formatted.read_text().split("\n")
@@ -353,7 +353,7 @@ def test_random_plans_have_the_layout(random_plans):
         assert keys == sorted(keys, key=ORDER.index)
 
 
-def test_mutated_plans_are_formatted_once_or_left_alone(tmp_path):
+def test_mutated_plans_are_formatted_or_unchanged(tmp_path):
     texts = {tmp_path / f"{seed}.yaml": mutate(seed).encode() for seed in range(800)}
     for path, text in texts.items():
         path.write_bytes(text)
@@ -369,7 +369,7 @@ def test_mutated_plans_are_formatted_once_or_left_alone(tmp_path):
 
 
 def apply(patch, text):
-    """What patch(1) does, strictly: every context line and every count must be right."""
+    """Applies a patch as patch(1) does, strictly: every context line and every count must be correct."""
     lines, out, at = text.splitlines(keepends=True), [], 0
     body = patch.splitlines(keepends=True)
     assert body[0].startswith("--- ") and body[1].startswith("+++ ")
@@ -395,7 +395,7 @@ def apply(patch, text):
     return "".join(out + lines[at:])
 
 
-def test_the_diff_of_every_random_plan_applies(random_plans, tmp_path):
+def test_diff_of_every_random_plan_applies(random_plans, tmp_path):
     patch_program = shutil.which("patch")
     for i, (text, *_, original, formatted) in enumerate(random_plans):
         result = run("fmt", "--diff", original)
@@ -413,11 +413,11 @@ def test_the_diff_of_every_random_plan_applies(random_plans, tmp_path):
 
 
 def apply_bytes(patch, text):
-    """apply(), with carriage returns kept from being line ends."""
+    """apply(), without treating carriage returns as line ends."""
     return apply(patch.replace("\r", "\x01"), text.replace("\r", "\x01")).replace("\x01", "\r")
 
 
-def test_the_diff_is_as_short_as_it_can_be():
+def test_diff_is_minimal():
     text = (
         HEAD
         + "tp_plan:\n"
@@ -434,7 +434,7 @@ def test_the_diff_is_as_short_as_it_can_be():
     ]
 
 
-def test_the_diff_of_a_large_plan_applies_and_is_quick():
+def test_diff_of_a_large_plan_applies_and_is_quick():
     text = HEAD + "tp_plan: {" + ", ".join(f"a{i}: colwise" for i in range(20000)) + "}\n"
     patch = run("fmt", "-", "--diff", stdin=text.encode(), timeout=10).stdout.decode()
     assert apply(patch, text) == fmt(text)
@@ -455,7 +455,7 @@ def files(tmp_path):
     return messy, clean, broken
 
 
-def test_in_place_names_what_it_rewrote_and_keeps_permissions(files):
+def test_in_place_lists_rewritten_files_and_preserves_modes(files):
     messy, clean, _ = files
     messy.chmod(0o640)
     before = clean.stat()
@@ -467,7 +467,7 @@ def test_in_place_names_what_it_rewrote_and_keeps_permissions(files):
     assert not list(messy.parent.glob(".tpplan-*"))
 
 
-def test_check_writes_nothing_and_names_what_would_change(files):
+def test_check_writes_nothing_and_lists_unformatted_files(files):
     messy, clean, broken = files
     result = run("fmt", "--check", messy, clean)
     assert (result.returncode, result.stdout.decode(), result.stderr.decode()) == (
@@ -481,7 +481,7 @@ def test_check_writes_nothing_and_names_what_would_change(files):
     assert result.returncode == 2 and result.stdout.decode() == f"{messy}\n"
 
 
-def test_one_broken_plan_does_not_keep_the_others(files):
+def test_broken_plan_does_not_block_the_others(files):
     messy, _, broken = files
     assert run("fmt", broken, messy).returncode == 2
     assert (broken.read_text(), messy.read_text()) == ("[", CLEAN)
@@ -509,7 +509,7 @@ def test_output_and_standard_input(files, tmp_path):
     assert messy.read_text() == MESSY
 
 
-def test_links_are_followed_and_what_may_not_be_written_is_not(files, tmp_path):
+def test_links_are_followed_and_read_only_files_unchanged(files, tmp_path):
     messy, *_ = files
     link = tmp_path / "link.yaml"
     link.symlink_to(messy)
@@ -520,7 +520,7 @@ def test_links_are_followed_and_what_may_not_be_written_is_not(files, tmp_path):
         assert run("fmt", messy).returncode == 2 and messy.read_text() == MESSY
 
 
-def test_a_pipe_is_not_rewritten(tmp_path):
+def test_pipe_is_not_rewritten(tmp_path):
     pipe = tmp_path / "pipe.yaml"
     os.mkfifo(pipe)
     writer = subprocess.Popen(["sh", "-c", 'cat > "$1"', "sh", str(pipe)], stdin=subprocess.PIPE)
@@ -531,7 +531,7 @@ def test_a_pipe_is_not_rewritten(tmp_path):
     assert result.returncode == 2 and b"not a regular file" in result.stderr
 
 
-def test_hostile_names_do_not_reach_the_terminal(tmp_path):
+def test_hostile_names_are_escaped(tmp_path):
     path = tmp_path / "a\x1b[31m\n.yaml"
     path.write_text(MESSY)
     for flags in ((), ("--check",), ("--diff",)):
@@ -557,17 +557,17 @@ def test_hostile_names_do_not_reach_the_terminal(tmp_path):
     ],
     ids=["brackets as keys", "deep", "aliases", "comments", "blanks", "a long name", "never closed", "deep and long"],
 )
-def test_hostile_plans_are_formatted_or_refused_quickly(text):
+def test_hostile_plans_are_formatted_or_rejected_quickly(text):
     result = run("fmt", "-", stdin=text.encode(), timeout=10)
     assert result.returncode in (0, 2, 3), result.stderr[-300:]
     assert result.returncode == 0 or result.stdout == b""
 
 
-def test_more_comments_than_are_kept_are_refused(tmp_path):
-    """Each takes memory several times: 4 million of them in 8 MiB took 712 MB."""
+def test_too_many_comments_are_rejected(tmp_path):
+    """Each needs several times its size: 4 million of them in 8 MiB took 712 MB."""
     plan = tmp_path / "plan.yaml"
     plan.write_text(HEAD + "tp_plan: {a: colwise}\n" + "#\n" * 4_000_000)
     before = plan.read_bytes()
     result = run("fmt", plan)
     assert (result.returncode, codes(result)) == (2, ["TP1011"]) and plan.read_bytes() == before
-    assert b"keeps 500000 comments at most" in result.stderr
+    assert b"more than 500000 comments" in result.stderr

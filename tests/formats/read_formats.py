@@ -43,6 +43,11 @@ def shown(name):
     )
 
 
+def in_property(name):
+    """A name as GitHub reads it in `file=`: line breaks are escaped for the runner, and stand for themselves."""
+    return "".join(part if part in "\r\n" else shown(part) for part in re.split(r"([\r\n])", name))
+
+
 def at_line_start(text):
     """As it is printed where a line begins with it, and in a line at all: no command to who runs a job."""
     return (r"\x3a" + text[1:] if text.startswith("::") else text).replace("##[", r"\x23#[")

@@ -1,4 +1,4 @@
-"""Markdown: a heading with the counts and a table, which no name can break out of."""
+"""Markdown: a heading with the counts and a table whose cells no name can leave."""
 
 import re
 
@@ -15,14 +15,14 @@ def checked(folder, model, plan, *flags):
     return check_text(folder, model, plan, *flags, format="markdown").stdout.decode()
 
 
-def test_without_findings_it_is_one_line_and_what_was_not_checked(tmp_path):
+def test_no_diagnostics_is_one_line_and_the_unchecked_parts(tmp_path):
     model, plan, *_ = CASES["nothing wrong"]
     heading, empty, unchecked = checked(tmp_path, model, plan).splitlines()
-    assert heading == "### tpplan: no findings in <code>plan.yaml</code>" and empty == ""
+    assert heading == "### tpplan: no diagnostics in <code>plan.yaml</code>" and empty == ""
     assert "were not checked" in unchecked
 
 
-def test_the_heading_counts_and_each_finding_is_a_row_with_its_help(tmp_path):
+def test_heading_has_counts_and_each_row_a_help(tmp_path):
     text = checked(tmp_path, *many_findings(2, 1))
     assert text.startswith("### tpplan: 2 errors, 1 warning in <code>plan.yaml</code>\n\n|  | code | where | what |\n")
     rows = markdown_rows(text)
@@ -31,17 +31,17 @@ def test_the_heading_counts_and_each_finding_is_a_row_with_its_help(tmp_path):
 
 
 @pytest.mark.parametrize("key", ["a|b", "`a|b`", "</code><b>x", "[x](http://a)", "@someone", "*a*_b_", "a\\|b", "x`y"])
-def test_a_name_ends_no_cell_and_is_no_tag_link_or_mention(tmp_path, key):
+def test_name_cannot_end_a_cell_or_form_a_tag_link_mention(tmp_path, key):
     quoted = "'" + key.replace("'", "''") + "'"
     text = checked(tmp_path, linear_model(w=[8, 8]), plan_text({}) + f"  {quoted}: colwise\n")
     (row, *more) = markdown_rows(text)
     assert len(row) == 4 and not more
     shown = [line for line in text.splitlines() if line.startswith("| ")][1]
     assert not re.search(r"[`*@\[\]()\\]|<(?!/?code>|br>)|://", shown), shown
-    assert key.replace("`", "") in row[3].replace("`", "")  # in a sentence names stand between them
+    assert key.replace("`", "") in row[3].replace("`", "")  # in a sentence backquotes are around names
 
 
-def test_many_findings_fit_a_comment_and_what_is_left_out_is_counted(tmp_path):
+def test_many_diagnostics_fit_a_comment_and_omitted_are_counted(tmp_path):
     model, plan = many_findings(300, 0)
     text = checked(tmp_path, model, plan.replace("nothing", "n" * 300))
     shown = len(markdown_rows(text))

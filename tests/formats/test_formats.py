@@ -1,4 +1,4 @@
-"""Every format says the same: codes, severities, places, counts and order, and the exit status does not depend on it."""
+"""Every format has the same content: codes, severities, places, counts and order, with the same exit status."""
 
 import json
 import re
@@ -6,7 +6,7 @@ import re
 import pytest
 
 from conftest import ROOT, linear_model, plan_text, run, write
-from read_formats import FORMATS, at_line_start, check, check_text, many_findings, read, shown
+from read_formats import FORMATS, at_line_start, check, check_text, in_property, many_findings, read, shown
 
 each_format = pytest.mark.parametrize("format", FORMATS)
 each_other_format = pytest.mark.parametrize("format", [f for f in FORMATS if f != "json"])
@@ -31,7 +31,7 @@ CASES = {
     "JSON cut short": ('{"format": "tpplan.model/1", "modules": [', plan_text({"w": "colwise"}), [], 2, 1),
     "an empty plan": (linear_model(w=[8, 8]), "", [], 2, 1),
     "a plan of something else": (linear_model(w=[8, 8]), "- 1\n- 2\n", [], 2, 1),
-    "a limit, which has no place": (linear_model(w=[2**60, 4]), plan_text({"w": "colwise"}), [], 3, 1),
+    "a limit": (linear_model(w=[2**60, 4]), plan_text({"w": "colwise"}), [], 3, 1),
     "text that is not ASCII": (
         linear_model(größe=[8, 8]),
         plan_text({"größe": "colwise", "寸法": "colwise"}),
@@ -59,11 +59,13 @@ HOSTILE_NAMES = [
 
 
 def expected(findings, format):
-    """The findings of the JSON format as another format can say them."""
+    """The diagnostics of the JSON format, reduced to the fields of another format."""
     if format == "github":
         findings = sorted(findings, key=lambda finding: finding.severity)
     if format == "gitlab":
         findings = [f._replace(column=None, file=f.file or "plan.yaml", line=f.line or 1) for f in findings]
+    if format == "github":
+        findings = [f._replace(file=f.file and in_property(f.file)) for f in findings]
     if format in ("human", "junit", "markdown"):
         said = (lambda name: at_line_start(shown(name))) if format == "human" else shown
         findings = [f._replace(file=f.file and said(f.file)) for f in findings]
@@ -72,7 +74,7 @@ def expected(findings, format):
 
 @each_other_format
 @pytest.mark.parametrize("case", CASES)
-def test_findings_and_exit_status_are_those_of_json(tmp_path, case, format):
+def test_diagnostics_and_exit_status_match_json(tmp_path, case, format):
     model, plan, flags, status, count = CASES[case]
     reference = check_text(tmp_path, model, plan, *flags, format="json")
     result = check_text(tmp_path, model, plan, *flags, format=format)
@@ -92,7 +94,7 @@ def column_in_code_points(folder, finding):
 
 
 @each_format
-def test_a_count_is_kept(tmp_path, format):
+def test_count_is_preserved(tmp_path, format):
     model, plan, *_ = CASES["one cause in 32 layers"]
     (finding,) = read(format, check_text(tmp_path, model, plan, format=format).stdout)
     assert finding.count == 32
@@ -100,18 +102,18 @@ def test_a_count_is_kept(tmp_path, format):
 
 @pytest.mark.parametrize(
     "format", [name for name in FORMATS if name not in ("github", "markdown")]
-)  # which have less room
-def test_beyond_500_findings_of_a_code_the_rest_is_counted_and_said(tmp_path, format):
+)  # which have smaller limits
+def test_diagnostics_of_a_code_beyond_500_are_counted(tmp_path, format):
     output = check_text(tmp_path, *many_findings(1507, 3), format=format).stdout
     found = read(format, output)
     assert sum(f.code == "TP4001" for f in found) == 500 and sum(f.code == "TP2004" for f in found) == 3
     text = output.decode()
-    assert ("1007 more findings of TP4001" in text) or ('"unlisted": 1007' in text)
+    assert ("1007 more diagnostics of TP4001" in text) or ('"unlisted": 1007' in text)
 
 
 @each_other_format
 @pytest.mark.parametrize("name", HOSTILE_NAMES)
-def test_a_hostile_file_name_says_the_same_as_in_json(tmp_path, name, format):
+def test_hostile_file_name_matches_json(tmp_path, name, format):
     write(tmp_path, linear_model(w=[8, 8]), "")
     (tmp_path / name).write_text(plan_text({"nothing": "colwise", "w": "colwise"}))
     findings = read("json", check("model.json", name, format="json", cwd=tmp_path).stdout)
@@ -120,7 +122,7 @@ def test_a_hostile_file_name_says_the_same_as_in_json(tmp_path, name, format):
 
 
 @each_format
-def test_a_file_name_that_is_not_utf8_is_readable(tmp_path, format):
+def test_file_name_that_is_not_utf8_is_readable(tmp_path, format):
     result = run(
         "check",
         b"\xffmodel.json".decode(errors="surrogateescape"),
@@ -153,7 +155,7 @@ def test_a_file_name_that_is_not_utf8_is_readable(tmp_path, format):
         "{0} {{",
     ],
 )
-def test_a_hostile_key_says_the_same_as_in_json(tmp_path, key, format):
+def test_hostile_key_matches_json(tmp_path, key, format):
     text = plan_text({}) + f"  {json.dumps(key)}: colwise\n  w: colwise\n"
     reference = check_text(tmp_path, linear_model(w=[8, 8]), text, format="json")
     findings = read("json", reference.stdout)
@@ -165,7 +167,7 @@ def test_a_hostile_key_says_the_same_as_in_json(tmp_path, key, format):
 
 
 @each_format
-def test_inputs_that_cannot_be_read_are_findings(tmp_path, format):
+def test_unreadable_inputs_are_diagnostics(tmp_path, format):
     result = check("absent.json", ".", format=format, cwd=tmp_path)
     assert result.returncode == 2
     findings = read(format, result.stdout)
@@ -176,13 +178,13 @@ def test_inputs_that_cannot_be_read_are_findings(tmp_path, format):
 
 
 @each_machine_format
-def test_without_findings_a_machine_reads_none(tmp_path, format):
+def test_machine_formats_are_empty_without_diagnostics(tmp_path, format):
     model, plan, *_ = CASES["nothing wrong"]
     result = check_text(tmp_path, model, plan, format=format)
     assert (result.returncode, read(format, result.stdout), result.stderr) == (0, [], b"")
 
 
-def test_only_the_format_for_people_ends_with_a_summary(tmp_path):
+def test_only_the_human_format_has_a_summary(tmp_path):
     model, plan, *_ = CASES["nothing wrong"]
     for format in FORMATS:
         loud = check_text(tmp_path, model, plan, format=format).stdout
@@ -191,7 +193,7 @@ def test_only_the_format_for_people_ends_with_a_summary(tmp_path):
         assert (b"each rank holds" in loud) == (format == "human"), format
 
 
-def test_without_format_people_are_addressed(tmp_path):
+def test_human_is_the_default_format(tmp_path):
     model, plan, *_ = CASES["several errors and warnings"]
     write(tmp_path, model, plan)
     assert (
@@ -224,7 +226,7 @@ def large(tmp_path_factory):
 
 
 @each_format
-def test_one_bad_rule_on_100000_parameters_is_one_finding(large, format):
+def test_one_bad_rule_on_100000_parameters_is_one_diagnostic(large, format):
     result = check("model.json", "plan.yaml", format=format, cwd=large)
     assert result.returncode == 1
     findings = read(format, result.stdout)
@@ -234,7 +236,7 @@ def test_one_bad_rule_on_100000_parameters_is_one_finding(large, format):
 
 
 @each_format
-def test_standard_input_is_called_stdin_or_as_asked(tmp_path, format):
+def test_standard_input_has_its_default_or_given_name(tmp_path, format):
     write(tmp_path, linear_model(w=[8, 8]), "")
     plan = plan_text({"nothing": "colwise"}).encode()
     for flags, name in (([], "<stdin>"), (["--stdin-filename", "deploy/plan.yaml"], "deploy/plan.yaml")):
@@ -243,26 +245,26 @@ def test_standard_input_is_called_stdin_or_as_asked(tmp_path, format):
         assert {f.file for f in read(format, result.stdout)} == {name}
 
 
-def test_the_model_on_standard_input_can_be_named_too(tmp_path):
+def test_model_on_standard_input_can_be_named_too(tmp_path):
     write(tmp_path, "{}", plan_text({"w": "colwise"}))
     result = check("-", "plan.yaml", "--stdin-filename", "made.json", format="json", cwd=tmp_path, stdin=b"{}")
     assert {f.file for f in read("json", result.stdout)} == {"made.json"}
 
 
-def test_naming_a_standard_input_that_nothing_reads_is_a_usage_error(tmp_path):
+def test_unused_stdin_filename_is_a_usage_error(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), plan_text({"w": "colwise"}))
     result = check("model.json", "plan.yaml", "--stdin-filename", "x.yaml", format="json", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"--stdin-filename" in result.stderr
 
 
-def test_an_unknown_format_is_a_usage_error_that_lists_them_all(tmp_path):
+def test_unknown_format_error_lists_all_formats(tmp_path):
     result = check("model.json", "plan.yaml", format="sariff", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, b"")
     assert all(format in result.stderr.decode() for format in FORMATS)
 
 
-def test_an_unknown_format_in_the_settings_is_a_usage_error_that_lists_them_all(tmp_path):
+def test_unknown_format_in_the_settings_lists_all_formats(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), plan_text({"w": "colwise"}))
     (tmp_path / ".tpplan.yaml").write_text("format: sariff\n")
     result = run("check", "model.json", "plan.yaml", cwd=tmp_path)
@@ -270,9 +272,9 @@ def test_an_unknown_format_in_the_settings_is_a_usage_error_that_lists_them_all(
     assert all(format in result.stderr.decode() for format in FORMATS)
 
 
-def test_help_and_readme_list_the_formats_that_are_tested_here():
+def test_help_and_readme_list_the_tested_formats():
     help_text = run("check", "--help").stdout.decode()
     assert re.search(r"--format FORMAT:\{(.*?)\}", help_text).group(1).split(",") == list(FORMATS)
-    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    readme = (ROOT / "tools/README.md").read_text(encoding="utf-8")
     table = re.search(r"^\| `--format` \|.*\n\|[-|]+\|\n((?:\|.*\n)+)", readme, re.MULTILINE).group(1)
     assert re.findall(r"`(\w+)`", "".join(row.split("|")[1] for row in table.splitlines())) == list(FORMATS)

@@ -1,4 +1,4 @@
-"""GitLab's Code Quality report: its fields, and fingerprints that are unique and stay."""
+"""GitLab's Code Quality report: its fields, and unique, stable fingerprints."""
 
 import json
 
@@ -31,7 +31,7 @@ def test_fingerprints_are_unique(tmp_path):
     assert len({issue["fingerprint"] for issue in found}) == len(found) == 340
 
 
-def test_fingerprints_stay_when_a_comment_is_added_above(tmp_path):
+def test_fingerprints_are_stable_if_a_comment_is_added(tmp_path):
     model, plan = many_findings(5, 0)
     before = issues(tmp_path, model, plan)
     after = issues(tmp_path, model, "# why\n" + plan)
@@ -39,7 +39,7 @@ def test_fingerprints_stay_when_a_comment_is_added_above(tmp_path):
     assert [i["location"]["lines"]["begin"] for i in after] == [i["location"]["lines"]["begin"] + 1 for i in before]
 
 
-def test_fingerprints_are_those_of_sarif(tmp_path):
+def test_fingerprints_match_sarif(tmp_path):
     model, plan = many_findings(5, 5)
     results = json.loads(check_text(tmp_path, model, plan, format="sarif").stdout)["runs"][0]["results"]
     assert [i["fingerprint"] for i in issues(tmp_path, model, plan)] == [
@@ -58,7 +58,7 @@ def test_fingerprints_of_two_plans_differ(tmp_path):
     assert found[0] == found[2], "a leading ./ is no part of a path in a repository"
 
 
-def test_a_description_says_all_on_one_line(tmp_path):
+def test_description_has_the_full_text_on_one_line(tmp_path):
     model, plan, *_ = CASES["one cause in 32 layers"]
     (finding,) = described(tmp_path, model, plan)
     (issue,) = issues(tmp_path, model, plan)

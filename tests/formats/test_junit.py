@@ -1,4 +1,4 @@
-"""JUnit's XML: one suite, a case for each finding, and a case that passes when there is none."""
+"""JUnit's XML: one suite, a case for each diagnostic, and a passing case if there is none."""
 
 import xml.etree.ElementTree
 
@@ -17,7 +17,7 @@ def suite(folder, model, plan, *flags):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_the_suite_counts_its_cases(tmp_path, case):
+def test_suite_counts_its_cases(tmp_path, case):
     model, plan, flags, _, count = CASES[case]
     found = suite(tmp_path, model, plan, *flags)
     failures = found.findall("testcase/failure")
@@ -26,11 +26,11 @@ def test_the_suite_counts_its_cases(tmp_path, case):
     assert (found.get("errors"), found.get("skipped")) == ("0", "0")
 
 
-def test_without_findings_one_case_passes(tmp_path):
+def test_one_case_passes_without_diagnostics(tmp_path):
     model, plan, *_ = CASES["nothing wrong"]
-    case, _ = suite(tmp_path, model, plan)  # and what was not checked
+    case, _ = suite(tmp_path, model, plan)  # and the unchecked parts
     assert list(case) == []
-    assert case.get("name") == "plan.yaml: nothing is wrong with it for model.json"
+    assert case.get("name") == "plan.yaml: checked for model.json"
 
 
 def test_errors_fail_and_warnings_pass_with_output(tmp_path):
@@ -44,16 +44,16 @@ def test_errors_fail_and_warnings_pass_with_output(tmp_path):
     assert warning.get("file") == "model.json" and "`unknown0`" in warning.find("system-out").text
 
 
-def test_a_finding_without_a_place_names_no_file(tmp_path):
-    model, plan, flags, *_ = CASES["a limit, which has no place"]
+def test_limit_names_the_file_that_exceeds_it(tmp_path):
+    model, plan, flags, *_ = CASES["a limit"]
     (case,) = suite(tmp_path, model, plan, *flags)
-    assert case.get("file") is None and case.get("name").startswith("tpplan: error[TP9001]: ")
+    assert case.get("file") == "model.json" and ": error[TP9001]: " in case.get("name")
 
 
 @pytest.mark.parametrize(
     "key", ["a\x00b", "a\x08b", "a\x1bb", "a\x7fb", "a\x9bb", "a\ufffeb", "a\uffffb", "<&>\"'", "]]>", "a\tb", "a\r\nb"]
 )
-def test_characters_that_xml_cannot_hold_are_written_out_or_dropped(tmp_path, key):
+def test_invalid_xml_characters_are_escaped_or_dropped(tmp_path, key):
     text = plan_text({}) + '  "' + "".join(f"\\U{ord(c):08X}" for c in key) + '": colwise\n'
     result = check_text(tmp_path, linear_model(w=[8, 8]), text, format="junit")
     root = xml.etree.ElementTree.fromstring(result.stdout)
@@ -62,3 +62,11 @@ def test_characters_that_xml_cannot_hold_are_written_out_or_dropped(tmp_path, ke
     assert not [
         c for t in texts for c in t if (ord(c) < 0x20 and c != "\n") or 0x7F <= ord(c) < 0xA0 or c in "\ufffe\uffff"
     ]
+
+
+def test_names_are_no_runner_commands(tmp_path):
+    """A runner that prints the XML in its log executes `##[` anywhere in a line."""
+    result = check_text(tmp_path, linear_model(w=[8, 8]), plan_text({"##[error]x": "colwise"}), format="junit")
+    assert b"##[" not in result.stdout
+    root = xml.etree.ElementTree.fromstring(result.stdout)
+    assert "`##[error]x`" in root[0][0].get("name") and "`##[error]x`" in root[0][0].find("failure").text

@@ -1,4 +1,4 @@
-"""The problem matcher that is shipped: every finding with a place, as people get it, is a problem with all that it says there."""
+"""The problem matcher of the repository: every human-readable diagnostic with a place is a problem with all its fields."""
 
 import json
 import re
@@ -14,7 +14,7 @@ from test_formats import CASES
 
 
 def problems(text):
-    """What a runner finds, a line at a time: the last member of a pattern says where it has each from."""
+    """The problems that a runner finds, line by line: the last part of a pattern maps groups to fields."""
     found = []
     for line in text.splitlines():
         if match := re.search(PATTERN["regexp"], line):
@@ -23,7 +23,7 @@ def problems(text):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_every_finding_with_a_place_is_a_problem(tmp_path, case):
+def test_every_diagnostic_with_a_place_is_a_problem(tmp_path, case):
     model, plan, flags, *_ = CASES[case]
     expected = [
         (
@@ -41,13 +41,13 @@ def test_every_finding_with_a_place_is_a_problem(tmp_path, case):
     assert all(p["message"] for p in problems(text))
 
 
-def test_source_lines_notes_and_summaries_are_none(tmp_path):
+def test_source_lines_notes_and_summaries_are_no_problems(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), plan_text({"plan.yaml:1:1: error[TP4001]: x": "colwise"}))
     (problem,) = problems(check("model.json", "plan.yaml", format="human", cwd=tmp_path).stdout.decode())
     assert (problem["file"], problem["line"], problem["code"]) == ("plan.yaml", "5", "TP4001")
 
 
-def test_a_name_with_blanks_and_colons_is_the_file(tmp_path):
+def test_name_with_blanks_and_colons_is_the_file(tmp_path):
     write(tmp_path, linear_model(w=[8, 8]), plan_text({}))
     (tmp_path / "my plan: 1.yaml").write_text(plan_text({"nothing": "colwise"}))
     (problem,) = problems(check("model.json", "my plan: 1.yaml", format="human", cwd=tmp_path).stdout.decode())

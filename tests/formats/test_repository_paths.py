@@ -1,4 +1,4 @@
-"""Formats whose places are looked up in a repository name files from its root, wherever the program runs; others as they were given."""
+"""Formats for repository services name files relative to the root, from any working directory; others as given."""
 
 import json
 import re
@@ -50,12 +50,12 @@ def test_annotations_name_files_from_the_root(form, repository):
 
 
 @pytest.mark.parametrize("form", GIVEN)
-def test_people_and_programs_get_the_names_that_they_gave(form, repository):
+def test_other_formats_name_files_as_given(form, repository):
     assert GIVEN[form](checked(form, repository / "plans" / "deep", "../plan.yaml")) == "../plan.yaml"
 
 
 @pytest.mark.parametrize("form", ["github", "gitlab"])
-def test_what_is_in_no_repository_keeps_its_name(form, repository, tmp_path):
+def test_file_outside_a_repository_is_named_as_given(form, repository, tmp_path):
     write(tmp_path, linear_model(wq=[16, 9]), plan_text({"wq": "rowwise"}))
     assert NAMED[form](checked(form, tmp_path, "plan.yaml")) == "plan.yaml"  # no repository at all
     outside = str(tmp_path / "plan.yaml")

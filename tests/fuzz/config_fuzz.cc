@@ -16,7 +16,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   ConfigFile config;
   Diagnostics ignored;
   constexpr int64_t kMostLayers = 64;
-  if (read_config(path, config, ignored) && whole_field(config, "num_hidden_layers", 1, 1, ignored) > kMostLayers)
+  if (read_config(path, config, ignored) && integer_field(config, "num_hidden_layers", 1, 1, ignored) > kMostLayers)
     return 0;
   ImportedModel model;
   const bool good = import_config(path, "", model);
@@ -24,10 +24,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   show(model.weights.diagnostics, sources_of(model.config.source));
   if (!good) return 0;
   std::string text;
-  std::ignore = write_model(model.graph, model.operations, [&text](std::string_view piece) {
-    text += piece;
-    return true;
-  });
+  std::ignore = write_model(model.graph, model.operations, append_to(text));
   const SourceFile again = fuzz_file("model.json", text);
   Diagnostics second;
   std::ignore = read_model(again, second);

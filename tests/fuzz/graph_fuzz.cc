@@ -1,9 +1,10 @@
-// A model with operations and a plan, separated by a line `%%`. What the proof of the graph refuses is never judged,
-// and what is judged right has results that are there. Time is the fuzzer's own limit.
+// A model with operations and a plan, separated by a line `%%`. A graph that prove_graph rejects is not checked, and an
+// accepted graph is printed and read back as the same graph.
 #include <tuple>
 
+#include "../graph/print_and_read.h"
 #include "fuzz_input.h"
-#include "judge.h"
+#include "judge/judge.h"
 #include "model/prove_graph.h"
 #include "model/read_model.h"
 #include "mutate_tree.h"
@@ -27,12 +28,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Diagnostics again;
   OpGraph copy = model.operations;
   require(!copy.is_there || prove_graph(copy, model, again), "a graph that is there can be proven");
+  if (copy.is_there) require(broken_law(model).empty(), "a printed graph is read back as the same graph");
   const TpPlan plan = read_plan(plan_file, {}, diagnostics);
   if (has_errors(diagnostics)) return 0;
   for (const bool infer : {false, true}) {
     Diagnostics judged;
-    const Judgement judgement = judge(model, plan, judged, Phase::Boundaries, {.runtime = {}, .infer = infer});
-    require(judgement.forecast.gap != ForecastGap::None || model.operations.is_there, "a forecast comes from a graph");
+    Judge judge = make_judge(model);
+    const CheckResult judgement = check_plan(judge, plan, judged, Phase::Boundaries, {.runtime = {}, .infer = infer});
+    require(judgement.forecast.gap != ForecastLimit::None || model.operations.is_there,
+            "a forecast comes from a graph");
     for (const CollectiveCall& call : judgement.forecast.calls)
       require(call.bytes >= 0 && call.axis < plan.mesh.axes.size(), "a forecast call has bytes and an axis");
     show(judged, sources);

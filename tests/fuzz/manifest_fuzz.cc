@@ -13,10 +13,7 @@ namespace {
 
 std::string written(const Manifest& manifest) {
   std::string text;
-  std::ignore = write_manifest(manifest, [&text](std::string_view piece) {
-    text += piece;
-    return true;
-  });
+  std::ignore = write_manifest(manifest, paths_of(manifest), append_to(text));
   return text;
 }
 

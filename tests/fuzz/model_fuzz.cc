@@ -1,5 +1,6 @@
 // Any bytes as a model file.
 #include "fuzz_input.h"
+#include "model/print_model.h"
 #include "model/read_model.h"
 #include "mutate_tree.h"
 

@@ -304,7 +304,7 @@ void cross(TreeNode& tree, const TreeNode* other, Random& random) {
   place.key = key;
 }
 
-std::optional<size_t> give(const std::optional<std::string>& text, uint8_t* out, size_t max_size) {
+std::optional<size_t> append_result(const std::optional<std::string>& text, uint8_t* out, size_t max_size) {
   if (!text || text->size() > max_size) return std::nullopt;
   std::memcpy(out, text->data(), text->size());
   return text->size();
@@ -319,7 +319,7 @@ size_t mutate_input(InputForm form, uint8_t* data, size_t size, size_t max_size,
   if (below(random, 3) == 0) return LLVMFuzzerMutate(data, size, max_size);
   const std::string text(reinterpret_cast<const char*>(data), size);
   const Change change = [](TreeNode& tree, const TreeNode*, Random& any) { mutate_tree(tree, any); };
-  const std::optional<size_t> given = give(changed_input(form, text, {}, change, random), data, max_size);
+  const std::optional<size_t> given = append_result(changed_input(form, text, {}, change, random), data, max_size);
   return given ? *given : LLVMFuzzerMutate(data, size, max_size);
 }
 
@@ -327,7 +327,7 @@ size_t cross_inputs(InputForm form, std::string_view one, std::string_view other
                     unsigned seed) {
   Random random(seed);
   random.discard(2);
-  return give(changed_input(form, one, other, cross, random), out, max_size).value_or(0);
+  return append_result(changed_input(form, one, other, cross, random), out, max_size).value_or(0);
 }
 
 }  // namespace tpplan

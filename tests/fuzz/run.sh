@@ -18,7 +18,7 @@ build=$(cd "$1" && pwd)
 seconds=$2
 targets=("${@:3}")
 [ ${#targets[@]} -gt 0 ] ||
-  targets=({plan,model,graph,manifest,compile,safetensors,specs,speeds,config,index,settings,baseline,editor}_fuzz)
+  targets=({plan,model,graph,graph_text,manifest,compile,safetensors,specs,speeds,config,index,settings,baseline,editor}_fuzz)
 
 # The first clang++ that can link a fuzzer.
 find_clang() {

@@ -2,9 +2,9 @@
 // are there for every axis that sends anything, and are numbers.
 #include <cmath>
 
-#include "cost/read_speeds.h"
 #include "fuzz_input.h"
 #include "mutate_tree.h"
+#include "topology/read_speeds.h"
 
 TPPLAN_MUTATE_AS(tpplan::InputForm::JsonOrYaml)
 

@@ -1,4 +1,4 @@
-"""Some 1,500 seeded mutations of small valid inputs: a run ends with exit status 0, 1 or 2, and a failure says why."""
+"""Some 1,500 seeded mutations of small valid inputs: the exit status is 0, 1 or 2, and a failure has a message."""
 
 import pathlib
 import random
@@ -47,7 +47,7 @@ INTERESTING = [
     b"...\n",
     b"\xef\xbb\xbf",
 ]
-# Control characters and direction overrides: nothing that moves a cursor or reorders text.
+# Control characters and direction overrides: no output moves a cursor or reorders text.
 UNPRINTABLE = re.compile("[\x00-\x09\x0b-\x1f\x7f\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
@@ -100,7 +100,7 @@ MUTATIONS = [change_byte, flip_bit, delete_run, repeat_run, swap_tokens, replace
 
 
 def survive(folder, model, plan):
-    """Runs the program on both and checks what every input is promised."""
+    """Runs the program on both and checks the promises for every input."""
     (folder / "model.json").write_bytes(model)
     (folder / "plan.yaml").write_bytes(plan)
     output = folder / "out.json"
@@ -117,19 +117,19 @@ def survive(folder, model, plan):
 
 
 @pytest.mark.parametrize("seed", SEEDS, ids=lambda path: path.stem)
-def test_a_seed_is_a_model_and_a_plan_that_compile(tmp_path, seed):
+def test_seed_is_a_model_and_a_plan_that_compile(tmp_path, seed):
     model, plan = split_seed(seed)
     survive(tmp_path, model, plan)
     assert run("compile", "model.json", "plan.yaml", cwd=tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("seed", sorted((CORPUS / "manifest").iterdir()), ids=lambda path: path.stem)
-def test_a_seed_is_a_manifest(seed):
+def test_seed_is_a_manifest(seed):
     assert run("show", seed).returncode == 0
 
 
 @pytest.mark.parametrize("name, which", [("keras", 0), ("keras", 1), ("glob", 1)], ids=["model", "plan", "long-plan"])
-def test_an_input_that_is_cut_off_at_any_byte_is_survived(tmp_path, name, which):
+def test_truncated_input_is_survived(tmp_path, name, which):
     whole = split_seed(CORPUS / "compile" / f"{name}.txt")
     for end in range(len(whole[which])):
         files = list(whole)
@@ -138,7 +138,7 @@ def test_an_input_that_is_cut_off_at_any_byte_is_survived(tmp_path, name, which)
 
 
 @pytest.mark.parametrize("mutate", MUTATIONS, ids=lambda mutate: mutate.__name__)
-def test_a_mutation_is_survived(tmp_path, mutate):
+def test_mutation_is_survived(tmp_path, mutate):
     generator = random.Random(mutate.__name__)
     for i in range(96):
         files = split_seed(SEEDS[i % len(SEEDS)])

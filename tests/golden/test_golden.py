@@ -1,11 +1,9 @@
-"""What the phases print and what the diagnostics say, word for word: one fact in each folder.
+"""Golden cases: the output of each phase and of each diagnostic, word for word, one fact per folder.
 
-PHASE/CASE holds model.json, plan.yaml and expected.txt: what `tpplan compile --print PHASE` writes and, where there are
-any, the warnings behind it. diagnostics/CASE holds what `tpplan check` writes, at 80 columns and without colour, and
-its exit status, suggest/CASE the same with --suggest. schedule/CASE and reads/CASE hold what `tpplan-exec run` and
-`load` print of the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment expected.txt is written anew: read the
-difference.
-"""
+PHASE/CASE has model.json, plan.yaml and expected.txt: the output of `tpplan compile --print PHASE` and its warnings. diagnostics/CASE has
+the output of `tpplan check`, at 80 columns and without colour, and its exit status, suggest/CASE the same with --suggest. schedule/CASE
+and reads/CASE have the output of `tpplan-exec run` and `load` for the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment the
+test writes expected.txt: read the difference."""
 
 import os
 import pathlib
@@ -21,12 +19,12 @@ EXECUTED = {
     "reads": ("load", "manifest.json", "--weights", "weights.safetensors"),
 }
 CHECKED = {"diagnostics": [], "suggest": ["--suggest"]}
-PHASES = ("model", "plan", "matches", "shardings", "boundaries", "operations", "manifest")
+PHASES = ("model", "graph", "plan", "matches", "shardings", "boundaries", "operations", "manifest")
 CASES = sorted(str(path.parent.relative_to(HERE)) for path in HERE.glob("*/*/plan.yaml"))
 
 
 def printed_by_executor(case, folder):
-    """What `tpplan-exec` would do with a case's manifest; the weights are its own."""
+    """The output of `tpplan-exec --print` for a case's manifest, with initialised weights."""
     topic = case.split("/")[0]
     for name in ("model.json", "plan.yaml"):
         (folder / name).write_bytes((HERE / case / name).read_bytes())
@@ -47,7 +45,7 @@ def printed_by_executor(case, folder):
 
 
 def printed(case, folder):
-    """What the program says about a case."""
+    """The output of the program for a case."""
     topic = case.split("/")[0]
     if topic in EXECUTED:
         return printed_by_executor(case, folder)
@@ -64,7 +62,7 @@ def printed(case, folder):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_manifest_that_is_written_is_read_again(case, tmp_path):
+def test_written_manifest_can_be_read(case, tmp_path):
     folder = HERE / case
     made = run("compile", folder / "model.json", folder / "plan.yaml", "--quiet", "-o", tmp_path / "m.json")
     assert made.returncode in (0, 1, 2)
@@ -74,7 +72,7 @@ def test_a_manifest_that_is_written_is_read_again(case, tmp_path):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_output_is_the_recorded_one(case, tmp_path):
+def test_output_matches_the_expected_one(case, tmp_path):
     expected = HERE / case / "expected.txt"
     text = printed(case, tmp_path)
     if os.environ.get("TPPLAN_UPDATE_GOLDEN") == "1":
@@ -82,7 +80,7 @@ def test_output_is_the_recorded_one(case, tmp_path):
     assert text == expected.read_text(encoding="utf-8")
 
 
-def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
+def test_every_topic_is_known_and_every_case_has_its_files():
     topics = {path.name for path in HERE.iterdir() if path.is_dir() and not path.name.startswith("__")}
     assert topics == {*PHASES, *EXECUTED, *CHECKED}
     for case in CASES:
@@ -98,7 +96,7 @@ def test_every_folder_is_a_phase_or_the_diagnostics_and_every_case_is_whole():
         ('{"...": 2, "Tp": 2}', '[["..."], "Tp"]'),
     ],
 )
-def test_a_printed_spec_can_be_written_into_a_plan(tmp_path, mesh, spec):
+def test_printed_spec_is_valid_in_a_plan(tmp_path, mesh, spec):
     for _ in range(2):
         paths = write(tmp_path, linear_model(w=[8, 8]), plan_text({"w": f"{{spec: {spec}}}"}, mesh=mesh))
         result = run("compile", *paths, "--print", "shardings", "--quiet", "--color", "never")

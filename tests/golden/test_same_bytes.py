@@ -1,8 +1,8 @@
-"""What the program writes are the same bytes wherever it runs, whoever compiled it: same_bytes.txt, in the form of sha256sum,
-holds every build to them that runs this test (released and static, with sanitizers and shared libraries, by clang). And it
-is the same in other locales, on one processor, with the members of the inputs in another order.
+"""Every build writes the same bytes: same_bytes.txt, in the format of sha256sum, has the hash of each output, for all builds that run this
+test (release and static, with sanitizers and shared libraries, by clang). Locales, the number of processors and the order of fields in the
+inputs change no byte.
 
-TPPLAN_UPDATE_GOLDEN=1 writes the file anew where what is written was changed on purpose."""
+TPPLAN_UPDATE_GOLDEN=1 writes the file after an intended change of the output."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ from conftest import ROOT, run
 GOLDEN = pathlib.Path(__file__).with_name("same_bytes.txt")
 TOPOLOGY = ROOT / "plans" / "topologies" / "h100.yaml"
 MODELS = ROOT / "tests" / "plans" / "models"
-# Of a manifest: what other programs are fed with, and what people look at.
+# Outputs made from a manifest, for other programs and for users.
 WRITTEN = {
     "show": ("show", "manifest.json", "--format", "json"),
     "rank": ("show", "manifest.json", "--rank", "1"),
@@ -31,7 +31,7 @@ WRITTEN = {
 
 
 def shipped():
-    """{plan: (model, mesh)}: the first model that its comment names, on the last mesh of it."""
+    """{plan: (model, mesh)}: the first model in its comment, on the last mesh of that model."""
     found = {}
     for path in sorted((ROOT / "plans").glob("*.yaml")):
         for model, mesh in re.findall(r"^# Tested: (\S+) on (?:\S+ )*?(\S+?)[;.:]", path.read_text(), re.MULTILINE):
@@ -59,7 +59,7 @@ def good(result):
 
 
 def outputs(plan, folder):
-    """{what: bytes}"""
+    """{output: bytes}"""
     mesh = put_inputs(plan, folder)
     manifest = good(run("compile", "model.json", "plan.yaml", "--mesh", mesh, cwd=folder))
     (folder / "manifest.json").write_bytes(manifest)
@@ -73,7 +73,7 @@ def recorded():
 
 
 @pytest.mark.parametrize("plan", SHIPPED)
-def test_every_build_writes_these_bytes(plan, tmp_path):
+def test_every_build_writes_the_same_bytes(plan, tmp_path):
     made = {f"{plan}/{what}": hashlib.sha256(text).hexdigest() for what, text in outputs(plan, tmp_path).items()}
     if os.environ.get("TPPLAN_UPDATE_GOLDEN"):
         kept = {name: digest for name, digest in (recorded() if GOLDEN.exists() else {}).items() if name not in made}
@@ -83,7 +83,7 @@ def test_every_build_writes_these_bytes(plan, tmp_path):
     assert made.keys() == held.keys() and not other, f"{other} are not as {GOLDEN.name} has them"
 
 
-def test_the_list_holds_every_shipped_plan():
+def test_list_has_every_library_plan():
     assert {name.split("/")[0] for name in recorded()} == set(SHIPPED)
 
 
@@ -98,7 +98,7 @@ def llama(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def turkish(tmp_path_factory):
-    """Variables of a locale where i is no small I, and whose numbers have commas."""
+    """Environment variables of a locale with a dotted capital I and decimal commas."""
     folder = tmp_path_factory.mktemp("locales")
     try:
         made = subprocess.run(
@@ -120,23 +120,23 @@ ELSEWHERE = {
 
 
 @pytest.mark.parametrize("variables", ELSEWHERE.values(), ids=ELSEWHERE)
-def test_surroundings_change_nothing(variables, llama, monkeypatch):
+def test_environment_changes_no_byte(variables, llama, monkeypatch):
     folder, made = llama
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     again = outputs("llama", folder)
-    again["chart"] = made["chart"]  # drawn with what the locale's characters allow, which report/report holds
+    again["chart"] = made["chart"]  # depends on the character set of the locale, which report/report tests
     assert again == made
 
 
-def test_another_language_changes_nothing(turkish, llama, monkeypatch):
+def test_locale_changes_no_byte(turkish, llama, monkeypatch):
     folder, made = llama
     for name, value in turkish.items():
         monkeypatch.setenv(name, value)
     assert outputs("llama", folder) == made
 
 
-def test_one_processor_and_another_run_change_nothing(llama):
+def test_single_processor_changes_no_byte(llama):
     folder, made = llama
     processors = os.sched_getaffinity(0)
     try:
@@ -151,8 +151,8 @@ IN_ORDER = ("parameters", "buffers", "graph")
 
 
 def shuffled(value, generator):
-    """The same document, the members of each object in another order: but for those whose order says something:
-    parameters and buffers of a module stand as the model has them, tables of a graph before what names their entries."""
+    """The same document with shuffled fields, except where the order has a meaning: parameters and buffers of a module, and the tables of
+    a graph before their uses."""
     if isinstance(value, list):
         return [shuffled(item, generator) for item in value]
     if not isinstance(value, dict):
@@ -163,7 +163,7 @@ def shuffled(value, generator):
 
 
 def without_texts_of_inputs(manifest):
-    """A manifest but for what it says of the texts that it was made of."""
+    """A manifest without the names and hashes of its inputs."""
     document = json.loads(manifest)
     del document["digest"], document["inputs"]["model"]["sha256"], document["inputs"]["plan"]["sha256"]
     for rule in document["rules"]:
@@ -172,7 +172,7 @@ def without_texts_of_inputs(manifest):
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_the_order_of_members_changes_nothing(seed, llama, tmp_path):
+def test_field_order_changes_no_byte(seed, llama, tmp_path):
     _, made = llama
     mesh = put_inputs("llama", tmp_path)
     generator = random.Random(seed)

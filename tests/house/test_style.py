@@ -1,4 +1,4 @@
-"""How the C++ files are written: what must not be dropped, what a table must cover, and their form."""
+"""Rules for C++ files: nodiscard results, complete tables, and formatting."""
 
 import os
 import pathlib
@@ -19,7 +19,7 @@ def files(*endings):
     return listed
 
 
-# At the start of a line of a header: what a function returns, and its name. Results by reference are for chaining.
+# At the start of a line of a header: the result type of a function, and its name. Results by reference are for chaining.
 DECLARATION = re.compile(
     r"^(?:TPPLAN_HOST_DEVICE |inline |constexpr |static )*(?!void\b|return\b|using\b|struct\b|enum\b|namespace\b|template\b)"
     r"((?:const )?[A-Za-z_][\w:]*(?:<[^;()]*>)?(?: ?\*)?) ([a-z_]\w*)\(",
@@ -31,32 +31,32 @@ def undecided(text):
     return [name for _, name in DECLARATION.findall(text)]
 
 
-# Whose result is a convenience: they have reported what it says, or done what they are for.
+# The result is a convenience: the function has reported the error, or has done its work.
 MAY_BE_DROPPED = {
     "report",
     "fault",
-    "specs_fault",
+    "report_specs_error",
     "report_kind",
     "usage_error",
     "print_raw",
     "print_findings",
-    "check_unasked_module",  # the finding is said
+    "check_unasked_module",  # it has reported the diagnostic
     "for_each_entry",
     "read_axis",
     "read_integer",
     "read_number",
-    "read_bool",  # a reader of plans reads on, and reports more
+    "read_bool",  # a reader of plans continues, and reports more
     "for_each_run",  # true unless its visitor stops
     "insert",
     "join",
-    "add_module",  # what was added can be found again
+    "add_module",  # the added module can be found again
     "print",
-    "send_frame",  # a lost reader is said at the end, a lost peer found by reading
+    "send_frame",  # a lost reader is reported at the end, a lost peer is found by reading
 }
 
 
-def test_what_a_function_gives_back_is_not_dropped():
-    """Every function of a header that returns a value is [[nodiscard]]; who drops one on purpose says so with a cast."""
+def test_results_are_nodiscard():
+    """Every function of a header that returns a value is [[nodiscard]]; a deliberately dropped result has a cast."""
     wrong = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files(".h")
@@ -67,7 +67,7 @@ def test_what_a_function_gives_back_is_not_dropped():
     assert not wrong
 
 
-def test_the_rule_sees_a_function_without_nodiscard():
+def test_nodiscard_check_finds_a_missing_attribute():
     assert undecided("bool read_axis(Reader& reader);\n") == ["read_axis"]
     assert undecided("inline std::vector<std::pair<int, int>> pairs_of(const Map& map) {\n") == ["pairs_of"]
     assert not undecided(
@@ -75,12 +75,12 @@ def test_the_rule_sees_a_function_without_nodiscard():
     )
 
 
-# Templates of the standard library that take anything: where an argument is of namespace std, a call without a namespace
-# may mean them, and whether it does depends on which headers were read before.
+# Unconstrained templates of the standard library: with an argument of namespace std, an unqualified call may select them, depending on the
+# headers included before.
 TAKEN = r"^(?:[\w:<>&*\[\] ]+ )(bind|invoke|apply|exchange)\("
 
 
-def test_no_function_is_named_as_one_of_the_standard_library_that_takes_anything():
+def test_no_function_has_the_name_of_a_generic_std_template():
     found = [
         f"{path.relative_to(ROOT)}: {name}"
         for path in files(".h", ".cc")
@@ -91,8 +91,8 @@ def test_no_function_is_named_as_one_of_the_standard_library_that_takes_anything
     assert re.findall(TAKEN, "void bind(Walk& walk, int value);", re.M) == ["bind"]
 
 
-def test_a_table_by_an_enum_ends_with_its_last_enumerator():
-    """`static_assert(std::size(table) == static_cast<size_t>(Enum::Last) + 1)` holds only as long as Last is the last."""
+def test_enum_table_size_uses_the_last_enumerator():
+    """`static_assert(std::size(table) == static_cast<size_t>(Enum::Last) + 1)` holds only if Last is the last enumerator."""
     enums = {}
     for path in files(".h", ".cc"):
         for name, body in re.findall(r"enum class (\w+)[^{;]*\{([^}]*)\}", path.read_text()):
@@ -111,8 +111,8 @@ def test_a_table_by_an_enum_ends_with_its_last_enumerator():
     assert not [f"{path.relative_to(ROOT)}: {enum}::{last}" for path, enum, last in asserted if last not in enums[enum]]
 
 
-def test_a_table_by_an_enum_is_asserted():
-    """A table that is indexed with `static_cast<size_t>(an enumerator)` stands in the same folder as a static_assert on its size."""
+def test_enum_table_size_is_asserted():
+    """A table indexed with `static_cast<size_t>(an enumerator)` has a static_assert on its size in the same folder."""
     indexed = re.compile(r"(?<![.>\w])(k[A-Z]\w*|names)\[static_cast<size_t>\(")
     wrong = []
     for path in files(".h", ".cc"):
@@ -124,20 +124,20 @@ def test_a_table_by_an_enum_is_asserted():
 
 
 def installed(*names):
-    """Where programs of these names are: beside the Python that runs the tests, or on the PATH."""
+    """Paths of these programs: next to the Python that runs the tests, or on the PATH."""
     beside = [str(pathlib.Path(os.sys.executable).parent / name) for name in names]
     return [place for place in map(shutil.which, (*beside, *names)) if place]
 
 
 def clang_format():
-    """The formatter's version decides what is right: 14, from tests/requirements.txt or the system."""
+    """clang-format 14, from tests/requirements.txt or the system: other versions format differently."""
     for place in installed("clang-format", "clang-format-14"):
         if "version 14." in subprocess.run([place, "--version"], text=True, capture_output=True).stdout:
             return place
     return None
 
 
-def test_cpp_is_formatted_as_clang_format_says():
+def test_cpp_is_formatted_with_clang_format():
     if not clang_format():
         pytest.skip("clang-format 14 is missing")
     run = subprocess.run(
@@ -149,7 +149,7 @@ def test_cpp_is_formatted_as_clang_format_says():
 
 
 @pytest.mark.parametrize("command", [("format", "--check"), ("check",)], ids=["formatted", "without unused names"])
-def test_python_is_as_ruff_says(command):
+def test_python_passes_ruff(command):
     if not (ruff := installed("ruff")):
         pytest.skip("ruff is missing")
     run = subprocess.run([ruff[0], *command, "--no-cache", "."], text=True, capture_output=True, cwd=ROOT)
@@ -157,8 +157,13 @@ def test_python_is_as_ruff_says(command):
 
 
 def scripts():
-    """Programs without an ending: their first line says who reads them."""
-    listed = [p for folder in ("tools", ".ci") for p in sorted((ROOT / folder).iterdir()) if p.is_file()]
+    """Programs without an extension, by their first line."""
+    listed = [
+        p
+        for folder in ("tools", "tools/scripts", "tools/generate", ".ci")
+        for p in sorted((ROOT / folder).iterdir())
+        if p.is_file()
+    ]
     found = [p for p in listed if not p.suffix and p.read_bytes().startswith(b"#!")]
     assert found
     return found
@@ -174,9 +179,9 @@ def longer_than_140(paths):
 
 
 def test_no_line_of_cpp_is_longer_than_140_columns():
-    assert not longer_than_140(p for p in files(".h", ".cc", ".cu") if p.stem != "style_programs")
+    assert not longer_than_140(p for p in files(".h", ".cc", ".cu"))
 
 
-def test_no_line_of_python_or_of_a_script_is_longer_than_140_columns():
-    """The formatter breaks code; strings, comments, tables that stand as they are written and shell it leaves alone."""
+def test_no_line_of_python_or_script_exceeds_140_columns():
+    """The formatter breaks code, but not strings, comments, hand-aligned tables and shell."""
     assert not longer_than_140([*files(".py", ".sh"), *scripts()])

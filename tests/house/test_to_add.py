@@ -1,4 +1,4 @@
-"""The table "To add" of lib/README.md, held against the code: it names every file that a thing stands in."""
+"""The table "To add" of lib/README.md, compared with the code: each row names every file that its example touches."""
 
 import pathlib
 import re
@@ -11,7 +11,7 @@ SEARCHED = ("lib", "tools", "schemas")
 
 
 def rows():
-    """The table: what is added, what to touch, texts of one that is there."""
+    """The table: the added thing, the files to touch, texts of an existing example."""
     table = (LIB / "README.md").read_text().split("## To add", 1)[1].split("\n## ", 1)[0]
     cells = [
         [cell.strip() for cell in line.strip("|").split(" | ")] for line in table.splitlines() if line.startswith("| ")
@@ -24,24 +24,24 @@ def rows():
 ROWS = rows()
 
 
+PATH = r"[\w./-]*\w/[\w.-]+|[\w-]+\.(?:cc|h|cu|py|json|def|md|txt)|\.\w+"
+
+
 def named(touch):
-    """Patterns of the paths in a text: from lib or from the root, with `NAME` for anything; `x.h and .cc` are two."""
-    text = re.sub(r"`[^`]*`", "", touch).replace("\\", "")
+    """Patterns of the paths in a text, in backticks: from lib or from the root, with `NAME` for any name. A suffix after a path is a
+    second path: `x.h` and `.cc`."""
     found = []
-    for path, more in re.findall(r"([\w./-]*\w/?[\w.-]*\w)((?:(?:,| and| or) \.\w+)*)", text):
-        if "/" not in path and not re.search(r"\.(cc|h|py|json|def|md)$", path):
+    for path in re.findall(rf"`({PATH})`", touch):
+        if path.startswith("."):
+            found.append(str(pathlib.PurePath(found[-1]).with_suffix(path)))
             continue
         base = "" if path.split("/")[0] in ("tools", "tests", "schemas", "plans") else "lib/"
-        endings = re.findall(r"\.\w+", more)
-        found += [
-            base + path.replace("NAME", "*"),
-            *(base + str(pathlib.PurePath(path).with_suffix(e)).replace("NAME", "*") for e in endings),
-        ]
+        found.append(base + path.replace("NAME", "*"))
     return found
 
 
 def files(pattern):
-    """Files that a pattern names: itself, what it matches, or all below it."""
+    """Files of a pattern: the path itself, its matches, or all files below it."""
     found = [path for path in ROOT.glob(pattern)]
     return {
         str(p.relative_to(ROOT))
@@ -62,9 +62,9 @@ def sources():
 SOURCES = dict(sources())
 
 
-def test_the_table_is_read():
+def test_table_is_parsed():
     assert len(ROWS) > 25 and sum(len(texts) > 0 for _, texts in ROWS.values()) > 20
-    assert named("a pair diagnostics/render_NAME.h and .cc, a row in phase.h; tools/cli") == [
+    assert named("a pair `diagnostics/render_NAME.h` and `.cc`, a row of `kRows` in `phase.h`; `tools/cli`") == [
         "lib/diagnostics/render_*.h",
         "lib/diagnostics/render_*.cc",
         "lib/phase.h",
@@ -73,7 +73,7 @@ def test_the_table_is_read():
 
 
 @pytest.mark.parametrize("thing", ROWS)
-def test_what_a_row_names_is_there(thing):
+def test_files_and_texts_of_a_row_exist(thing):
     touch, _ = ROWS[thing]
     missing = [pattern for pattern in named(touch) if not files(pattern)]
     assert not missing
@@ -90,7 +90,7 @@ def test_what_a_row_names_is_there(thing):
 
 
 @pytest.mark.parametrize("thing", [thing for thing, (_, texts) in ROWS.items() if texts])
-def test_a_row_names_every_file_that_an_example_stands_in(thing):
+def test_row_names_every_file_of_its_example(thing):
     touch, texts = ROWS[thing]
     allowed = {path for pattern in named(touch) for path in files(pattern)}
     for text in texts:

@@ -1,5 +1,5 @@
-"""Builds that compile folders as one file (CMAKE_UNITY_BUILD) see all file-scope names of their .cc files at once. What clashes
-there is found here without a compiler, because a build of each file alone, as developers make it, says nothing."""
+"""Unity builds (CMAKE_UNITY_BUILD) see all file-scope names of a folder's .cc files at once. This test finds clashes without a compiler,
+because builds of single files, which developers use, do not show them."""
 
 import collections
 import pathlib
@@ -12,7 +12,7 @@ CMAKE = [(ROOT / path).read_text() for path in ("CMakeLists.txt", "tools/cmake/p
 
 
 def unity_units():
-    """Folders whose files become one, by their target and the name of their unit: of the targets that CMake builds so."""
+    """Folders compiled as one file, by target and unit name, for the targets with unity builds."""
     text = "".join(CMAKE)
     targets = {
         name
@@ -31,7 +31,7 @@ def unity_units():
 
 
 def compiled_alone():
-    """Files that CMake leaves out of their unit."""
+    """Files that CMake excludes from their unit."""
     lists = re.findall(
         r"^set_source_files_properties\(([^)$]+) PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON\)", "".join(CMAKE), re.M
     )
@@ -51,14 +51,14 @@ def blank(text):
 
 
 def without(text, opening, closing):
-    """The text without what stands in such brackets, nested ones too."""
+    """The text without the contents of such brackets, including nested ones."""
     while (fewer := re.sub(rf"\{opening}[^\{opening}\{closing}]*\{closing}", "", text)) != text:
         text = fewer
     return text
 
 
 def types(parameters):
-    """Parameters without their names and defaults: what tells overloads apart."""
+    """Parameters without their names and defaults, which distinguish overloads."""
     flat, depth = "", 0
     for c in parameters:
         depth += (c in "<([{") - (c in ">)]}")
@@ -75,7 +75,7 @@ def types(parameters):
 
 
 def head_of(chunk):
-    """A definition up to its body or value, and the sign that ends it there."""
+    """A definition up to its body or value, and the character that ends it there."""
     chunk = re.sub(r"\boperator[^\w\s(]+", "operator_", chunk.strip())
     if re.match("template\\s*<", chunk):
         end, depth = chunk.index("<"), 0
@@ -94,7 +94,7 @@ def head_of(chunk):
 
 
 def definitions(text):
-    """What a file defines at file scope, as (name, types of the parameters or None). What belongs to a class is its own."""
+    """Definitions at file scope, as (name, types of the parameters or None). Members of a class are skipped."""
     found = [
         (macro, None)
         for macro in re.findall(r"^#define (\w+)", text, re.M)
@@ -107,7 +107,7 @@ def definitions(text):
             continue
         plain = without(head, "<", ">")
         if kind := re.match(r"(?:struct|class|union|enum(?: class)?|using|typedef) (\w+)", head):
-            if sign != ";":  # else it is only named
+            if sign != ";":  # otherwise it is only a declaration
                 found.append((kind[1], None))
         elif call := re.search(r"([\w:~]+) ?\(", plain):
             if "::" not in call[1] and sign == "{":
@@ -118,7 +118,7 @@ def definitions(text):
     return found
 
 
-def test_definitions_are_seen():
+def test_definitions_are_found():
     text = """
 namespace {
 const std::map<int, std::string> kNames = {{1, "struct Fake {"}};
@@ -150,7 +150,7 @@ using Word = std::string;
 
 
 def clashes(paths):
-    """Names that more than one of these files defines. Functions may share one where their parameters differ."""
+    """Names that more than one of these files defines. Functions may share one if their parameters differ."""
     places = collections.defaultdict(list)
     for path in paths:
         for name, parameters in set(definitions(path.read_text())):
@@ -170,5 +170,5 @@ def test_no_two_files_of_a_unit_define_a_name(folders):
 
 
 def test_no_two_headers_define_a_name():
-    """What includes both would not compile; programs that link both would not be what their parts say."""
+    """A file that includes both would not compile; a program that links both would violate the one-definition rule."""
     assert not clashes(sorted(path for folder in ("lib", "tools") for path in (ROOT / folder).rglob("*.h")))

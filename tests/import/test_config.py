@@ -1,4 +1,4 @@
-"""`tpplan import --from config`: the graphs are those that transformers builds, as data/README.md says they were recorded."""
+"""`tpplan import --from config`: the graphs match those of transformers, recorded as data/README.md describes."""
 
 import json
 import lzma
@@ -20,7 +20,7 @@ def import_config(folder, config, *flags):
 
 
 @pytest.mark.parametrize("row", RECORDED, ids=lambda row: row["config"]["model_type"])
-def test_the_graph_is_the_one_that_transformers_builds(row, tmp_path):
+def test_graph_matches_the_one_of_transformers(row, tmp_path):
     result = import_config(tmp_path, row["config"])
     is_gelu_of_gemma = (row["config"]["model_type"], row["config"].get("hidden_act")) == ("gemma", "gelu")
     expected = ["TP6012"] * is_gelu_of_gemma + ["TP6013"] * (row["graph"] is None)
@@ -46,10 +46,10 @@ def import_config_known():
     result = run("import", "--from", "config", "-", stdin=b'{"model_type": "unheard_of"}')
     text = " ".join(result.stderr.decode().split())
     assert (result.returncode, codes(result)) == (2, ["TP6011"])
-    return sorted(text.split("known are ")[1].split(";")[0].split(", "))
+    return sorted(text.split("use one of ")[1].split(", or export")[0].split(", "))
 
 
-def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
+def test_imported_model_compiles_with_a_plan(tmp_path):
     assert import_config(tmp_path, CONFIG | {"num_key_value_heads": 4}, "-o", "model.json").returncode == 0
     result = run(
         "compile",
@@ -64,7 +64,7 @@ def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
     assert json.loads((tmp_path / "manifest.json").read_bytes())["parameters"]
 
 
-def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
+def test_library_model_matches_its_config(tmp_path):
     config = pathlib.Path(__file__).parent / "data" / "llama-3-8b.config.json"
     made = json.loads(run("import", "--from", "config", config).stdout)
     shipped = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_bytes())
@@ -73,8 +73,8 @@ def test_the_model_that_ships_is_the_one_of_its_config(tmp_path):
     ]
 
 
-def test_numbers_that_python_writes_are_read(tmp_path):
-    """As json.dumps writes them, and as they stand in configs on the Hub; in a string they are its letters."""
+def test_python_floats_in_json_are_read(tmp_path):
+    """Infinity and NaN, as json.dumps writes them and configs on the Hub contain them; in a string they are letters."""
     odd = {
         "time_step_limit": [0.0, float("inf")],
         "low": float("-inf"),
@@ -98,8 +98,8 @@ EXPERTS = {"num_experts": 2}, {"num_local_experts": 4}, {"num_experts": 2, "num_
 @pytest.mark.parametrize(
     "family, counts", [("mixtral", (2, 4, 2)), ("qwen2_moe", (2, None, 2)), ("qwen3_moe", (2, 4, 4))]
 )
-def test_experts_are_counted_by_the_key_that_the_family_reads(family, counts, tmp_path):
-    """What transformers 5.23 has for `num_experts` after reading such a config; None: its default, which is never guessed."""
+def test_expert_count_uses_the_key_of_the_family(family, counts, tmp_path):
+    """The `num_experts` of transformers 5.23 after reading such a config; None: its default, which is never guessed."""
     for keys, count in zip(EXPERTS, counts):
         config = (
             CONFIG | {"model_type": family, "moe_intermediate_size": 16, "shared_expert_intermediate_size": 16} | keys
@@ -165,7 +165,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_config_is_an_error_with_a_place(name, tmp_path):
+def test_bad_config_is_an_error_with_a_place(name, tmp_path):
     content, code, place = BAD[name]
     result = import_config(tmp_path, content, "-o", "model.json")
     text = result.stderr.decode()
@@ -179,12 +179,12 @@ def test_a_bad_config_is_an_error_with_a_place(name, tmp_path):
     assert "\x1b" not in text and "\u202e" not in text
 
 
-def test_what_is_left_unread_is_a_warning(tmp_path):
+def test_unread_setting_is_a_warning(tmp_path):
     result = import_config(tmp_path, CONFIG | {"quantization_config": {"bits": 4}})
     assert (result.returncode, codes(result)) == (0, ["TP6012"])
 
 
-def test_the_config_itself_is_never_the_output(tmp_path):
+def test_config_is_never_the_output(tmp_path):
     result = import_config(tmp_path, CONFIG, "-o", "config.json")
     assert (result.returncode, codes(result)) == (2, ["TP1010"])
     assert json.loads((tmp_path / "config.json").read_bytes()) == CONFIG
@@ -200,8 +200,8 @@ ONE_OF_EACH = {row["config"]["model_type"]: row for row in RECORDED if row["grap
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_the_operations_of_every_family_prove_right(family, tmp_path):
-    """What the reader asks of a graph, and that every operation whole gives what is recorded; at another length as well."""
+def test_operations_of_every_family_are_valid(family, tmp_path):
+    """The reader accepts the graph, and every operation on replicated values has the traced result; at another length as well."""
     assert import_config(tmp_path, ONE_OF_EACH[family]["config"], "-o", "model.json").returncode == 0
     (tmp_path / "plan.yaml").write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {}\n")
     for more in ((), ("--sequence", "48", "--batch", "3")):
@@ -209,8 +209,8 @@ def test_the_operations_of_every_family_prove_right(family, tmp_path):
         assert not [code for code in codes(result) if code.startswith("TP2")], result.stderr.decode()
 
 
-def test_a_wrong_shape_in_a_graph_is_seen(tmp_path):
-    """What the test above would say if an expression of a template were wrong."""
+def test_wrong_shape_in_a_graph_is_detected(tmp_path):
+    """The test above would fail if an expression of a template were wrong."""
     graph, _ = imported_graph(tmp_path, CONFIG)
     model = json.loads(import_config(tmp_path, CONFIG).stdout)
     wrong = graph["shapes"].index([2, 64, CONFIG["hidden_size"]])
@@ -239,41 +239,41 @@ UNRECORDED = {
     "a factor that is no number": (CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": "4"}}, "`factor` of rope"),
     "a logarithm of nothing": (
         CONFIG | {"rope_scaling": {"rope_type": "yarn", "factor": None, "original_max_position_embeddings": 0}},
-        "scales by is no number",
+        "the scaling of its rope is not a number",
     ),
     "a list of another length": (
         CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": [1.0] * 7}},
-        "`long_factor` of rope has 7 numbers, and turns 8 pairs",
+        "`long_factor` of rope has 7 numbers, but rotates 8 pairs",
     ),
     "a list that is none": (
         CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": 1.0, "long_factor": [1.0] * 8}},
-        "`short_factor` of rope is no list",
+        "`short_factor` of rope is not a list",
     ),
     "a list with a text": (
         CONFIG | {"rope_scaling": {"rope_type": "longrope", "short_factor": [1.0] * 8, "long_factor": ["1"] * 8}},
-        "no number",
+        "is not a number",
     ),
     "a dynamic rope beyond its length": (
         CONFIG | {"max_position_embeddings": 63, "rope_scaling": {"rope_type": "dynamic", "factor": 2.0}},
-        "another one beyond 63 tokens, and the step has 64",
+        "changes beyond 63 tokens, but the step has 64",
     ),
     "a part of each head that its attention does not take": (
         CONFIG | {"rope_scaling": {"rope_type": "linear", "factor": 2.0, "partial_rotary_factor": 0.5}},
-        "rope turns 8 dims of 16",
+        "rope rotates 8 dims of 16",
     ),
     "a rope for each type of layers": (
         CONFIG | {"rope_scaling": {"full_attention": {"rope_type": "default"}}},
-        "a rope for each type of layers",
+        "a separate rope for each layer type",
     ),
     "a rope that phi3 refuses": (
         ONE_OF_EACH["phi3"]["config"] | {"rope_scaling": {"rope_type": "linear", "factor": 2.0}},
         "rope of type `linear`",
     ),
-    "a flag": (CONFIG | {"output_attentions": True}, "`output_attentions` is true, and was false"),
+    "a flag": (CONFIG | {"output_attentions": True}, "`output_attentions` is true, but was false"),
     "another rope type": (CONFIG | {"rope_scaling": {"rope_type": 7}}, "rope of type `7`"),
     "a length of layer_types": (
         CONFIG | {"model_type": "qwen2", "layer_types": ["full_attention"], "num_key_value_heads": 2},
-        "`layer_types` is no list of 2 types",
+        "`layer_types` is not a list of 2 types",
     ),
     "a type of layers": (
         CONFIG
@@ -283,45 +283,45 @@ UNRECORDED = {
     "a number that is none": (CONFIG | {"rms_norm_eps": "tiny"}, "`rms_norm_eps` is a string"),
     "more experts a token than there are": (
         ONE_OF_EACH["mixtral"]["config"] | {"num_experts_per_tok": 100},
-        "100 experts a token",
+        "100 experts per token",
     ),
     "a padding token before the vocabulary": (CONFIG | {"pad_token_id": -97}, "`pad_token_id` is -97"),
     "a padding token between two": (CONFIG | {"pad_token_id": 1.5}, "`pad_token_id` is 1.5"),
-    "another attention": (CONFIG | {"_attn_implementation": "eager"}, "is eager, and was sdpa"),
-    "attention to what follows": (CONFIG | {"is_causal": False}, "`is_causal` is false, and was true"),
+    "another attention": (CONFIG | {"_attn_implementation": "eager"}, "is eager, but was sdpa"),
+    "attention to what follows": (CONFIG | {"is_causal": False}, "`is_causal` is false, but was true"),
     "experts one after the other": (
         ONE_OF_EACH["mixtral"]["config"] | {"experts_implementation": "batched_mm"},
-        "is batched_mm, and was grouped_mm",
+        "is batched_mm, but was grouped_mm",
     ),
     "a padding token beyond the vocabulary": (CONFIG | {"pad_token_id": 96}, "`pad_token_id` is 96"),
     "an odd number of rotated dims": (
         ONE_OF_EACH["gpt_neox"]["config"] | {"num_attention_heads": 4, "rotary_pct": 0.3125},
-        "does not divide by 2",
+        "is not divisible by 2",
     ),
 }
 
 
 @pytest.mark.parametrize("name", UNRECORDED)
-def test_a_config_without_recorded_operations_is_written_without_and_says_why(name, tmp_path):
+def test_config_without_traced_operations_has_a_reason(name, tmp_path):
     config, reason = UNRECORDED[name]
     graph, result = imported_graph(tmp_path, config)
     text = " ".join(result.stderr.decode().split())
     assert graph is None and codes(result) == ["TP6013"] and reason in text, text
 
 
-def test_a_padding_token_may_be_counted_from_the_last_one(tmp_path):
+def test_negative_padding_token_counts_from_the_end(tmp_path):
     graphs = [imported_graph(tmp_path, CONFIG | {"pad_token_id": padding})[0] for padding in (-3, 93)]
     assert graphs[0] == graphs[1]
 
 
-def test_each_layer_has_its_own_modules(tmp_path):
+def test_each_layer_has_separate_modules(tmp_path):
     graph, _ = imported_graph(tmp_path, CONFIG | {"num_hidden_layers": 80})
     entered = [graph["strings"][n[1]] for n in graph["nodes"] if graph["strings"][n[0]] == "@enter"]
     assert sum(path.endswith("self_attn.q_proj") for path in entered) == 80 and len(set(entered)) == len(entered)
 
 
-def test_what_no_module_of_a_model_has_is_no_argument(tmp_path):
-    """One template serves models with and without biases, with tied ends and without."""
+def test_missing_parameters_are_no_arguments(tmp_path):
+    """One template serves models with and without biases, with and without tied parameters."""
     with_bias, _ = imported_graph(tmp_path, CONFIG | {"attention_bias": True, "mlp_bias": True})
     tied, _ = imported_graph(tmp_path, CONFIG | {"tie_word_embeddings": True})
     plain, _ = imported_graph(tmp_path, CONFIG | {"tie_word_embeddings": False})

@@ -1,5 +1,5 @@
-"""`tpplan import --from safetensors`: headers good and bad, made here byte by byte, and indexes of shards. What the Python
-package safetensors refuses is refused; where it is installed, it is asked."""
+"""`tpplan import --from safetensors`: good and bad headers, made here byte by byte, and indexes of shards. A header that the Python
+package safetensors rejects is rejected; the package is tested if it is installed."""
 
 import importlib.util
 import json
@@ -16,7 +16,7 @@ MEASURE = ROOT / "tests" / "bad_input" / "measure.py"
 
 
 def file_of(header, data=b"", length=None):
-    """A file with this header (text, bytes or a dict), whatever it is."""
+    """A file with this header (text, bytes or a dict), valid or not."""
     text = (
         header
         if isinstance(header, bytes)
@@ -39,7 +39,7 @@ def one(*arguments, data=4, **more):
     return file_of({"a": tensor(*arguments, **more)}, bytes(data))
 
 
-# name: (file, what the package says of it, our code where it is refused, or of a warning)
+# name: (file, whether the package accepts it, our code for a rejection or a warning)
 FILES = {
     "one tensor": (one(), True, None),
     "scalar": (one("F32", ()), True, None),
@@ -63,7 +63,7 @@ FILES = {
     "escaped name": (file_of(raw(name="\\u0061.w"), bytes(4)), True, None),
     "control characters in a name": (file_of(raw(name="a\\u001b[2J\\u202e"), bytes(4)), True, None),
     "script in a name": (file_of(raw(name="<script>"), bytes(4)), True, None),
-    # the package takes these, a model does not
+    # the package accepts these, a model reader does not
     "no tensors": (file_of("{}"), True, "TP6008"),
     "empty name": (file_of(raw(name=""), bytes(4)), True, "TP6008"),
     "name with an empty part": (file_of(raw(name="a..b"), bytes(4)), True, "TP6008"),
@@ -71,7 +71,7 @@ FILES = {
     "sizes beyond 2^63": (one("F32", (0, 2**63), (0, 0), data=0), True, "TP6008"),
     "a name of 5000 bytes": (file_of(raw(name="a" * 5000), bytes(4)), True, "TP6008"),
     "65 dims": (one("F32", [1] * 65), True, "TP6008"),
-    # stricter than the package, by the format's own text
+    # stricter than the package, as the format's text requires
     "leading space": (file_of(" " + raw(), bytes(4)), True, "TP6001"),
     "name twice": (
         file_of('{"a":' + json.dumps(tensor()) + ',"a":' + json.dumps(tensor()) + "}", bytes(4)),
@@ -84,7 +84,7 @@ FILES = {
         "TP1006",
     ),
     "entry as an array": (file_of('{"a":["F32",[1],[0,4]]}', bytes(4)), True, "TP6002"),
-    # refused by both
+    # both reject these
     "empty file": (b"", False, "TP6001"),
     "seven bytes": (bytes(7), False, "TP6001"),
     "length 0": (bytes(8), False, "TP6001"),
@@ -141,7 +141,7 @@ FILES = {
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_a_header_is_read_or_refused(name, tmp_path):
+def test_header_is_read_or_rejected(name, tmp_path):
     content, _, code = FILES[name]
     (tmp_path / "w.safetensors").write_bytes(content)
     result = run("import", "--from", "safetensors", "w.safetensors", "-o", "model.json", cwd=tmp_path)
@@ -162,7 +162,7 @@ PLAN = b"format: tpplan.plan/1\nmesh: {tp: 2}\ndata: {axes: [tp]}\ntp_plan: {'*'
 
 @pytest.mark.skipif(not HAS_PACKAGE, reason="the Python package safetensors is not installed")
 @pytest.mark.parametrize("name", FILES)
-def test_the_package_says_what_the_table_says(name):
+def test_package_matches_the_table(name):
     from safetensors import SafetensorError, deserialize
 
     content, accepted, _ = FILES[name]
@@ -235,7 +235,19 @@ def test_names_become_modules_and_kinds(tmp_path):
     assert "kinds by names: 10 linear, 1 embedding, 4 norm, 3 other" in said
 
 
-def test_a_config_says_the_heads(tmp_path):
+@pytest.mark.parametrize(
+    ("up", "down", "dims"),
+    [((4, 8, 32), (4, 16, 8), ["expert", "in", "out"]), ((4, 32, 8), (4, 8, 16), None)],
+    ids=["in, out", "out, in"],
+)
+def test_sizes_tell_how_stacked_experts_are_stored(tmp_path, up, down, dims):
+    weights = checkpoint(**{"mlp.experts.gate_up_proj": up, "mlp.experts.down_proj": down})
+    (experts,) = import_weights(tmp_path, content=weights)[0]["modules"]
+    assert experts["kind"] == "experts"
+    assert [p.get("dims") for p in experts["parameters"].values()] == [dims, dims]
+
+
+def test_config_adds_the_heads(tmp_path):
     (tmp_path / "config.json").write_text('{"num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 2}')
     model, _ = import_weights(tmp_path, "--model-config", "config.json")
     modules = {m["path"]: m for m in model["modules"]}
@@ -246,7 +258,7 @@ def test_a_config_says_the_heads(tmp_path):
     assert modules["model.layers.0.self_attn.qkv_proj"]["parameters"]["weight"]["segments"] == {"out": [8, 4, 4]}
 
 
-def test_a_config_without_heads_is_an_error(tmp_path):
+def test_config_without_heads_is_an_error(tmp_path):
     (tmp_path / "config.json").write_text("{}")
     (tmp_path / "w.safetensors").write_bytes(one())
     result = run("import", "--from", "safetensors", "w.safetensors", "--model-config", "config.json", cwd=tmp_path)
@@ -256,7 +268,7 @@ def test_a_config_without_heads_is_an_error(tmp_path):
     )
 
 
-def test_of_an_imported_model_a_plan_makes_a_manifest(tmp_path):
+def test_imported_model_compiles_with_a_plan(tmp_path):
     shapes = {"model.embed_tokens.weight": (32, 16), "model.norm.weight": (16,), "lm_head.weight": (32, 16)}
     for i in range(2):
         at = f"model.layers.{i}"
@@ -345,19 +357,53 @@ BAD_INDEXES = {
 
 
 @pytest.mark.parametrize("name", BAD_INDEXES)
-def test_a_bad_index_is_an_error(name, tmp_path):
+def test_bad_index_is_an_error(name, tmp_path):
     weight_map, code = BAD_INDEXES[name]
     result = import_index(tmp_path, weight_map)
     assert (result.returncode, result.stdout, set(codes(result))) == (2, b"", {code}), result.stderr.decode()
     assert result.stderr.startswith(b"model.safetensors.index.json:")
 
 
-def test_all_missing_shards_are_named(tmp_path):
-    text = import_index(tmp_path, MAP | {"d": "m-3.safetensors", "e": "m-4.safetensors"}).stderr.decode()
+def test_missing_shards_are_one_error_that_names_the_first(tmp_path):
+    missing = {f"d{i}": f"m-{i}.safetensors" for i in range(3, 40)}
+    result = import_index(tmp_path, MAP | missing)
+    text = result.stderr.decode()
+    assert codes(result) == ["TP6006"] and "and 36 shards more with the same cause" in text
     assert "m-3.safetensors" in text and "m-4.safetensors" in text
 
 
-def test_a_tensor_in_two_shards_is_an_error(tmp_path):
+def test_folder_of_a_model_is_read(tmp_path):
+    assert import_index(tmp_path / "model", MAP).returncode == 0
+    from_folder = run("import", "--from", "safetensors", "model", cwd=tmp_path)
+    assert from_folder.returncode == 0
+    assert [m["path"] for m in json.loads(from_folder.stdout)["modules"]] == ["a", "b", "c"]
+
+
+def test_pickle_is_named(tmp_path):
+    (tmp_path / ".metadata").write_bytes(b"\x80\x02}q\x00(X\x13\x00\x00\x00state_dict_metadataq\x01}q\x02u.")
+    result = run("import", "--from", "safetensors", ".metadata", cwd=tmp_path)
+    assert codes(result) == ["TP6001"] and b"distributed checkpoint (DCP)" in result.stderr
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"n_head": 2, "n_embed": 8},  # BLOOM
+        {"n_head": 2, "n_embd": 8},  # GPT-2
+        {"n_heads": 2, "d_model": 8},  # MPT
+        {"num_attention_heads": 2, "num_kv_heads": 1, "hidden_size": 8},  # Falcon
+    ],
+    ids=["bloom", "gpt2", "mpt", "falcon"],
+)
+def test_heads_are_read_by_the_names_of_each_family(config, tmp_path):
+    weights = checkpoint(**{"model.layers.0.self_attn.q_proj.weight": (8, 8)})
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    model, _ = import_weights(tmp_path, "--model-config", "config.json", content=weights)
+    (attributes,) = [m["attributes"] for m in model["modules"] if "attributes" in m]
+    assert attributes["num_heads"] == 2 and attributes.get("num_kv_heads", 2) == config.get("num_kv_heads", 2)
+
+
+def test_tensor_in_two_shards_is_an_error(tmp_path):
     twice = {
         "m-1.safetensors": checkpoint(**{"a.weight": (2, 2), "c.weight": (4,)}),
         "m-2.safetensors": TWO["m-2.safetensors"],
@@ -366,19 +412,19 @@ def test_a_tensor_in_two_shards_is_an_error(tmp_path):
     assert (result.returncode, set(codes(result))) == (2, {"TP6006"})
 
 
-def test_a_tensor_that_the_index_does_not_name_is_left_out(tmp_path):
+def test_tensor_missing_from_the_index_is_skipped(tmp_path):
     result = import_index(tmp_path, {k: v for k, v in MAP.items() if k != "c.weight"})
     assert (result.returncode, codes(result)) == (0, ["TP6007"])
     assert [m["path"] for m in json.loads(result.stdout)["modules"]] == ["a", "b"]
 
 
-def test_a_bad_shard_is_named(tmp_path):
+def test_bad_shard_is_named(tmp_path):
     result = import_index(tmp_path, MAP, TWO | {"m-2.safetensors": TWO["m-2.safetensors"][:-1]})
     assert (result.returncode, codes(result)) == (2, ["TP6003"])
     assert result.stderr.startswith(b"m-2.safetensors:1:1:")
 
 
-def test_links_do_not_lead_out(tmp_path):
+def test_links_may_not_lead_out_of_the_folder(tmp_path):
     (tmp_path / "secret").write_bytes(TWO["m-1.safetensors"])
     folder = tmp_path / "model"
     folder.mkdir()
@@ -396,7 +442,7 @@ def test_links_of_a_hugging_face_cache_are_followed(tmp_path):
     assert import_index(tmp_path / "snapshots/0123", MAP, {}).returncode == 0
 
 
-def test_no_input_is_the_output(tmp_path):
+def test_input_is_never_the_output(tmp_path):
     assert import_index(tmp_path, MAP).returncode == 0
     for name in ("m-1.safetensors", "model.safetensors.index.json"):
         before = (tmp_path / name).read_bytes()
@@ -406,17 +452,17 @@ def test_no_input_is_the_output(tmp_path):
 
 
 @pytest.mark.parametrize("path", [".", "missing", "/dev/zero", "-"])
-def test_what_is_no_file_is_refused(path, tmp_path):
+def test_path_that_is_no_file_is_rejected(path, tmp_path):
     result = run("import", "--from", "safetensors", path, stdin=b"", cwd=tmp_path)
     assert (result.returncode, codes(result)) == (2, ["TP1001"])
 
 
-def test_an_index_of_too_many_shards_is_an_error(tmp_path):
+def test_index_of_too_many_shards_is_an_error(tmp_path):
     result = import_index(tmp_path, {str(i): str(i) for i in range(10_001)})
     assert (result.returncode, codes(result)) == (2, ["TP1007"])
 
 
-# ---- hostile: an answer within a second and 256 MiB ----
+# ---- hostile: a result within a second and 256 MiB ----
 
 MIB = 1 << 20
 HOSTILE = {
@@ -444,7 +490,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-def test_hostile_headers_are_answered_quickly(name, tmp_path):
+def test_hostile_headers_are_processed_quickly(name, tmp_path):
     path = tmp_path / "w.safetensors"
     path.write_bytes(HOSTILE[name]())
     if "sparse" in name:

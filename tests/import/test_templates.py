@@ -1,5 +1,5 @@
-"""The graphs that `tpplan import --from config` writes are those that the exporter records of the model: at sizes and with flags
-that no template was recorded with, judged alike, and forecast alike."""
+"""The graphs of `tpplan import --from config` match those that the exporter traces: at sizes and with flags of no recording, with the same
+check results and forecasts."""
 
 import json
 import random
@@ -9,7 +9,11 @@ import pytest
 from conftest import ROOT, run
 from graphs import canonical
 
-sys.path[:0] = [str(ROOT / "tests" / "python"), str(ROOT / "tools" / "templates"), str(ROOT / "tools" / "python")]
+sys.path[:0] = [
+    str(ROOT / "tests" / "python"),
+    str(ROOT / "tools" / "generate" / "templates"),
+    str(ROOT / "tools" / "python"),
+]
 
 import bridge  # noqa: E402
 
@@ -22,7 +26,7 @@ from tpplan.export import torch_module  # noqa: E402
 from transformers.activations import ACT2CLS  # noqa: E402
 
 ACTIVATIONS = sorted(set(ACT2CLS) - {"prelu", "xielu"})
-# All variants, and of those with a longrope some of each family: nothing of them is their own but what runs before the layers.
+# All variants; of those with a longrope some of each family, because they differ only before the layers.
 VARIANTS = [
     (family, number)
     for family in families.FAMILIES
@@ -32,7 +36,7 @@ VARIANTS = [
 
 
 def unseen(family, number):
-    """A config of a variant as no recording had it: other sizes, and flags that templates serve without being recorded anew."""
+    """A config of a variant that differs from every recording: other sizes, and flags that templates support without a new recording."""
     config_class = transformers.CONFIG_MAPPING[family]
     config, _, _ = families.draw(family, families.variants(family)[number], config_class, 1000 + number)
     choose = random.Random(f"{family} {number}")
@@ -56,7 +60,7 @@ def imported(folder, config):
 
 
 @pytest.mark.parametrize("family, number", VARIANTS)
-def test_a_graph_is_the_one_that_is_traced(family, number, tmp_path):
+def test_template_graph_matches_the_trace(family, number, tmp_path):
     config = unseen(family, number)
     traced, _ = record_family.trace(config, 2, 64)
     made = canonical(imported(tmp_path, config)["graph"])
@@ -65,14 +69,14 @@ def test_a_graph_is_the_one_that_is_traced(family, number, tmp_path):
 
 
 def long_rope(rotated, **more):
-    """Lists have a number for each pair of dims that is turned."""
+    """Lists have a number for each rotated pair of dims."""
     rope = {"rope_type": "longrope", "original_max_position_embeddings": 100}
     lists = {"short_factor": [1.25] * (rotated // 2), "long_factor": [2, *[2.5, 1e-3] * rotated][: rotated // 2]}
     return {"rope_scaling": rope | lists | more}
 
 
 YARN = {"rope_type": "yarn", "factor": 5.0, "original_max_position_embeddings": 100}
-# Of a Llama whose heads have 24 dims, and are recorded with 1000 tokens at most.
+# Of a Llama with heads of 24 dims and at most 1000 recorded tokens.
 ROPES = {
     "yarn": {"rope_scaling": YARN},
     "yarn of an old file": {"rope_scaling": {"type": "yarn", "factor": 2, "original_max_position_embeddings": 500}},
@@ -99,7 +103,7 @@ ROPES = {
 
 
 @pytest.mark.parametrize("name", ROPES)
-def test_every_rope_is_the_one_that_is_traced(name, tmp_path):
+def test_every_rope_matches_the_trace(name, tmp_path):
     small = {
         "model_type": "llama",
         "hidden_size": 96,
@@ -114,9 +118,9 @@ def test_every_rope_is_the_one_that_is_traced(name, tmp_path):
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
-def test_a_rope_by_the_length_is_the_one_that_is_traced(family, tmp_path):
-    """phi3 has none of this type, and its yarn is a longrope. Experts run as one product on the meta device alone: of their models
-    what runs before the layers is compared."""
+def test_length_dependent_rope_matches_the_trace(family, tmp_path):
+    """phi3 has no rope of this type, and its yarn is a longrope. Experts run as one matmul only on the meta device: for their models the
+    test compares the part before the layers."""
     config = unseen(family, 0)
     part = config.get("rotary_pct", config.get("partial_rotary_factor", 1.0))
     rotated = int(config.get("head_dim", config["hidden_size"] // config["num_attention_heads"]) * part)
@@ -148,7 +152,7 @@ def mutations(plan):
 
 
 @pytest.mark.parametrize("family", families.FAMILIES)
-def test_plans_are_judged_and_forecast_alike(family, tmp_path):
+def test_plans_have_the_same_check_results_and_forecasts(family, tmp_path):
     config = unseen(family, 0) | {"vocab_size": 96, "num_attention_heads": 4, "hidden_size": 128, "head_dim": 32}
     config["num_key_value_heads"] = 2
     if family == "gpt_neox":
@@ -170,11 +174,11 @@ def test_plans_are_judged_and_forecast_alike(family, tmp_path):
         first, second = (without_places(json.loads(r.stdout), r.returncode) for r in results)
         assert first == second, mutated
         said.add(json.dumps(first, sort_keys=True))
-    assert len(said) > 2  # they were not all alike
+    assert len(said) > 2  # the results differ between plans
 
 
 def without_places(report, status):
-    """What is said of a plan: places in the models are others."""
+    """The output for a plan without places, which differ between the models."""
     text = json.dumps(report).replace("traced.json", "MODEL").replace("imported.json", "MODEL")
     report = json.loads(text)
 

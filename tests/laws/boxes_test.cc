@@ -1,4 +1,4 @@
-// Regions and boxes are one algebra: what each of its functions says is what walking all indices one by one says.
+// Laws of regions and boxes: each function equals an iteration over all indices.
 #include "sharding/boxes.h"
 
 #include <doctest/doctest.h>
@@ -8,7 +8,7 @@
 #include <random>
 #include <set>
 
-#include "run/copy_region.h"
+#include "exec/run/copy_region.h"
 
 using namespace tpplan;
 
@@ -16,10 +16,10 @@ namespace {
 
 using Index = std::vector<uint64_t>;
 
-// All indices of a region in the order of its block.
+// Returns all indices of a region in the order of its buffer.
 std::vector<Index> indices_of(const Region& region) {
   std::vector<Index> all = {{}};
-  for (const Runs& runs : region) {
+  for (const Intervals& runs : region) {
     std::vector<Index> longer;
     for (const Index& index : all) {
       for (const Interval& run : runs) {
@@ -41,10 +41,10 @@ bool holds(const Box& box, const Index& index) {
   return true;
 }
 
-// Any region of a tensor whose dims have seven indices at most; now and then an empty one.
+// Returns a random region of a tensor with at most seven indices per dim; some are empty.
 Region random_region(std::mt19937& random, size_t dims) {
-  std::vector<Runs> slice(dims);
-  for (Runs& runs : slice) {
+  std::vector<Intervals> slice(dims);
+  for (Intervals& runs : slice) {
     for (int64_t at = static_cast<int64_t>(random() % 3); at < 7;) {
       const int64_t end = std::min<int64_t>(7, at + static_cast<int64_t>(random() % 4));
       runs.push_back({at, end});
@@ -58,7 +58,7 @@ constexpr int kTries = 400;
 
 }  // namespace
 
-TEST_CASE("a region is its boxes: every element in one of them, at its place in the block") {
+TEST_CASE("the boxes of a region tile it in buffer order") {
   std::mt19937 random(1);
   for (int i = 0; i < kTries; ++i) {
     const Region region = random_region(random, random() % 4);
@@ -76,7 +76,7 @@ TEST_CASE("a region is its boxes: every element in one of them, at its place in 
   }
 }
 
-TEST_CASE("an intersection holds what both hold, of regions as of their boxes") {
+TEST_CASE("intersections of regions match those of their boxes") {
   std::mt19937 random(2);
   for (int i = 0; i < kTries; ++i) {
     const size_t dims = random() % 4;
@@ -98,7 +98,7 @@ TEST_CASE("an intersection holds what both hold, of regions as of their boxes") 
   }
 }
 
-TEST_CASE("a copy between the blocks of two regions moves every element of a third to its place, by boxes as by runs") {
+TEST_CASE("a copy between two regions moves every element of a third") {
   std::mt19937 random(3);
   for (int i = 0; i < kTries; ++i) {
     const size_t dims = random() % 4;

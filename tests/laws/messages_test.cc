@@ -1,10 +1,10 @@
-// What ranks tell each other arrives as it was, or is an error: nothing that is damaged, cut off or of another struct
-// is ever taken for a message.
+// Laws of messages between ranks: they arrive unchanged. Damaged or truncated bytes, and messages of another struct,
+// are rejected.
 #include <doctest/doctest.h>
 
 #include <random>
 
-#include "ranks/message.h"
+#include "exec/ranks/message.h"
 
 namespace {
 
@@ -26,7 +26,7 @@ struct Outer {
 };
 auto members(Outer& o) { return std::tie(o.bytes, o.text, o.list, o.fault, o.names); }
 
-struct Other {  // the same words on the wire, another meaning
+struct Other {  // the same bytes as another struct, with another meaning
   uint64_t bytes = 0;
   std::string text;
 };
@@ -67,7 +67,7 @@ Outer random_outer(std::mt19937& random) {
                           .seconds = static_cast<double>(random()) / 7,
                           .is_done = random() % 2 == 0});
   if (random() % 2 == 0)
-    outer.fault = Fault{.code = Code::TP8014,
+    outer.fault = Fault{.code = Code::InjectedFailure,
                         .message = random_text(random),
                         .help = random_text(random),
                         .place = "p",
@@ -79,7 +79,7 @@ Outer random_outer(std::mt19937& random) {
 
 }  // namespace
 
-TEST_CASE("a struct arrives as it was sent") {
+TEST_CASE("a struct arrives unchanged") {
   std::mt19937 random(5);
   for (int i = 0; i < 300; ++i) {
     const Outer sent = random_outer(random);
@@ -89,7 +89,7 @@ TEST_CASE("a struct arrives as it was sent") {
   }
 }
 
-TEST_CASE("a message with any byte changed, with bytes missing or too many, is none") {
+TEST_CASE("a message with changed, missing or extra bytes is rejected") {
   std::mt19937 random(6);
   for (int i = 0; i < 40; ++i) {
     const std::string message = to_message(random_outer(random));
@@ -108,7 +108,7 @@ TEST_CASE("a message with any byte changed, with bytes missing or too many, is n
   }
 }
 
-TEST_CASE("a message of another struct is none, and neither is one whose numbers mean nothing") {
+TEST_CASE("messages of other structs or with bad numbers are rejected") {
   Outer outer;
   Other other;
   Swapped swapped;
@@ -116,17 +116,17 @@ TEST_CASE("a message of another struct is none, and neither is one whose numbers
   CHECK(!from_message(to_message(Other{3, "x"}), swapped));
   CHECK(from_message(to_message(Other{3, "x"}), other));
   std::string body;
-  message_detail::put_word(body, 2);  // a bool that is neither
+  message_detail::put_word(body, 2);  // a bool other than 0 and 1
   bool flag = false;
   std::string_view rest = body;
   CHECK(!message_detail::take(rest, flag));
   body.clear();
-  message_detail::put_word(body, 1u << 20);  // a code that there is not
+  message_detail::put_word(body, 1u << 20);  // an unknown code
   Code code{};
   rest = body;
   CHECK(!message_detail::take(rest, code));
   body.clear();
-  message_detail::put_word(body, UINT64_MAX);  // a list longer than what follows
+  message_detail::put_word(body, UINT64_MAX);  // a list longer than the rest of the message
   std::vector<uint64_t> list;
   rest = body;
   CHECK(!message_detail::take(rest, list));

@@ -1,12 +1,12 @@
-// Laws of shardings, over every small case: each holds for all specs of small shapes on small meshes.
+// Laws of shardings, exhaustive over all specs of small shapes on small meshes.
 #include <doctest/doctest.h>
 
 #include <algorithm>
 #include <functional>
 #include <set>
 
-#include "infer/apply_fsdp.h"
 #include "manifest/manifest.h"
+#include "resolve/infer/apply_fsdp.h"
 #include "sharding/check_sharding.h"
 #include "sharding/placement.h"
 #include "sharding/shard_slice.h"
@@ -24,7 +24,7 @@ const std::vector<Mesh> kMeshes = {
     {.axes = {{"a", 1}, {"b", 2}}},
 };
 
-// Every way to put each axis on no dim or on one, in every order of axes that share a dim.
+// Calls `visit` with every spec: each mesh axis shards no dim or one, in every order of the axes that share a dim.
 void for_each_spec(const Mesh& mesh, size_t ndim, const std::function<void(const PartitionSpec&)>& visit) {
   std::vector<AxisId> order;
   for (size_t i = 0; i < mesh.axes.size(); ++i) order.push_back(static_cast<AxisId>(i));
@@ -56,7 +56,7 @@ void for_each_case(const std::function<void(const std::vector<int64_t>&, const P
   }
 }
 
-// How often each element (row-major) is held by the coordinates of the axes in the spec; other axes stay at 0.
+// Returns how many ranks have each element (row-major), for the mesh axes in the spec; other axes stay at 0.
 std::vector<int> count_owners(const std::vector<int64_t>& shape, const Sharding& sharding, const Mesh& mesh) {
   std::vector<int> owners(static_cast<size_t>(std::max<int64_t>(0, [&] {
     int64_t n = 1;
@@ -88,13 +88,13 @@ std::vector<int> count_owners(const std::vector<int64_t>& shape, const Sharding&
 
 }  // namespace
 
-TEST_CASE("law: the slices of a spec hold every element exactly once, even and uneven") {
+TEST_CASE("law: the slices of a spec tile the tensor, even and uneven") {
   for_each_case([](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
     for (const int owners : count_owners(shape, {.spec = spec, .segments = {}}, mesh)) REQUIRE(owners == 1);
   });
 }
 
-TEST_CASE("law: so do the slices of fused dims") {
+TEST_CASE("law: the slices of fused dims tile the tensor") {
   const std::vector<std::vector<int64_t>> segments = {{6, 6}, {4, 8}, {1, 11}, {0, 12}, {4, 4, 4}, {8, 2, 2}};
   for (const Mesh& mesh : kMeshes) {
     for (const auto& sizes : segments) {
@@ -119,7 +119,7 @@ TEST_CASE("law: local shapes are the lengths of the slices") {
   });
 }
 
-TEST_CASE("law: a spec is legal exactly when all ranks hold equal pieces") {
+TEST_CASE("law: a spec is legal exactly if all shards are equal") {
   for_each_case([](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
     const Sharding sharding{.spec = spec, .segments = {}};
     const bool legal = check_sharding(shape, sharding, mesh, UnevenPolicy::Error).empty();
@@ -128,7 +128,7 @@ TEST_CASE("law: a spec is legal exactly when all ranks hold equal pieces") {
   });
 }
 
-TEST_CASE("law: spec -> placements -> spec is the identity over axes of size 2 and more") {
+TEST_CASE("law: specs round-trip through placements for axes above 1") {
   for (const Mesh& mesh : kMeshes) {
     if (std::any_of(mesh.axes.begin(), mesh.axes.end(), [](const MeshAxis& axis) { return axis.size == 1; })) continue;
     for (size_t ndim = 1; ndim <= 3; ++ndim) {
@@ -143,9 +143,9 @@ TEST_CASE("law: spec -> placements -> spec is the identity over axes of size 2 a
   }
 }
 
-TEST_CASE("law: placements, applied as torch applies them, give the slices of the spec") {
-  // Left to right over the mesh: Shard takes one of n runs of what is there, StridedShard(d, k) one of n runs in each
-  // of k groups.
+TEST_CASE("law: torch placements give the slices of the spec") {
+  // In mesh order, Shard selects one of n intervals, and StridedShard(d, k) selects one of n intervals in each of k
+  // groups.
   for (const Mesh& mesh : kMeshes) {
     const int64_t size = 24;
     for_each_spec(mesh, 1, [&](const PartitionSpec& spec) {
@@ -175,13 +175,13 @@ TEST_CASE("law: placements, applied as torch applies them, give the slices of th
   }
 }
 
-TEST_CASE("law: ranks and coordinates are each other's inverse") {
+TEST_CASE("law: ranks and coordinates are inverse to each other") {
   for (const Mesh& mesh : kMeshes) {
     for (int64_t rank = 0; rank < device_count(mesh); ++rank) REQUIRE(rank_of(mesh, coordinate_of(mesh, rank)) == rank);
   }
 }
 
-TEST_CASE("law: listed local shapes are what each rank holds") {
+TEST_CASE("law: listed local shapes match the shards of each rank") {
   for_each_case([](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
     ParamLayout layout;
     layout.shape = shape;
@@ -194,7 +194,7 @@ TEST_CASE("law: listed local shapes are what each rank holds") {
   });
 }
 
-TEST_CASE("law: fsdp leaves a spec alone or appends its axis to one dim, legally") {
+TEST_CASE("law: fsdp changes nothing or adds its axis to one dim") {
   for (const FsdpPolicyRow& policy : fsdp_policy_table()) {
     for_each_case([&policy](const auto& shape, const PartitionSpec& spec, const Mesh& mesh) {
       const FsdpSettings fsdp{

@@ -1,4 +1,5 @@
-// Laws of steps, over every small case: whoever carries them out finds what each needs, and ends where they say.
+// Laws of redistribution steps, exhaustive over small cases: in a simulated execution each rank finds all inputs, and
+// the last step has the declared layout.
 #include "sharding/steps.h"
 
 #include <doctest/doctest.h>
@@ -27,7 +28,7 @@ struct Tensor {
 const std::vector<Tensor> kTensors = {{{6}, {}},    {{5}, {}},    {{12}, {{0, {4, 8}}}},
                                       {{4, 3}, {}}, {{0, 4}, {}}, {{8}, {}}};
 
-// Every way to put each axis on no dim or on one, in every order of axes that share a dim.
+// Calls `visit` with every spec: each mesh axis shards no dim or one, in every order of the axes that share a dim.
 void for_each_spec(const Mesh& mesh, size_t ndim, const std::function<void(const PartitionSpec&)>& visit) {
   std::set<PartitionSpec> specs = {replicated_spec(ndim)};
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
@@ -47,7 +48,7 @@ void for_each_spec(const Mesh& mesh, size_t ndim, const std::function<void(const
 
 using Elements = std::set<int64_t>;  // row-major
 
-// What a rank holds in a layout; a Partial axis does not cut.
+// Returns the elements of a rank in a layout; a Partial axis does not shard.
 Elements held(const Tensor& tensor, std::vector<Placement> placements, const Mesh& mesh, int64_t rank) {
   for (Placement& placement : placements) {
     if (placement.kind == PlacementKind::Partial) placement = {};
@@ -77,7 +78,8 @@ std::vector<int64_t> group_of(const Mesh& mesh, AxisId axis, int64_t rank) {
 
 bool includes(const Elements& whole, const Elements& part) { return std::ranges::includes(whole, part); }
 
-// Each rank finds what it needs at the ranks along the axis: all of it at each for a sum, at itself for a slice.
+// Checks that each rank finds its inputs on the ranks along the axis: for a reduction every rank has all of them, for a
+// slice the rank itself.
 void check_step(const Tensor& tensor, const Mesh& mesh, const Collective& collective,
                 const std::vector<Placement>& before, const std::vector<Placement>& after) {
   const Placement &from = before[collective.axis], &to = after[collective.axis];
@@ -103,7 +105,7 @@ void check_step(const Tensor& tensor, const Mesh& mesh, const Collective& collec
   }
 }
 
-// The payload is that of the fullest rank.
+// Returns the payload of a step, which is the size of the largest local shard.
 uint64_t largest(const Tensor& tensor, const std::vector<Placement>& placements, const Mesh& mesh) {
   size_t most = 0;
   for (int64_t rank = 0; rank < device_count(mesh); ++rank)
@@ -127,7 +129,7 @@ void carry_out(const Tensor& tensor, const Mesh& mesh, const std::vector<ParamSt
 
 }  // namespace
 
-TEST_CASE("law: a parameter is gathered whole along the data axes, and along no other") {
+TEST_CASE("law: a parameter is gathered along exactly the data axes") {
   for (const Mesh& mesh : kMeshes) {
     for (const Tensor& tensor : kTensors) {
       for_each_spec(mesh, tensor.shape.size(), [&](const PartitionSpec& spec) {
@@ -148,7 +150,7 @@ TEST_CASE("law: a parameter is gathered whole along the data axes, and along no 
   }
 }
 
-TEST_CASE("law: a gradient is summed over every axis that is named, and ends as its parameter lies") {
+TEST_CASE("law: a gradient is reduced over all its axes and resharded") {
   for (const Mesh& mesh : kMeshes) {
     for (const Tensor& tensor : kTensors) {
       for_each_spec(mesh, tensor.shape.size(), [&](const PartitionSpec& spec) {
@@ -170,7 +172,7 @@ TEST_CASE("law: a gradient is summed over every axis that is named, and ends as 
   }
 }
 
-TEST_CASE("law: a value's payload is its elements over the pieces of the larger side") {
+TEST_CASE("law: a payload is the elements per shard of the larger side") {
   const Mesh mesh{.axes = {{"a", 2}, {"b", 3}, {"c", 2}}};
   const std::vector<int64_t> shape = {24, 36};
   const Placement choices[] = {{},
@@ -203,7 +205,7 @@ TEST_CASE("law: a value's payload is its elements over the pieces of the larger 
   }
 }
 
-TEST_CASE("a gradient is scattered before it is summed, as torch's hybrid sharding does") {
+TEST_CASE("gradients scatter before they reduce, as in hybrid sharding") {
   const Mesh mesh{.axes = {{"dp", 2}, {"fsdp", 4}}};
   const std::vector<GradReduce> reductions = {{0, CollectiveKind::AllReduce}, {1, CollectiveKind::ReduceScatter}};
   const auto steps = param_steps(std::vector<int64_t>{8, 8}, {.spec = {{1}, {}}, .segments = {}}, reductions, {}, mesh);
@@ -214,7 +216,7 @@ TEST_CASE("a gradient is scattered before it is summed, as torch's hybrid shardi
   CHECK(steps[1].elements == 16);
 }
 
-TEST_CASE("a ring sends (n - 1) / n of the payload, twice that to sum it everywhere, and nothing to slice") {
+TEST_CASE("a ring sends (n - 1) / n of a payload, twice to all-reduce") {
   CHECK(ring_bytes(CollectiveKind::AllGather, 800, 4) == 600);
   CHECK(ring_bytes(CollectiveKind::ReduceScatter, 800, 4) == 600);
   CHECK(ring_bytes(CollectiveKind::AllToAll, 800, 4) == 600);

@@ -1,4 +1,4 @@
-// Laws of the writer of plans: what it writes is read as the same plan, and stands in the formatter's layout already.
+// Laws of the plan writer: the parser reads its output as the same plan, and the formatter does not change it.
 #include "plan/write_plan.h"
 
 #include <doctest/doctest.h>
@@ -26,7 +26,7 @@ auto any_of(const List& list) {
   return list[below(std::size(list))];
 }
 
-// Texts that YAML reads as something else when they stand without quotes, or not at all.
+// Texts that YAML parses as another type, or rejects, unless they are quoted.
 constexpr std::string_view kTexts[] = {"layers.*.wq",
                                        "*",
                                        "a",
@@ -83,10 +83,10 @@ std::string text() {
   return out;
 }
 
-// What YAML takes for a key only behind `?`.
+// Key that is so long that YAML accepts it only after `?`.
 const std::string kLongKey(1100, 'x');
 
-// A text that `used` has not seen.
+// Returns a random text that is not in `used`.
 std::string fresh(std::set<std::string>& used) {
   for (std::string candidate = one_in(20) ? kLongKey : text();; candidate += std::to_string(below(10))) {
     if (used.insert(candidate).second) return candidate;
@@ -102,7 +102,7 @@ Layout layout(bool may_be_partial) {
 
 Layout layout_or_null(bool may_be_partial) { return one_in(4) ? Layout() : layout(may_be_partial); }
 
-// Two lists as the prepare_* styles take them.
+// Sets two lists of equal length for the prepare_* styles.
 void add_pair(std::optional<std::vector<Layout>>& from, std::optional<std::vector<Layout>>& to) {
   from.emplace();
   to.emplace();
@@ -170,7 +170,7 @@ PlanRule rule_of(const TpPlan& plan, std::set<std::string>& keys, uint32_t block
   } while ((rule.style->sets & plan.dialect->styles) == 0);
   rule.options = options_of(*rule.style, *plan.dialect);
   rule.axis = static_cast<AxisId>(below(plan.mesh.axes.size()));
-  // Without a default axis only a style that needs none may go without.
+  // Without a default axis, only a style that needs no axis may omit it.
   if (rule.style->name == "replicate" && find_axis(plan.mesh, "tp") == kNoAxis && one_in(2)) rule.axis = kNoAxis;
   return rule;
 }
@@ -191,7 +191,7 @@ Distribution distribution() {
   return d;
 }
 
-// Over every member of TpPlan and every column of its tables.
+// Returns a random plan that may use every field of TpPlan and every column of its tables.
 TpPlan random_plan() {
   TpPlan plan;
   plan.dialect = any_of(dialect_table());
@@ -211,7 +211,7 @@ TpPlan random_plan() {
     keys.clear();
     for (size_t i = below(3); i > 0; --i) plan.rules.push_back(rule_of(plan, keys, block));
   }
-  // Styles of layers go over no axis of the data (TP3020).
+  // Layer styles must not use a data-parallel axis (TP3020).
   const auto data_axis = static_cast<AxisId>(below(plan.mesh.axes.size()));
   if (std::ranges::none_of(plan.rules, [&](const PlanRule& rule) { return rule.style && rule.axis == data_axis; }))
     plan.data = {.axes = {data_axis}, .dim = static_cast<int>(below(3))};
@@ -219,7 +219,7 @@ TpPlan random_plan() {
     PlanLoss& loss = plan.loss.emplace();
     loss.told.output = static_cast<int>(below(3));
     loss.told.reduction = static_cast<Reduction>(below(2));
-    if (loss.told.reduction == Reduction::Mean) loss.told.count = static_cast<TermCount>(below(2));
+    if (loss.told.reduction == Reduction::Mean) loss.told.count = static_cast<TokenCount>(below(2));
     loss.names_axes = one_in(2);
     if (loss.names_axes) loss.told.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))};
     loss.names_gradients = one_in(2);
@@ -241,13 +241,13 @@ TpPlan random_plan() {
     entry.distribution = distribution();
   }
   for (size_t i = below(3); i > 0; --i)
-    plan.suppressions.push_back({Code::TP4004, text(), one_in(2) ? "" : text(), {}});
+    plan.suppressions.push_back({Code::RedundantRule, text(), one_in(2) ? "" : text(), {}});
   return plan;
 }
 
 std::string messages(const Diagnostics& diagnostics) {
   std::string out;
-  for (const Diagnostic& d : diagnostics.list) out += std::string(kind_of(d.code).name) + ": " + d.message + "\n";
+  for (const Diagnostic& d : diagnostics.list) out += std::string(kind_of(d.code).id) + ": " + d.message + "\n";
   return out;
 }
 
@@ -260,7 +260,7 @@ void require_laws(const TpPlan& plan) {
   REQUIRE(!has_errors(findings));
   REQUIRE(same_plan(plan, again));
   REQUIRE(write_plan(again) == file.text);
-  if (file.text.find(kLongKey) != std::string::npos) return;  // the formatter keeps no keys that `?` announces
+  if (file.text.find(kLongKey) != std::string::npos) return;  // the formatter does not support keys after `?`
   Diagnostics refusals;
   std::string formatted;
   const bool is_formatted = format_plan(file, formatted, refusals);
@@ -271,11 +271,11 @@ void require_laws(const TpPlan& plan) {
 
 }  // namespace
 
-TEST_CASE("law: what write_plan writes is read as the same plan, and formatted as it is, over every feature") {
+TEST_CASE("law: random plans are written, read and formatted unchanged") {
   for (int i = 0; i < 3000; ++i) require_laws(random_plan());
 }
 
-TEST_CASE("law: so is what it writes of every plan in the repository") {
+TEST_CASE("law: repository plans are written and read unchanged") {
   size_t plans = 0;
   for (const char* folder : {TPPLAN_TEST_DATA "/../plans", TPPLAN_TEST_DATA}) {
     for (const auto& entry : std::filesystem::recursive_directory_iterator(folder)) {

@@ -1,4 +1,4 @@
-"""`tpplan lsp` as an editor uses it: findings of what is typed, hover, completion and fixes."""
+"""`tpplan lsp` in the role of an editor: diagnostics of the edited text, hover, completion and fixes."""
 
 import json
 
@@ -23,12 +23,13 @@ PLAN = "format: tpplan.plan/1\nmesh: {tp: 8}\ntp_plan:\n" + RULES
 
 @pytest.fixture
 def project(tmp_path):
-    """The path of a plan that the project's settings name with its model."""
+    """The path of a plan that the project's settings list with its model."""
     plan = tmp_path / "plans" / "mine.yaml"
     plan.parent.mkdir()
     plan.write_text(PLAN)
     (tmp_path / ".git").mkdir()
-    (tmp_path / ".tpplan.yaml").write_text(f"checks: [{{model: {json.dumps(str(LLAMA))}, plan: plans/*.yaml}}]\n")
+    (tmp_path / LLAMA.name).write_bytes(LLAMA.read_bytes())
+    (tmp_path / ".tpplan.yaml").write_text(f"checks: [{{model: {LLAMA.name}, plan: plans/*.yaml}}]\n")
     return plan
 
 
@@ -45,7 +46,7 @@ def line_of(text, words):
 
 
 def checked(plan):
-    """The findings of `tpplan check --format json`: (code, line and columns from 0)."""
+    """The diagnostics of `tpplan check --format json`: (code, line and columns from 0)."""
     result = run("check", "--format", "json", LLAMA, plan)
     places = [(d["code"], d["place"]) for d in json.loads(result.stdout)["diagnostics"]]
     return [(code, at["line"] - 1, at["column"] - 1, at["end_column"] - 1) for code, at in places]
@@ -58,7 +59,7 @@ def told(findings):
     ]
 
 
-def test_the_server_says_what_it_can(tmp_path):
+def test_server_lists_its_capabilities(tmp_path):
     with Client(cwd=tmp_path) as client:
         said = client.start()
         assert said["capabilities"]["positionEncoding"] == "utf-16"
@@ -80,7 +81,7 @@ def test_the_server_says_what_it_can(tmp_path):
         ("{tp: 8}", "{tp: 3}"),
     ],
 )
-def test_findings_are_those_of_check_while_the_text_is_in_memory(editor, project, old, new, tmp_path):
+def test_diagnostics_of_unsaved_text_match_check(editor, project, old, new, tmp_path):
     assert editor.open(project) == []
     wrong = PLAN.replace(old, new)
     findings = editor.change(project, wrong)
@@ -91,13 +92,13 @@ def test_findings_are_those_of_check_while_the_text_is_in_memory(editor, project
     assert editor.change(project, PLAN, version=3) == []
 
 
-def test_a_message_has_notes_and_help(editor, project):
+def test_message_has_notes_and_help(editor, project):
     (found,) = editor.open(project, PLAN.replace("mlp.up_proj", "mlp.pu_proj"))[:1]
     assert found["message"].startswith("rule `mlp.pu_proj` matches nothing")
     assert "help: did you mean `mlp.up_proj`?" in found["message"].replace("\n", " ")
 
 
-def test_settings_of_the_project_hold_in_the_editor(editor, project, tmp_path):
+def test_project_settings_apply_in_the_editor(editor, project, tmp_path):
     wrong = PLAN + '    "nothing.*": {style: colwise, optional: true}\n    "mlp.up_proj*": colwise\n'
     before = editor.open(project, wrong)
     assert before and {d["severity"] for d in before} == {2}
@@ -111,19 +112,19 @@ def test_settings_of_the_project_hold_in_the_editor(editor, project, tmp_path):
     assert editor.findings() == [d for d in before if d["code"] != before[0]["code"]]
 
 
-def test_each_mesh_of_the_project_is_judged_and_named_where_not_all_agree(editor, project, tmp_path):
+def test_diagnostics_name_their_meshes_unless_all_agree(editor, project, tmp_path):
     settings = tmp_path / ".tpplan.yaml"
     settings.write_text(settings.read_text().replace("}]", ", mesh: [tp=8, tp=3]}]"))
     findings = editor.open(project)
-    assert findings and all("note: on tp=3" in d["message"] for d in findings)
+    assert findings and all("note: reported with mesh tp=3" in d["message"] for d in findings)
     settings.write_text(settings.read_text().replace("tp=8, tp=3", "tp=3"))
     editor.notify("textDocument/didSave", textDocument={"uri": uri_of(project)})
     again = editor.findings()
-    assert told(again) == told(findings) and not any("note: on tp=3" in d["message"] for d in again)
+    assert told(again) == told(findings) and not any("note: reported with mesh tp=3" in d["message"] for d in again)
 
 
-def test_known_findings_of_the_baseline_are_not_told(editor, project, tmp_path):
-    project.write_text(PLAN.replace("mlp.up_proj", "mlp.pu_proj"))
+def test_baseline_diagnostics_are_not_sent(editor, project, tmp_path):
+    project.write_text(PLAN + '    "mlp.no_such": colwise\n')
     settings = tmp_path / ".tpplan.yaml"
     settings.write_text(settings.read_text() + "baseline: known.json\n")
     run("check", "--write-baseline", cwd=tmp_path)
@@ -131,7 +132,7 @@ def test_known_findings_of_the_baseline_are_not_told(editor, project, tmp_path):
     assert editor.open(project) == []
 
 
-def test_without_a_project_the_option_or_the_editor_names_the_model(tmp_path):
+def test_option_or_neighbouring_file_selects_the_model(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(PLAN)
     (tmp_path / "model.json").symlink_to(LLAMA)
@@ -145,39 +146,39 @@ def test_without_a_project_the_option_or_the_editor_names_the_model(tmp_path):
     with Client(cwd=tmp_path) as client:
         client.start()
         (only,) = client.open(plan)
-        assert only["severity"] == 3 and "only the plan was read" in only["message"] and "code" not in only
+        assert only["severity"] == 3 and "only the plan's syntax is checked" in only["message"] and "code" not in only
         found = client.change(plan, PLAN.replace("colwise_gather_output", "colwise_gather"))
         assert [d.get("code") for d in found] == ["TP3005", None]
 
 
-def test_a_broken_settings_file_is_said_and_ends_nothing(editor, project, tmp_path):
+def test_broken_settings_file_is_reported_and_not_fatal(editor, project, tmp_path):
     (tmp_path / ".tpplan.yaml").write_text("checks: 8\n")
     (only,) = editor.open(project)
     assert only["severity"] == 3 and ".tpplan.yaml" in only["message"]
 
 
-def test_a_model_that_cannot_be_read_is_said_where_the_plan_begins(editor, project, tmp_path):
+def test_unreadable_model_is_reported_at_the_plan_start(editor, project, tmp_path):
     (tmp_path / "broken.json").write_text('{"format": "tpplan.model/1",\n "name": }')
     (tmp_path / ".tpplan.yaml").write_text("checks: [{model: broken.json, plan: plans/mine.yaml}]\n")
     (found,) = editor.open(project)
     assert found["message"].startswith("broken.json:2:") and found["range"]["start"] == {"line": 0, "character": 0}
 
 
-def test_other_documents_are_left_alone(editor, tmp_path):
+def test_other_documents_are_ignored(editor, tmp_path):
     other = tmp_path / "compose.yaml"
     assert editor.open(other, "services: [unclosed\n") == []
     assert editor.at("hover", other, 0, 2) is None
     assert editor.at("completion", other, 0, 2) is None
 
 
-def test_findings_go_with_the_document(editor, project):
+def test_closing_a_document_clears_its_diagnostics(editor, project):
     assert editor.open(project, "format: tpplan.plan/1\n")
     editor.notify("textDocument/didClose", textDocument={"uri": uri_of(project)})
     assert editor.findings() == []
     assert editor.at("hover", project, 0, 0) is None
 
 
-def test_places_are_in_units_of_utf_16(editor, project):
+def test_places_count_utf_16_units(editor, project):
     text = PLAN + '    # 𝄞é\n    "𝄞é.模": colwise  # 𝄞\n    "mlp.pu_proj": colwise\r\n    "𝄞": rowwise\n'
     findings = editor.open(project, text)
     places = {d["message"].split("`")[1]: d["range"] for d in findings if "`" in d["message"]}
@@ -187,7 +188,7 @@ def test_places_are_in_units_of_utf_16(editor, project):
     assert places["𝄞"]["end"] == {"line": line + 2, "character": 4 + 4}
 
 
-def test_hover_on_a_rule_says_what_it_decides_over(editor, project):
+def test_hover_on_a_rule_lists_its_parameters(editor, project):
     editor.open(project)
     line = line_of(PLAN, "o_proj")
     said = editor.at("hover", project, line, 8)["contents"]
@@ -199,7 +200,7 @@ def test_hover_on_a_rule_says_what_it_decides_over(editor, project):
     assert "96 parameters" in qkv and "[512, 4096] a rank" in qkv and "[128, 4096] a rank" in qkv
 
 
-def test_hover_on_a_style_explains_it_and_on_a_code_shows_its_page(editor, project):
+def test_hover_explains_styles_and_codes(editor, project):
     text = PLAN + 'suppress:\n  - {code: TP4006, reason: "small"}\n'
     editor.open(project, text)
     style = editor.at("hover", project, line_of(text, "o_proj"), 26)["contents"]["value"]
@@ -209,7 +210,7 @@ def test_hover_on_a_style_explains_it_and_on_a_code_shows_its_page(editor, proje
     assert editor.at("hover", project, 0, 0) is None
 
 
-def test_hover_stays_while_the_plan_is_no_yaml(editor, project):
+def test_hover_works_while_the_yaml_is_broken(editor, project):
     editor.open(project, PLAN + '    "mlp')
     assert "rowwise" in editor.at("hover", project, line_of(PLAN, "o_proj"), 26)["contents"]["value"]
 
@@ -219,7 +220,7 @@ def labels(editor, path, line, character):
 
 
 def completed(editor, path, text, words):
-    """The labels where `|` stands, and the text with the first item that has these words."""
+    """The labels at `|`, and the text with the first item that contains these words."""
     line = line_of(text, "|")
     character = text.split("\n")[line].index("|")
     text = text.replace("|", "")
@@ -262,18 +263,18 @@ def test_completion_writes_paths_and_styles(editor, project, text, chosen, line)
     "text",
     ["|", "mesh: {tp: |", "tp_plan:\n  # |", 'tp_plan:\n  "lm_head": {axis: |', "remat:\n  - |", 'tp_plan:\n  "a" |'],
 )
-def test_completion_is_empty_where_neither_can_stand(editor, project, text):
+def test_completion_is_empty_at_other_places(editor, project, text):
     assert completed(editor, project, "format: tpplan.plan/1\n" + text, "")[0] == []
 
 
-def test_completion_knows_what_a_dialect_takes(editor, project):
+def test_completion_depends_on_the_dialect(editor, project):
     styles, _ = completed(editor, project, HEAD + 'dialect: torch\ntp_plan:\n  "lm_head": |', "")
     assert "prepare_module_input" in styles and "packed_colwise" not in styles
     keys, _ = completed(editor, project, HEAD + "dialect: torch\ntp_plan:\n  |", "")
     assert "lm_head" in keys and "lm_head.weight" not in keys
 
 
-def test_a_completed_path_says_what_it_stands_for(editor, project):
+def test_completed_path_has_its_type_and_count(editor, project):
     editor.open(project, HEAD + "tp_plan:\n  ")
     items = {item["label"]: item for item in editor.at("completion", project, 3, 2)["items"]}
     item = items["model.layers.*.mlp.up_proj"]
@@ -281,7 +282,7 @@ def test_a_completed_path_says_what_it_stands_for(editor, project):
     assert items["lm_head.weight"]["detail"] == "[128256, 4096]"
 
 
-def test_fixes_mend_what_they_are_offered_for(editor, project):
+def test_quick_fix_removes_its_diagnostic(editor, project):
     wrong = PLAN.replace("mlp.up_proj", "mlp.pu_proj")
     findings = editor.open(project, wrong)
     (found,) = [d for d in findings if d["code"] == "TP4001"]
@@ -300,31 +301,31 @@ def test_fixes_mend_what_they_are_offered_for(editor, project):
         ('"lm_head": colwise_gather_output', '"lm_head": colwise_gather_output\n  "model.norm": sequence_parallel'),
     ],
 )
-def test_what_makes_the_operations_right_is_offered_where_they_are_wrong(editor, project, right, wrong):
+def test_fix_for_the_operations_is_offered_at_the_error(editor, project, right, wrong):
     text = PLAN.replace(right, wrong)
     findings = editor.open(project, text)
     found = next(d for d in findings if d["code"] >= "TP5100")
     (action,) = editor.actions(project, found)
-    assert "with this change alone the plan is right" in action["title"] and action["diagnostics"] == [found]
+    assert "this change alone fixes the plan" in action["title"] and action["diagnostics"] == [found]
     mended = edited(text, action["edit"]["changes"][uri_of(project)])
     assert editor.change(project, mended) == []
 
 
-def test_rules_are_offered_for_what_no_rule_covers(editor, project):
+def test_missing_rules_are_offered(editor, project):
     wrong = PLAN.replace('    "mlp.gate_proj": colwise\n', "")
     findings = editor.open(project, wrong)
     (found,) = [d for d in findings if d["code"] == "TP4006"]
-    (action,) = [action for action in editor.actions(project, found) if "no rule covers" in action["title"]]
+    (action,) = [action for action in editor.actions(project, found) if "without one" in action["title"]]
     assert editor.change(project, edited(wrong, action["edit"]["changes"][uri_of(project)])) == []
 
 
-def test_there_is_nothing_to_mend_in_a_plan_that_is_right(editor, project):
+def test_correct_plan_has_no_actions(editor, project):
     editor.open(project)
     whole = {"range": {"start": {"line": 0, "character": 0}, "end": {"line": 99, "character": 0}}}
     assert editor.actions(project, whole) == []
 
 
-def test_a_part_of_a_text_is_put_where_the_editor_says(editor, project):
+def test_incremental_change_is_applied_at_its_range(editor, project):
     editor.open(project)
     line = line_of(PLAN, "up_proj")
     part = {"start": {"line": line, "character": 9}, "end": {"line": line, "character": 11}}
@@ -333,7 +334,7 @@ def test_a_part_of_a_text_is_put_where_the_editor_says(editor, project):
     assert told(editor.findings()) and "mlp.pu_proj" in editor.told[uri_of(project)][0]["message"]
 
 
-def test_who_types_on_is_told_of_the_last_text_alone(editor, project):
+def test_fast_typing_reports_only_the_last_text(editor, project):
     editor.open(project)
     messages = []
     for version, text in enumerate([PLAN + "x", PLAN + "xy", PLAN], 2):
@@ -345,10 +346,11 @@ def test_who_types_on_is_told_of_the_last_text_alone(editor, project):
     assert (message["params"]["version"], message["params"]["diagnostics"]) == (4, [])
 
 
-def test_a_path_with_blanks_and_more_is_found(tmp_path):
+def test_path_with_blanks_and_unicode_is_found(tmp_path):
     plan = tmp_path / "a b %20é" / "plan.yaml"
     plan.parent.mkdir()
-    (plan.parent / ".tpplan.yaml").write_text(f"checks: [{{model: {json.dumps(str(LLAMA))}, plan: plan.yaml}}]\n")
+    (plan.parent / LLAMA.name).write_bytes(LLAMA.read_bytes())
+    (plan.parent / ".tpplan.yaml").write_text(f"checks: [{{model: {LLAMA.name}, plan: plan.yaml}}]\n")
     with Client(cwd=ROOT) as client:
         client.start()
         assert client.open(plan, PLAN) == []

@@ -1,4 +1,4 @@
-"""`tpplan lsp` is spoken to by programs that have faults: each ends with an answer or with the server's end, none in a crash."""
+"""`tpplan lsp` with broken clients: every message gets a reply or ends the server with an error, never with a crash."""
 
 import json
 import random
@@ -28,7 +28,7 @@ def request(method, number=1, **params):
 
 
 def spoken(*pieces):
-    """What a server does that gets these bytes and then the end: exit status and both streams."""
+    """A server that gets these bytes and then the end of input: exit status and both streams."""
     result = run("lsp", stdin=b"".join(p if isinstance(p, bytes) else framed(p) for p in pieces))
     return result.returncode, result.stdout, result.stderr.decode()
 
@@ -42,7 +42,7 @@ START = request("initialize", processId=None, capabilities={})
 EXIT = {"jsonrpc": "2.0", "method": "exit"}
 
 
-def test_nothing_but_initialize_is_answered_before_it(server):
+def test_only_initialize_is_accepted_first(server):
     assert refused(server, request("textDocument/hover")) == (1, NOT_INITIALIZED)
     assert refused(server, request("shutdown", "a")) == ("a", NOT_INITIALIZED)
     server.notify("textDocument/didOpen", textDocument={"uri": "file:///p.yaml", "text": "format: tpplan.plan/1"})
@@ -51,7 +51,7 @@ def test_nothing_but_initialize_is_answered_before_it(server):
     assert server.at("hover", "/p.yaml", 0, 0) is None, "what came before was not heard"
 
 
-def test_nothing_but_exit_is_heard_after_shutdown(server):
+def test_only_exit_is_accepted_after_shutdown(server):
     server.start()
     assert server.ask("shutdown") is None
     assert refused(server, request("textDocument/hover")) == (1, INVALID_REQUEST)
@@ -70,11 +70,11 @@ def test_nothing_but_exit_is_heard_after_shutdown(server):
         ([START, request("shutdown")], 0),
     ],
 )
-def test_the_exit_status_says_whether_it_was_shut_down(messages, status):
+def test_exit_status_depends_on_shutdown(messages, status):
     assert spoken(*messages)[0] == status
 
 
-def test_unknown_methods_are_refused_and_unknown_notifications_left_alone(server):
+def test_unknown_methods_are_rejected_notifications_ignored(server):
     server.start()
     assert refused(server, request("textDocument/rename")) == (1, NO_METHOD)
     assert refused(server, request("$/\u202e\x1b[31m", -7)) == (-7, NO_METHOD)
@@ -102,13 +102,13 @@ def test_unknown_methods_are_refused_and_unknown_notifications_left_alone(server
         (b'{"id": {}, "method": "x"}', INVALID_REQUEST),
     ],
 )
-def test_what_is_no_message_is_refused_and_the_next_one_is_heard(server, body, code):
+def test_invalid_message_is_rejected_and_the_next_accepted(server, body, code):
     assert refused(server, body) == (None, code)
     server.start()
     assert server.end() == 0
 
 
-def test_ids_come_back_as_they_are(server):
+def test_ids_are_returned_unchanged(server):
     for number in (0, -1, 2**53, 1.5, "", "é\n"):
         assert refused(server, request("x", number)) == (number, NOT_INITIALIZED)
 
@@ -116,12 +116,12 @@ def test_ids_come_back_as_they_are(server):
 @pytest.mark.parametrize(
     ("stream", "said"),
     [
-        (b"Content-Length: 99\r\n\r\n{}", "ends within"),
-        (b"Content-Length: 9", "ends within"),
-        (b"Content-Length: 99999999999\r\n\r\n", "the most"),
-        (b"Content-Length: 99999999999999999999999\r\n\r\n", "no number"),
-        (b"Content-Length: -1\r\n\r\n{}", "no number"),
-        (b"Content-Length:\r\n\r\n{}", "no number"),
+        (b"Content-Length: 99\r\n\r\n{}", "ends inside"),
+        (b"Content-Length: 9", "ends inside"),
+        (b"Content-Length: 99999999999\r\n\r\n", "exceeds the limit"),
+        (b"Content-Length: 99999999999999999999999\r\n\r\n", "is not a number"),
+        (b"Content-Length: -1\r\n\r\n{}", "is not a number"),
+        (b"Content-Length:\r\n\r\n{}", "is not a number"),
         (b"Content-Type: x\r\n\r\n{}", "without Content-Length"),
         (b"\r\n\r\n", "without Content-Length"),
         (b"x" * 100_000, "do not end"),
@@ -129,19 +129,19 @@ def test_ids_come_back_as_they_are(server):
         (b"{}\r\n\r\n", "without Content-Length"),
     ],
 )
-def test_a_stream_without_messages_ends_the_server_and_says_why(stream, said):
+def test_stream_without_messages_ends_the_server_with_an_error(stream, said):
     status, out, error = spoken(stream)
     assert (status, out) == (2, b"")
     assert error.startswith("tpplan: error: lsp: ") and said in error
 
 
-def test_headers_may_be_written_in_any_way_that_http_has():
+def test_headers_may_have_any_http_form():
     body = json.dumps(request("x")).encode()
     head = b"Content-Type: application/vscode-jsonrpc; charset=utf-8\r\ncontent-length:%d \r\n\r\n" % len(body)
     assert spoken(head + body)[1].count(b"-32002") == 1
 
 
-def test_messages_may_come_in_any_pieces(server):
+def test_messages_may_arrive_in_any_chunks(server):
     for byte in framed(START):
         server.write(bytes([byte]))
     assert server.answer()["result"]["capabilities"]
@@ -153,7 +153,7 @@ WRONG = [None, 8, -1, 2**63 - 1, "x", "file:///", "file://%", "file:///%00", [],
 
 
 def spoiled(chance, value):
-    """A value with one part of it exchanged or left out."""
+    """A value with one part replaced or removed."""
     if isinstance(value, dict) and value and chance.random() < 0.8:
         key = chance.choice(sorted(value))
         rest = {k: v for k, v in value.items() if k != key}
@@ -163,7 +163,7 @@ def spoiled(chance, value):
     return chance.choice(WRONG)
 
 
-def test_params_of_any_form_get_an_answer(server, tmp_path):
+def test_params_of_any_form_get_a_reply(server, tmp_path):
     server.start()
     chance = random.Random(1)
     uri = uri_of(tmp_path / "plan.yaml")
@@ -195,8 +195,8 @@ def test_params_of_any_form_get_an_answer(server, tmp_path):
     assert server.end() == 0
 
 
-def test_texts_of_any_form_are_answered(server, tmp_path):
-    """A plan with bytes exchanged, and what is asked of any place in it."""
+def test_texts_of_any_form_get_a_reply(server, tmp_path):
+    """A plan with some bytes replaced, and requests at any place in it."""
     server.start()
     chance = random.Random(2)
     path = tmp_path / "plan.yaml"
@@ -215,19 +215,19 @@ def test_texts_of_any_form_are_answered(server, tmp_path):
     assert server.end() == 0
 
 
-def test_a_reader_that_goes_ends_the_server(tmp_path):
+def test_closed_pipe_ends_the_server(tmp_path):
     with Client(cwd=tmp_path) as client:
         client.process.stdout.close()
         client.send(START)
         assert client.process.wait(60) == 2
 
 
-def test_the_program_that_is_tested_is_there():
+def test_lsp_command_exists():
     assert run("lsp", "--help").returncode == 0, PROGRAM
     assert run("lsp", "unasked").returncode == 2
 
 
-def test_the_flag_that_editors_add_changes_nothing():
+def test_stdio_flag_changes_nothing():
     plain, flagged = run("lsp", stdin=b""), run("lsp", "--stdio", stdin=b"")
     assert (plain.returncode, plain.stdout, plain.stderr) == (flagged.returncode, flagged.stdout, flagged.stderr)
     assert run("lsp", "--socket", stdin=b"").returncode == 2

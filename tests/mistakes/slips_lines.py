@@ -28,7 +28,7 @@ LINES = [
     Line("mesh as a number", "check model.json plan.yaml --mesh 4", "4", "tp=4|AXIS=SIZE"),
     Line("mesh's axis misspelled", "check model.json plan.yaml --mesh pt=4", "pt", "`?tp`?"),
     Line("mesh's axis twice", "check model.json plan.yaml --mesh tp=4,tp=2", "twice", "one|once"),
-    Line("mesh with size 0", "check model.json plan.yaml --mesh tp=0", "tp=0", "from 1"),
+    Line("mesh with size 0", "check model.json plan.yaml --mesh tp=0", "tp=0", "at least 1"),
     Line("mesh as on torchrun", "check model.json plan.yaml --tp 4", "--tp", "--mesh"),
     Line("deny of an unknown code", "check model.json plan.yaml --deny TP4066", "TP4066", "TP40|tpplan rules|explain"),
     Line("deny of no code", "check model.json plan.yaml --deny warnings", "warnings", "--strict|TP"),
@@ -99,7 +99,7 @@ LINES = [
         "a model cut off",
         "check cut.json plan.yaml",
         "ends|end of",
-        "cut off",
+        "copy the file again",
         files={"cut.json": '{"format": "tpplan.model/1", "modules": [{"path": "a"'},
     ),
     Line(
@@ -143,8 +143,8 @@ LINES = [
     ),
     Line("a mesh without its flag", "check model.json plan.yaml tp=4", "tp=4", "`--mesh tp=4`"),
     Line("one dash", "check model.json plan.yaml -mesh tp=4", "-mesh", "`--mesh`"),
-    Line("MODEL as an option", "check --model model.json plan.yaml", "--model", "MODEL without"),
-    Line("two codes", "check model.json plan.yaml --deny TP4004 TP4005", "TP4005", "once for each"),
+    Line("MODEL as an option", "check --model model.json plan.yaml", "--model", "MODEL as a positional"),
+    Line("two codes", "check model.json plan.yaml --deny TP4004 TP4005", "TP4005", "for each code"),
     Line(
         "a parameter without its flag", "show manifest.json lm_head.weight", "lm_head.weight", "`tpplan show MANIFEST`"
     ),

@@ -333,7 +333,7 @@ MATCHING = [
         "two rules disagree",
         {K: rule("model.layers.*.self_attn.[qk]_proj", "rowwise")},
         K,
-        "disagree",
+        "conflict",
         "exclude|exact|remove",
     ),
     Mistake(
@@ -368,8 +368,13 @@ MATCHING = [
         "TP40|code",
     ),
     # ---- what a module is called elsewhere ----
+    Mistake("a fused layer", {Q: rule("model.layers.*.self_attn.qkv_proj")}, Q, "matches nothing", "`q_proj`"),
     Mistake(
-        "a fused layer", {Q: rule("model.layers.*.self_attn.qkv_proj")}, Q, "matches nothing", "`q_proj`, `k_proj`"
+        "a zero for an o beside names with rules",
+        {O: rule("model.layers.*.self_attn.0_proj", "rowwise")},
+        O,
+        "matches nothing",
+        r"`model\.layers\.\*\.self_attn\.o_proj`",
     ),
     Mistake("an adapter", {Q: rule("model.layers.*.self_attn.q_proj.lora_A")}, Q, "matches nothing", "`weight`"),
     Mistake("fc1", {UP: rule("model.layers.*.mlp.fc1")}, UP, "matches nothing", r"`model\.layers\.\*\.mlp\.up_proj`"),
@@ -414,7 +419,7 @@ MATCHING = [
         {2: "dialect: regex", Q: r"  'model\.layers\.(\d+\.self_attn\.q_proj': colwise"},
         Q,
         r"missing \)",
-        "mend the expression",
+        "fix the expression",
         findings=9,
     ),
     Mistake(
@@ -422,7 +427,7 @@ MATCHING = [
         {2: "dialect: regex", Q: r"  'model\.layers\.\d+\.self_attn\.q_proj\Z': colwise"},
         Q,
         "cannot be compiled",
-        "leave out",
+        "remove the end anchor",
         findings=9,
     ),
 ]

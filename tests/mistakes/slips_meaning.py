@@ -31,8 +31,8 @@ MEANING = [
         findings=3,
     ),
     Mistake("both colwise", {O: rule("model.layers.*.self_attn.o_proj")}, O, "o_proj|piece", "rowwise", findings=4),
-    Mistake("both rowwise", {Q: rule("model.layers.*.self_attn.q_proj", "rowwise")}, 0, "q_proj", "style of `k_proj`"),
-    Mistake("down_proj forgotten", {DOWN: None}, 0, "down_proj|piece", "rowwise", findings=2),
+    Mistake("both rowwise", {Q: rule("model.layers.*.self_attn.q_proj", "rowwise")}, 0, "q_proj", "that of `k_proj`"),
+    Mistake("down_proj forgotten", {DOWN: None}, 0, "down_proj|shard", "rowwise", findings=2),
     Mistake("gate forgotten", {GATE: None}, 0, "gate_proj|up_proj", "colwise|gate_proj", findings=2),
     Mistake("one projection forgotten", {K: None}, 0, "k_proj", "colwise|k_proj", findings=2),
     Mistake(
@@ -58,7 +58,7 @@ MEANING = [
         {HEAD: rule("lm_head", "{style: replicate, use_local_output: false}")},
         HEAD,
         "use_local_output",
-        "its options are",
+        "one of its options",
     ),
     Mistake(
         "input layouts of a wrong length",
@@ -86,7 +86,7 @@ MEANING = [
         "o_proj cut along its outputs",
         {O: rule("model.layers.*.self_attn.o_proj.weight", "[tp, null]")},
         Q,
-        "piece",
+        "shard",
         "rowwise",
         findings=3,  # a rule each
     ),
@@ -94,7 +94,7 @@ MEANING = [
         "o_proj splits what is cut",
         {O: rule("model.layers.*.self_attn.o_proj", "rowwise_split_input")},
         Q,
-        "piece",
+        "shard",
         "rowwise",
         findings=3,  # a rule each
     ),

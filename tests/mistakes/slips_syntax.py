@@ -85,6 +85,10 @@ SYNTAX = [
         "single quotes|'",
         file="keras.yaml",
     ),
+    Mistake("character as JSON escapes it", {Q: r'  "\ud83d\ude00.q_proj": colwise'}, Q, "JSON", r"`\\U0001F600`"),
+    Mistake("half of a character", {Q: r'  "\ud83d.q_proj": colwise'}, Q, "half", "itself"),
+    Mistake("key of 2,000 bytes", {Q: f'  "{"x" * 1998}": colwise'}, Q, "2000 bytes", r"`\? `"),
+    Mistake("key of 2,000 bytes in braces", {HEAD: f'  {{"{"x" * 1998}": colwise}}'}, HEAD, "2000 bytes", r"`\? `"),
     Mistake("merge key", {Q: "  <<: *rules"}, Q, "merge|alias|`<<`", "write"),
     Mistake("alias of nothing", {HEAD: '  "lm_head": *colwise'}, HEAD, "alias|anchor", "quote|`&"),
     Mistake("key twice", {K: f'  {ATTENTION}.q_proj": colwise'}, K, "twice", "keep one|remove"),
@@ -95,7 +99,7 @@ SYNTAX = [
     Mistake("backtick first", {Q: "  `q_proj`: colwise"}, Q, "`|backtick", "quote"),
     Mistake("null byte", {AXIS: "axis: t\0p"}, AXIS, "control|byte|x00|NUL", ""),
     # ---- what other tools and editors leave ----
-    Mistake("semicolon in a flow mapping", {MESH: "mesh: {dp: 2; tp: 4}"}, MESH, "`;`.*comma", "`2, tp`"),
+    Mistake("semicolon in a flow mapping", {MESH: "mesh: {dp: 2; tp: 4}"}, MESH, "comma.*`;`", "`2, tp`"),
     Mistake("a mapping without braces", {MESH: "mesh: dp: 2, tp: 4"}, MESH, "second `:`", "`{dp: 2, tp: 4}`"),
     Mistake("options without braces", {HEAD: '  "lm_head": style: colwise'}, HEAD, "second `:`", "`{style: colwise}`"),
     Mistake("variable of a shell", {MESH: "mesh: {tp: ${TP_SIZE}}"}, MESH, "variable", "--mesh tp=8"),
@@ -125,7 +129,7 @@ SYNTAX = [
         "one rule for each",
     ),
     Mistake("exclamation mark first", {Q: "  !model.norm: replicate"}, Q, "YAML tag", r'`"!model\.norm"`'),
-    Mistake("bar before a value", {HEAD: '  "lm_head": |colwise'}, HEAD, "block of text", "quote|leave out"),
+    Mistake("bar before a value", {HEAD: '  "lm_head": |colwise'}, HEAD, "block scalar", "quote|remove"),
     Mistake("rules as a block of text", {TP_PLAN: "tp_plan: |"}, TP_PLAN, "the text", r"remove the `\|`"),
     Mistake(
         "all rules as a list",
@@ -135,13 +139,13 @@ SYNTAX = [
         "without `- `",
     ),
     Mistake(
-        "no rule indented", {line: text.strip() for line, text in enumerate(RULES, 6)}, 6, "beside `tp_plan`", "indent"
+        "no rule indented", {line: text.strip() for line, text in enumerate(RULES, 6)}, 6, "next to `tp_plan`", "indent"
     ),
     Mistake(
         "options of a rule not indented",
         {HEAD: '  "lm_head":\n  style: colwise\n  output_layouts: Replicate'},
         15,
-        "beside rule `lm_head`",
+        "next to rule `lm_head`",
         "indent",
     ),
     Mistake(
@@ -151,7 +155,7 @@ SYNTAX = [
         "mapping",
         "`{style: colwise}`",
     ),
-    Mistake("a style in braces", {HEAD: '  "lm_head": {colwise}'}, HEAD, "`colwise`", "`colwise` alone"),
+    Mistake("a style in braces", {HEAD: '  "lm_head": {colwise}'}, HEAD, "`colwise`", "only `colwise`"),
     Mistake(
         "a list without its bracket", {HEAD: rule("lm_head.weight", "tp, null]")}, HEAD, "tp, null", r"`\[tp, null\]`"
     ),

@@ -88,7 +88,7 @@ VALUES = [
         {HEAD: rule("lm_head", "{style: colwise, sequence_dim: 1}")},
         HEAD,
         "sequence_dim",
-        "its options are",
+        "one of its options",
     ),
     Mistake(
         "layout misspelled",
@@ -143,10 +143,10 @@ VALUES = [
     Mistake("axis misspelled", {AXIS: "axis: tpp"}, AXIS, "`tpp`", "`tp`"),
     Mistake("axis of a rule misspelled", {HEAD: rule("lm_head", "{style: colwise, axis: t}")}, HEAD, "`t`", "`tp`"),
     Mistake("quoted size", {MESH: 'mesh: {dp: 2, tp: "4"}'}, MESH, '"4"|text', "quotes"),
-    Mistake("size of zero", {MESH: "mesh: {dp: 2, tp: 0}"}, MESH, "0", "from 1|1 or more|remove"),
-    Mistake("negative size", {MESH: "mesh: {dp: 2, tp: -4}"}, MESH, "-4", "from 1|1 or more|device"),
+    Mistake("size of zero", {MESH: "mesh: {dp: 2, tp: 0}"}, MESH, "0", "at least 1|remove"),
+    Mistake("negative size", {MESH: "mesh: {dp: 2, tp: -4}"}, MESH, "-4", "at least 1|device"),
     Mistake("size with a point", {MESH: "mesh: {dp: 2, tp: 4.0}"}, MESH, "4.0", "`4`|whole"),
-    Mistake("auto size", {MESH: "mesh: {dp: -1, tp: 4}"}, MESH, "-1", "whole|from 1|size"),
+    Mistake("auto size", {MESH: "mesh: {dp: -1, tp: 4}"}, MESH, "-1", "number of ranks"),
     Mistake("mesh as a list", {MESH: "mesh: [2, 4]"}, MESH, "list", r"`mesh: {|name"),
     Mistake("mesh as a number", {MESH: "mesh: 8"}, MESH, "8|number", r"`mesh: {"),
     Mistake("mesh as on the command line", {MESH: "mesh: tp=4"}, MESH, "tp=4", r"`mesh: {tp: 4}`"),
@@ -252,7 +252,7 @@ VALUES = [
     Mistake("vLLM's size", {DATA: "data: {axes: [dp]}\ntensor_parallel_size: 4"}, 16, "tensor_par", "mesh: {"),
     Mistake("transformers' key", {TP_PLAN: "base_model_tp_plan:"}, TP_PLAN, "base_model_tp_plan", "`tp_plan`"),
     Mistake(
-        "sequence parallel as a switch", {DATA: "data: {axes: [dp]}\nsequence_parallel: true"}, 16, "sequence", "style"
+        "sequence parallel as a switch", {DATA: "data: {axes: [dp]}\nsequence_parallel: true"}, 16, "sequence", "rules"
     ),
     Mistake(
         "checkpointing as a switch", {DATA: "data: {axes: [dp]}\nactivation_checkpointing: true"}, 16, "activ", "remat"

@@ -1,4 +1,4 @@
-"""`tpplan check --fix`: what a finding proposes, written into the plan, mends it; --diff shows the same and writes nothing."""
+"""`tpplan check --fix`: the proposed edits remove their diagnostics; --diff shows the same edits and writes no file."""
 
 import json
 
@@ -24,7 +24,7 @@ def key(finding):
 
 
 def applied(text, edits):
-    """The text with edits carried out: places are lines and columns in bytes."""
+    """The text after the edits: places are lines and columns in bytes."""
     data = text.encode()
     starts = [0]
     for line in data.splitlines(keepends=True):
@@ -37,7 +37,7 @@ def applied(text, edits):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name.replace(" ", "-"))
-def test_an_edit_that_is_proposed_mends_what_it_is_proposed_for(mistake, tmp_path):
+def test_proposed_edit_removes_its_diagnostic(mistake, tmp_path):
     write_project(tmp_path)
     model, plan = PLANS[mistake.file]
     text = edited(plan, mistake.edits)
@@ -49,7 +49,7 @@ def test_an_edit_that_is_proposed_mends_what_it_is_proposed_for(mistake, tmp_pat
             assert key(finding) not in map(key, findings_of(tmp_path, model))
 
 
-def test_fix_writes_what_diff_shows_and_leaves_nothing_that_it_could_mend(tmp_path):
+def test_fix_writes_the_diff_and_leaves_nothing_fixable(tmp_path):
     write_project(tmp_path)
     rules = {7: '  "model.layers.*.self_attn.q_proj":colwise', 8: '  "layers.*.self_attn.k_proj": colwsie'}
     (tmp_path / "plan.yaml").write_text(edited(PLAN, rules))
@@ -62,7 +62,7 @@ def test_fix_writes_what_diff_shows_and_leaves_nothing_that_it_could_mend(tmp_pa
     assert shown.stdout.decode().startswith(diff) and diff.count('\n-  "') == 2 and diff.count('\n+  "') == 2
 
 
-def test_a_rule_that_repeats_another_goes_with_its_lines(tmp_path):
+def test_duplicate_rule_is_removed_with_all_its_lines(tmp_path):
     write_project(tmp_path)
     again = '  "model.layers.*.self_attn.[qk]_proj":\n    style: colwise\n'
     (tmp_path / "plan.yaml").write_text(PLAN.replace("data:", again + "data:"))
@@ -70,14 +70,14 @@ def test_a_rule_that_repeats_another_goes_with_its_lines(tmp_path):
     assert fixed.returncode == 0 and (tmp_path / "plan.yaml").read_text() == PLAN
 
 
-def test_a_right_plan_is_not_written(tmp_path):
+def test_correct_plan_is_not_written(tmp_path):
     write_project(tmp_path)
     before = (tmp_path / "plan.yaml").stat().st_mtime_ns
     assert run("check", "--fix", "model.json", "plan.yaml", cwd=tmp_path).returncode == 0
     assert (tmp_path / "plan.yaml").stat().st_mtime_ns == before
 
 
-def test_standard_input_is_no_plan_to_fix(tmp_path):
+def test_standard_input_cannot_be_fixed(tmp_path):
     write_project(tmp_path)
     result = run("check", "--fix", "model.json", "-", stdin=PLAN.encode(), cwd=tmp_path)
     assert result.returncode == 2 and b"as a file" in result.stderr

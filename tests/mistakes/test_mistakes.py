@@ -1,4 +1,4 @@
-"""Each mistake of slips_*.py is met with a place, a reason and a remedy."""
+"""Each mistake of slips_*.py gets a diagnostic with a place, a reason and a fix."""
 
 import json
 import re
@@ -36,7 +36,7 @@ def words(finding):
 
 
 def missing_of_mistake(mistake, project):
-    """What the findings about an edited plan lack, as words."""
+    """Required words that the diagnostics of an edited plan lack."""
     model, plan = PLANS[mistake.file]
     (project / "edited.yaml").write_bytes(edited(plan, mistake.edits).encode())
     mesh = ["--mesh", mistake.mesh] if mistake.mesh else []
@@ -76,16 +76,16 @@ def missing_of_line(line, project):
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda m: m.name.replace(" ", "-"))
-def test_mistake_in_a_plan_gets_place_reason_and_remedy(mistake, project):
+def test_plan_mistake_has_place_reason_and_fix(mistake, project):
     assert missing_of_mistake(mistake, project) == []
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda m: m.name.replace(" ", "-"))
-def test_mistake_on_a_line_gets_place_reason_and_remedy(line, project):
+def test_command_line_mistake_has_place_reason_and_fix(line, project):
     assert missing_of_line(line, project) == []
 
 
-def test_the_right_plans_have_no_findings(project):
+def test_correct_plans_have_no_diagnostics(project):
     for plan, (model, _) in PLANS.items():
         result = run("check", "--format", "json", model, plan, cwd=project)
         assert json.loads(result.stdout)["diagnostics"] == []

@@ -1,5 +1,5 @@
-"""Random models and plans: the program's verdict, its codes and its manifest are those that judge_plan.py works out from the
-documents. `python tests/oracle/test_oracle.py COUNT SEED` compares as many as you like (TPPLAN names the program)."""
+"""Random models and plans: the program's result, its codes and its manifest match those that judge_plan.py computes from the documents.
+`python tests/oracle/test_oracle.py COUNT SEED` compares more (TPPLAN names the program)."""
 
 import collections
 import itertools
@@ -30,7 +30,7 @@ def shown(result, severity):
 
 
 def begins(entry, rank):
-    """Where a rank's pieces begin and end by `offsets`: {dim: runs}."""
+    """First and last index of a rank's shards by `offsets`: {dim: intervals}."""
     found = {}
     for dim in entry.get("offsets", []):
         piece = sum(rank // stride % count * step for stride, count, step in dim["ranks"])
@@ -58,7 +58,7 @@ def local_shape(entry, mesh, rank):
 
 
 def differences_of_manifest(expected, manifest, plan):
-    """What the manifest says otherwise."""
+    """Differences of the manifest."""
     found, mesh = [], plan["mesh"]
     if [rule["matches"] for rule in manifest["rules"]] != expected["matches"]:
         found.append(f"matches {[rule['matches'] for rule in manifest['rules']]}, expected {expected['matches']}")
@@ -94,7 +94,7 @@ def differences_of_manifest(expected, manifest, plan):
 
 
 def differences_of_show(expected, manifest_file, rank):
-    """What `tpplan show` says otherwise of the rank's pieces."""
+    """Differences of `tpplan show` for the rank's shards."""
     lines = run("show", manifest_file, "--rank", rank, "--format", "json").stdout.decode().splitlines()
     said = {entry["path"]: entry["intervals"] for entry in map(json.loads, lines)}
     mine = {
@@ -104,7 +104,7 @@ def differences_of_show(expected, manifest_file, rank):
 
 
 def differences(model, plan, fault, folder, show=False):
-    """What the program says otherwise of a pair, and the expectation."""
+    """Differences of the program for a pair, and the expectation."""
     expected = judge(model, plan)
     files = folder / "model.json", folder / "plan.yaml"
     files[0].write_text(json.dumps(model))
@@ -131,7 +131,7 @@ def differences(model, plan, fault, folder, show=False):
 
 
 def compare(count, seed, folder, told, fault=None):
-    """Compares pairs that are drawn; `told(pair, differences)` hears of those that differ. Returns what was seen."""
+    """Compares random pairs; calls `told(pair, differences)` for those that differ. Returns the counts."""
     seen = collections.Counter()
     for number in range(count):
         model, plan, code = draw_pair(random.Random(f"{seed} {number}"), right, fault)
@@ -143,14 +143,14 @@ def compare(count, seed, folder, told, fault=None):
     return seen
 
 
-def test_the_program_says_what_the_documents_say(tmp_path):
+def test_program_matches_the_oracle(tmp_path):
     told = []
     seen = compare(200, 1, tmp_path, lambda pair, found: told.append((pair, found)))
     assert not told, told
     assert seen["right"] > 80 and seen["wrong"] > 60, seen
 
 
-def test_a_single_fault_is_called_what_the_documents_call_it(tmp_path):
+def test_single_error_has_the_code_of_the_oracle(tmp_path):
     told = []
     for fault in FAULTS:
         compare(4, fault.__name__, tmp_path, lambda pair, found: told.append((pair, found)), fault)

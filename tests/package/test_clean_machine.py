@@ -1,5 +1,5 @@
-"""The packages, the hooks and the workflow where people meet them: in an empty Debian of another release, under pre-commit
-itself, before GitHub's own rules. Makes systems and virtual environments: `tools/test --only package`."""
+"""Packages, hooks and workflows in their real environments: an empty Debian of another release, pre-commit, GitHub's schemas. Creates
+systems and virtual environments: `tools/test --only package`."""
 
 import os
 import pathlib
@@ -12,11 +12,11 @@ import pytest
 from conftest import ROOT
 from test_installed import MODEL, PLAN, VERSION, alone, call, packages, releases  # noqa: F401
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "tools/README.md").read_text()
 
 
 def tool(name):
-    """A program beside this Python, or on the PATH."""
+    """A program next to this Python, or on the PATH."""
     found = shutil.which(name, path=f"{pathlib.Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}")
     return found or pytest.skip(f"{name} is not installed (tests/requirements-package.txt)")
 
@@ -30,8 +30,7 @@ def release_of(root):
 
 @pytest.fixture(scope="module")
 def system(tmp_path_factory):
-    """The root folder of an empty Debian of another release than this one: a copy of the one that TPPLAN_OTHER_SYSTEM names,
-    or one that debootstrap makes."""
+    """The root folder of an empty Debian of another release: a copy of TPPLAN_OTHER_SYSTEM, or one made by debootstrap."""
     if os.geteuid() != 0:
         pytest.skip("only root makes systems")
     root = tmp_path_factory.mktemp("system") / "root"
@@ -70,7 +69,7 @@ def uses_inside(system, prefix):
     inside(system, f"{prefix}/bin/tpplan-exec", "run", "/tmp/tp3.json", "--iterations", "1")
 
 
-def test_the_deb_is_installed_in_another_release_and_removed(system, packages):
+def test_deb_installs_on_another_release_and_is_removed(system, packages):
     shutil.copy(packages["deb"], system / "tpplan.deb")
     inside(system, "dpkg", "--install", "/tpplan.deb")
     uses_inside(system, "/usr")
@@ -79,13 +78,13 @@ def test_the_deb_is_installed_in_another_release_and_removed(system, packages):
     assert not (system / "usr/bin/tpplan").exists() and not (system / "usr/share/tpplan").exists()
 
 
-def test_the_archive_works_in_another_release(system, packages):
+def test_archive_works_on_another_release(system, packages):
     call("tar", "-xzf", packages["archive"], "-C", system / "opt")
     (folder,) = (system / "opt").glob("tpplan-*")
     uses_inside(system, f"/opt/{folder.name}")
 
 
-def test_the_wheel_is_installed_in_another_release(system, packages):
+def test_wheel_installs_on_another_release(system, packages):
     if not list((system / "usr/lib").glob("python3*/ensurepip")):
         pytest.skip("the system that TPPLAN_OTHER_SYSTEM names has no python3-venv")
     shutil.copy(packages["wheel"], system)
@@ -100,7 +99,7 @@ def test_the_wheel_is_installed_in_another_release(system, packages):
 
 @pytest.fixture
 def project(tmp_path):
-    """Somebody's repository, with a model and a plan that is right for it."""
+    """A user's repository, with a model and a correct plan for it."""
     folder = tmp_path / "project"
     (folder / "models").mkdir(parents=True)
     (folder / "plans").mkdir()
@@ -111,7 +110,7 @@ def project(tmp_path):
 
 
 def block(begin):
-    """A block of the README's that configures pre-commit."""
+    """A block of tools/README.md that configures pre-commit."""
     return re.search(rf"```yaml\n(  - repo: {begin}.*?)```", README, re.S)[1]
 
 
@@ -121,7 +120,7 @@ def runs_hooks(project, configuration, status=0, **variables):
     return alone(tool("pre-commit"), "run", "--all-files", cwd=project, status=status, **variables)
 
 
-def test_pre_commit_runs_the_hooks_of_a_clone_where_nothing_is_built(project, releases, tmp_path):
+def test_pre_commit_runs_the_hooks_of_an_unbuilt_clone(project, releases, tmp_path):
     clone = tmp_path / "clone"
     ignored = shutil.ignore_patterns("__pycache__", ".git", "build", "build-*", "dist", ".venv", "tests")
     shutil.copytree(ROOT, clone, ignore=ignored)
@@ -136,7 +135,7 @@ def test_pre_commit_runs_the_hooks_of_a_clone_where_nothing_is_built(project, re
     configuration = block("https").replace("https://github.com/OWNER/tpplan", str(clone))
     said = runs_hooks(project, configuration, TPPLAN_RELEASES=releases)
     assert re.search(r"tpplan fmt\.+Passed\ntpplan check\.+Passed", said), said
-    said = runs_hooks(project, configuration.replace("tp=8", "tp=3"), status=1)  # the program is there by now
+    said = runs_hooks(project, configuration.replace("tp=8", "tp=3"), status=1)  # the program exists by now
     assert re.search(r"tpplan check\.+Failed.*TP5001", said, re.S), said
 
 
@@ -153,7 +152,7 @@ def test_pre_commit_installs_the_wheel_for_a_local_hook(project, packages):
 WORKFLOWS = sorted((ROOT / ".github/workflows").glob("*.yml"))
 
 
-def test_actionlint_finds_nothing_in_the_workflows():
+def test_workflows_pass_actionlint():
     assert WORKFLOWS
     call(tool("actionlint"), *WORKFLOWS)
 
@@ -161,13 +160,13 @@ def test_actionlint_finds_nothing_in_the_workflows():
 @pytest.mark.parametrize(
     "kind, files", [("workflows", WORKFLOWS), ("actions", sorted(ROOT.glob(".github/actions/*/action.yml")))]
 )
-def test_workflows_and_actions_have_the_form_that_github_reads(kind, files):
+def test_workflows_and_actions_match_the_github_schema(kind, files):
     assert files
     call(tool("check-jsonschema"), "--builtin-schema", f"vendor.github-{kind}", *files)
 
 
-def test_the_form_is_checked(tmp_path):
-    """The check above can fail."""
+def test_schema_check_can_fail(tmp_path):
+    """The check above detects a wrong workflow."""
     wrong = tmp_path / "release.yml"
     wrong.write_text(WORKFLOWS[0].read_text().replace("runs-on:", "run-on:"))
     assert "run-on" in call(tool("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", wrong, status=1)

@@ -1,5 +1,5 @@
-"""tools/get-tpplan: where the hooks and the action find the program, and what they do where there is none. Programs are stand-ins
-here that say a version; test_installed.py does it with the packages."""
+"""tools/scripts/get-tpplan: the search order of the hooks and the action for the program, and their errors without one. Stand-ins print a
+version in place of programs; test_installed.py uses the packages."""
 
 import concurrent.futures
 import io
@@ -22,7 +22,12 @@ ARCHIVE = f"tpplan-{VERSION}-linux-{platform.machine()}"
 @pytest.fixture
 def checkout(tmp_path):
     folder = tmp_path / "a checkout"
-    for name in ("tools/get-tpplan", "tools/check-plans", "tools/fmt-plans", "lib/base/version.h"):
+    for name in (
+        "tools/scripts/get-tpplan",
+        "tools/scripts/check-plans",
+        "tools/scripts/fmt-plans",
+        "lib/base/version.h",
+    ):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.copy(ROOT / name, folder / name)
     return folder
@@ -52,7 +57,7 @@ def release(folder, version=VERSION, checksum=None):
 
 
 def get(checkout, *path, tool="get-tpplan", words=(), installs=1, **variables):
-    """Without an index for pip, or a compiler's build system; packages cannot be installed, unless `installs` is 0."""
+    """Without a pip index and a build system; packages cannot be installed, unless `installs` is 0."""
     tools = checkout.parent / "bin"
     if not tools.exists():
         tools.mkdir()
@@ -60,15 +65,17 @@ def get(checkout, *path, tool="get-tpplan", words=(), installs=1, **variables):
                      "sha256sum", "tar", "gzip", "grep", "chmod", "tail", "cat"):  # fmt: skip
             (tools / name).symlink_to(pathlib.Path(shutil.which(name)).resolve())
         (tools / "python3").symlink_to(pathlib.Path(sys.executable).resolve())
-    (checkout / "tools/install-packages").write_text(f"#!/bin/sh\necho no network >&2\nexit {installs}\n")
-    (checkout / "tools/install-packages").chmod(0o755)
+    (checkout / "tools/scripts/install-packages").write_text(f"#!/bin/sh\necho no network >&2\nexit {installs}\n")
+    (checkout / "tools/scripts/install-packages").chmod(0o755)
     clean = {"HOME": str(checkout.parent), "PIP_NO_INDEX": "1", "TPPLAN_RELEASES": "file:///nowhere"}
     clean["PATH"] = os.pathsep.join([*map(str, path), str(tools)])
-    done = subprocess.run([checkout / "tools" / tool, *words], capture_output=True, text=True, env=clean | variables)
+    done = subprocess.run(
+        [checkout / "tools/scripts" / tool, *words], capture_output=True, text=True, env=clean | variables
+    )
     return done.returncode, done.stdout, done.stderr
 
 
-def test_a_program_that_is_named_built_or_on_the_path_is_taken_in_this_order(checkout, tmp_path):
+def test_search_order_is_named_built_path(checkout, tmp_path):
     on_path = stand_in(tmp_path / "path/tpplan")
     assert get(checkout, on_path.parent) == (0, f"{on_path}\n", "")
     built = stand_in(checkout / "build/tpplan")
@@ -76,13 +83,13 @@ def test_a_program_that_is_named_built_or_on_the_path_is_taken_in_this_order(che
     assert get(checkout, on_path.parent, TPPLAN="/named") == (0, "/named\n", "")
 
 
-def test_a_program_of_another_version_is_not_taken(checkout, tmp_path):
+def test_program_of_another_version_is_ignored(checkout, tmp_path):
     older = stand_in(tmp_path / "path/tpplan", "0.0.1")
     got = checkout / "build/got/tpplan"
     assert get(checkout, older.parent, TPPLAN_RELEASES=release(tmp_path / "releases")) == (0, f"{got}\n", "")
 
 
-def test_what_was_got_is_not_got_again(checkout, tmp_path):
+def test_downloaded_program_is_reused(checkout, tmp_path):
     releases = release(tmp_path / "releases")
     assert get(checkout, TPPLAN_RELEASES=releases)[0] == 0
     assert get(checkout) == (0, f"{checkout}/build/got/tpplan\n", "")
@@ -90,27 +97,27 @@ def test_what_was_got_is_not_got_again(checkout, tmp_path):
 
 
 @pytest.mark.parametrize("wrong", [{"checksum": "0" * 64}, {"version": "0.0.1"}], ids=["checksum", "version"])
-def test_an_archive_that_is_not_what_it_should_be_is_not_taken(checkout, tmp_path, wrong):
+def test_archive_with_a_wrong_checksum_or_version_is_rejected(checkout, tmp_path, wrong):
     status, out, err = get(checkout, TPPLAN_RELEASES=release(tmp_path / "releases", **wrong))
-    assert (status, out) == (2, "") and err.startswith("get-tpplan: not by archive:")
-    assert ("is not what SHA256SUMS says" in err) == ("checksum" in wrong)
+    assert (status, out) == (2, "") and err.startswith("get-tpplan: archive failed:")
+    assert ("does not match SHA256SUMS" in err) == ("checksum" in wrong)
     assert not (checkout / "build/got/tpplan").exists()
 
 
-def test_where_no_way_leads_the_remedy_is_said(checkout):
+def test_error_without_any_source_has_a_help(checkout):
     for tool, words in (("get-tpplan", []), ("check-plans", ["model.json", "plan.yaml"]), ("fmt-plans", ["plan.yaml"])):
         status, out, err = get(checkout, tool=tool, words=words)
         assert (status, out) == (2, "")
         assert [line.split(":")[1] for line in err.splitlines()] == [
-            " not by archive",
-            " not by wheel",
-            f" no release of tpplan {VERSION} is found",
-            " not by sources",
-            f" install it (pip install tpplan=={VERSION}), or name the program in TPPLAN",
+            " archive failed",
+            " wheel failed",
+            f" no release of tpplan {VERSION} found",
+            " sources failed",
+            f" install it (pip install tpplan=={VERSION}), or set TPPLAN to the path of the program",
         ]
 
 
-def test_hooks_that_start_side_by_side_get_it_once(checkout, tmp_path):
+def test_concurrent_hooks_download_once(checkout, tmp_path):
     releases = release(tmp_path / "releases")
     get(checkout, TPPLAN="/named")  # the tools of the path
     with concurrent.futures.ThreadPoolExecutor(4) as pool:
@@ -118,8 +125,8 @@ def test_hooks_that_start_side_by_side_get_it_once(checkout, tmp_path):
     assert results == [(0, f"{checkout}/build/got/tpplan\n", "")] * 4
 
 
-def test_the_releases_are_those_of_where_the_checkout_was_cloned_from(checkout, tmp_path):
-    """git and curl are asked as they would be: a curl that says what it is asked for stands in its place."""
+def test_releases_are_those_of_the_clone_origin(checkout, tmp_path):
+    """git runs unchanged; a fake curl prints the requested URL."""
     subprocess.run(["git", "init", "-q", checkout], check=True)
     subprocess.run(["git", "-C", checkout, "remote", "add", "origin", "https://github.com/some/where.git"], check=True)
     curl = tmp_path / "path/curl"
@@ -127,13 +134,13 @@ def test_the_releases_are_those_of_where_the_checkout_was_cloned_from(checkout, 
     curl.write_text('#!/bin/sh\nfor word; do url=$word; done\necho "$url" >&2\nexit 22\n')
     curl.chmod(0o755)
     err = get(checkout, curl.parent, TPPLAN_RELEASES="")[2]
-    assert f"not by archive: https://github.com/some/where/releases/download/v{VERSION}/{ARCHIVE}.tar.gz" in err
+    assert f"archive failed: https://github.com/some/where/releases/download/v{VERSION}/{ARCHIVE}.tar.gz" in err
     subprocess.run(["git", "-C", checkout, "remote", "set-url", "origin", "/a/folder"], check=True)
-    assert "not by archive: /a/folder has no releases" in get(checkout, TPPLAN_RELEASES="")[2]
+    assert "archive failed: /a/folder has no releases" in get(checkout, TPPLAN_RELEASES="")[2]
 
 
-def test_without_a_release_tpplan_alone_is_built(checkout, tmp_path):
-    """A cmake that says what it is asked for stands in its place."""
+def test_only_tpplan_is_built_without_a_release(checkout, tmp_path):
+    """A fake cmake stores its arguments."""
     cmake = tmp_path / "path/cmake"
     cmake.parent.mkdir()
     said = tmp_path / "asked"
@@ -149,4 +156,7 @@ def test_without_a_release_tpplan_alone_is_built(checkout, tmp_path):
     assert (
         re.search(r"^--build .* --target tpplan$", said.read_text(), re.M) and "-DTPPLAN_TESTS=OFF" in said.read_text()
     )
-    assert sorted(path.name for path in (checkout / "build/got").iterdir()) == ["lock", "tpplan"]  # the build is gone
+    assert sorted(path.name for path in (checkout / "build/got").iterdir()) == [
+        "lock",
+        "tpplan",
+    ]  # the build folder is removed

@@ -1,5 +1,4 @@
-"""The packages, each installed in an environment that has nothing else, and used there; what the hooks and the action make of
-them where nothing is built."""
+"""Each package, installed in an otherwise empty environment and used there, also by the hooks and the action of an unbuilt checkout."""
 
 import csv
 import base64
@@ -32,12 +31,12 @@ def call(*command, status=0, **more):
 
 
 def alone(*command, path="/usr/bin:/bin", status=0, cwd="/", **variables):
-    """A command where no variable is set but these."""
+    """A command with only these environment variables."""
     return call(*command, status=status, cwd=cwd, env={"PATH": str(path), "HOME": str(cwd), **variables})
 
 
 def pack(folder, *kinds, **variables):
-    call(ROOT / "tools/package", "--build", BUILD, "--output", folder, *kinds, env=os.environ | variables)
+    call(ROOT / "tools/scripts/package", "--build", BUILD, "--output", folder, *kinds, env=os.environ | variables)
     return {"wheel": "*.whl", "archive": "*.tar.gz", "deb": "*.deb"}
 
 
@@ -68,7 +67,7 @@ def environment(packages, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def unpacked(packages, tmp_path_factory):
-    """The one folder that the archive holds."""
+    """The only folder of the archive."""
     folder = tmp_path_factory.mktemp("archive")
     with tarfile.open(packages["archive"]) as archive:
         archive.extractall(folder)
@@ -79,7 +78,7 @@ def unpacked(packages, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def releases(packages, tmp_path_factory):
-    """A folder of releases, as TPPLAN_RELEASES names it."""
+    """A folder of releases, a value of TPPLAN_RELEASES."""
     folder = tmp_path_factory.mktemp("releases")
     release = folder / f"v{VERSION}"
     release.mkdir()
@@ -92,7 +91,7 @@ def releases(packages, tmp_path_factory):
 
 
 def uses(prefix, work):
-    """A right plan, a wrong one, a manifest for the executor: by the programs and plans of one prefix."""
+    """A correct plan, a wrong one, a manifest for the executor: with the programs and plans of one prefix."""
     share = prefix / "share/tpplan"
     model, plan = share / MODEL, share / PLAN
     assert alone(prefix / "bin/tpplan", "--version") == f"tpplan {VERSION}\n"
@@ -105,7 +104,7 @@ def uses(prefix, work):
     assert list((work / "shards").iterdir()), said
 
 
-def test_the_wheel_gives_both_programs_and_the_package(environment, tmp_path):
+def test_wheel_installs_both_programs_and_the_package(environment, tmp_path):
     uses(environment, tmp_path)
     on_path = f"{environment}/bin:/usr/bin:/bin"
     assert alone("tpplan", "--version", path=on_path) == f"tpplan {VERSION}\n"
@@ -116,7 +115,7 @@ def test_the_wheel_gives_both_programs_and_the_package(environment, tmp_path):
     assert alone("pip", "list", "--format=freeze", "--disable-pip-version-check", path=on_path).count("tpplan==") == 1
 
 
-def test_the_wheel_brings_the_library_that_reads_shards(environment, tmp_path):
+def test_wheel_includes_the_load_library(environment, tmp_path):
     uses(environment, tmp_path)
     alone(
         environment / "bin/tpplan-exec",
@@ -141,7 +140,7 @@ print(done.needed_bytes == 2 * size, any(into["model.norm.weight"]))
     assert alone(environment / "bin/python", "-c", code) == "True True\n"
 
 
-def test_what_the_wheel_brought_goes_with_it(environment, tmp_path):
+def test_wheel_is_removed_completely(environment, tmp_path):
     folder = tmp_path / "environment"
     shutil.copytree(environment, folder, symlinks=True)
     assert (folder / "share/man/man1/tpplan.1").exists()
@@ -149,7 +148,7 @@ def test_what_the_wheel_brought_goes_with_it(environment, tmp_path):
     assert not [path for path in folder.rglob("*") if path.is_file() and "tpplan" in str(path.relative_to(folder))]
 
 
-def test_the_record_of_the_wheel_is_true(packages):
+def test_wheel_record_is_correct(packages):
     with zipfile.ZipFile(packages["wheel"]) as wheel:
         (name,) = [name for name in wheel.namelist() if name.endswith(".dist-info/RECORD")]
         rows = list(csv.reader(io.StringIO(wheel.read(name).decode())))
@@ -161,8 +160,8 @@ def test_the_record_of_the_wheel_is_true(packages):
         assert rows[-1] == [name, "", ""]
 
 
-def test_the_wheel_says_what_its_programs_ask_of_the_system(packages, environment):
-    """glibc 2.34 where the compiler's own is not newer than 2.37: what the linker is told in tools/cmake/programs.cmake."""
+def test_wheel_tag_states_the_required_glibc(packages, environment):
+    """glibc 2.34, unless the compiler's own is newer than 2.37: the linker options are in tools/cmake/programs.cmake."""
     read = call("objdump", "-T", environment / "bin/tpplan-exec")
     asked = max(tuple(map(int, version)) for version in re.findall(r"\(?GLIBC_(\d+)\.(\d+)\)?", read))
     assert f"-manylinux_{asked[0]}_{asked[1]}_" in packages["wheel"].name
@@ -171,7 +170,7 @@ def test_the_wheel_says_what_its_programs_ask_of_the_system(packages, environmen
     assert write_wheel.asked_of_glibc(environment / "bin/tpplan") == (0, 0)
 
 
-def test_a_program_that_needs_a_library_makes_no_wheel(tmp_path):
+def test_wheel_is_rejected_if_a_program_needs_a_library(tmp_path):
     (tmp_path / "main.c").write_text(
         "extern const char *zlibVersion(void); int main(void) { return zlibVersion()[0] == 0; }\n"
     )
@@ -182,7 +181,7 @@ def test_a_program_that_needs_a_library_makes_no_wheel(tmp_path):
         write_wheel.platform_tag([tmp_path / "program"])
 
 
-def test_the_archive_works_where_it_is_unpacked(unpacked, tmp_path):
+def test_archive_works_in_its_folder(unpacked, tmp_path):
     uses(unpacked, tmp_path)
 
 
@@ -202,7 +201,7 @@ def below(folder):
     return {str(path.relative_to(folder)): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_the_archive_and_the_deb_hold_what_is_installed(packages, unpacked, tmp_path):
+def test_archive_and_deb_contain_the_installed_files(packages, unpacked, tmp_path):
     call("dpkg-deb", "-x", packages["deb"], tmp_path / "deb")
     call("cmake", "--install", BUILD, "--component", "runtime", "--strip", "--prefix", tmp_path / "prefix")
     installed = below(tmp_path / "prefix")
@@ -216,7 +215,7 @@ def test_the_archive_and_the_deb_hold_what_is_installed(packages, unpacked, tmp_
     assert below(unpacked) == installed
 
 
-def test_the_deb_says_what_it_needs(packages, tmp_path):
+def test_deb_lists_its_dependencies(packages, tmp_path):
     field = lambda name: call("dpkg-deb", "--field", packages["deb"], name).strip()
     assert (field("Package"), field("Version")) == ("tpplan", VERSION)
     asked = re.search(r"manylinux_(\d+)_(\d+)_", packages["wheel"].name)
@@ -225,7 +224,7 @@ def test_the_deb_says_what_it_needs(packages, tmp_path):
     uses(tmp_path / "usr", tmp_path)
 
 
-def test_the_same_build_gives_the_same_bytes(packages, tmp_path):
+def test_same_build_gives_the_same_bytes(packages, tmp_path):
     patterns = pack(tmp_path, SOURCE_DATE_EPOCH="1700000000")
     for kind, pattern in patterns.items():
         (again,) = tmp_path.glob(pattern)
@@ -234,7 +233,7 @@ def test_the_same_build_gives_the_same_bytes(packages, tmp_path):
 
 @pytest.fixture
 def checkout(tmp_path):
-    """A checkout in which nothing is built."""
+    """A checkout without a build."""
     folder = tmp_path / "checkout"
     for name in ("tools", ".github", "lib/base"):
         shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__", "python"))
@@ -242,9 +241,7 @@ def checkout(tmp_path):
 
 
 @pytest.mark.parametrize("way", ["archive", "archive without curl", "wheel"])
-def test_the_hooks_get_the_released_program_where_nothing_is_built(
-    checkout, packages, releases, unpacked, way, tmp_path
-):
+def test_hooks_use_the_released_program_in_an_unbuilt_clone(checkout, packages, releases, unpacked, way, tmp_path):
     ways = {
         "archive": {"TPPLAN_RELEASES": releases},
         "archive without curl": {"TPPLAN_RELEASES": releases, "path": tmp_path},
@@ -259,14 +256,22 @@ def test_the_hooks_get_the_released_program_where_nothing_is_built(
             (tmp_path / program.name).symlink_to(program)
     plans = unpacked / "share/tpplan"
     said = alone(
-        checkout / "tools/check-plans", plans / MODEL, plans / PLAN, "--mesh=tp=3", cwd=checkout, status=1, **ways[way]
+        checkout / "tools/scripts/check-plans",
+        plans / MODEL,
+        plans / PLAN,
+        "--mesh=tp=3",
+        cwd=checkout,
+        status=1,
+        **ways[way],
     )
-    assert "TP5001" in said and ("get-tpplan: not by archive" in said) == (way == "wheel")
+    assert "TP5001" in said and ("get-tpplan: archive failed" in said) == (way == "wheel")
     assert (checkout / "build/got/tpplan").read_bytes() == (unpacked / "bin/tpplan").read_bytes()
-    assert alone(checkout / "tools/fmt-plans", "--check", plans / PLAN, cwd=checkout) == ""  # without asking again
+    assert (
+        alone(checkout / "tools/scripts/fmt-plans", "--check", plans / PLAN, cwd=checkout) == ""
+    )  # without another request
 
 
-def test_the_action_gets_the_released_program_and_checks(checkout, releases, unpacked, tmp_path):
+def test_action_uses_the_released_program(checkout, releases, unpacked, tmp_path):
     text = (checkout / ".github/actions/tpplan/action.yml").read_text()
     get, check = re.findall(r"^      run: '(.*)'$", text, re.M)
     output = tmp_path / "output"

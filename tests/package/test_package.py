@@ -1,4 +1,4 @@
-"""What others get: the files that `cmake --install` puts, and the libraries in a project of somebody else."""
+"""The files of `cmake --install`, and the libraries in another project."""
 
 import json
 import os
@@ -52,7 +52,7 @@ def configure(folder, *arguments):
 
 
 def said_by(consumer):
-    """What it says of a right plan and of a wrong one: what our own program says."""
+    """Its output for a correct plan and for a wrong one: that of our program."""
     right = call(consumer, *INPUTS)
     manifest = json.loads(call(PROGRAM, "compile", *INPUTS))
     assert right == f"compiled: {len(manifest['parameters'])} parameters\n"
@@ -61,11 +61,11 @@ def said_by(consumer):
 
 
 def expected():
-    """Every path below the prefix that an installation has."""
+    """Every path of an installation below the prefix."""
     library = cached(BUILD, "CMAKE_INSTALL_LIBDIR")
     yield from ("bin/tpplan", "bin/tpplan-exec", "share/doc/tpplan/LICENSE")
     yield from (f"{library}/libtpplan_load.so", "include/tpplan_load.h")
-    if "NEEDED" not in call("objdump", "-p", PROGRAM):  # a static program carries the licences of what is in it
+    if "NEEDED" not in call("objdump", "-p", PROGRAM):  # a static program needs the licences of its libraries
         compiler = re.search(
             r"COMPILER_VERSION \"(\d+)", next(BUILD.glob("CMakeFiles/*/CMakeCXXCompiler.cmake")).read_text()
         )[1]
@@ -96,24 +96,23 @@ def expected():
     yield "share/tpplan/problem-matcher.json"
     for folder in ("plans", "schemas"):
         yield from (f"share/tpplan/{path.relative_to(ROOT)}" for path in (ROOT / folder).rglob("*") if path.is_file())
-    executor = {"device", "ranks", "shards", "run", "load"}
     for path in [*(ROOT / "lib").rglob("*.h"), *(ROOT / "lib").rglob("*.def")]:
         name = path.relative_to(ROOT / "lib")
-        if name.parts[0] not in executor:
+        if name.parts[0] != "exec":
             yield f"include/tpplan/{name}"
 
 
-def test_an_installation_has_exactly_these_files(tmp_path):
-    """DESTDIR, as those call it who make packages."""
+def test_installation_has_exactly_these_files(tmp_path):
+    """With DESTDIR, as package builders call it."""
     call("cmake", "--install", BUILD, "--prefix", "/usr/local", env=os.environ | {"DESTDIR": str(tmp_path)})
     found = [path for path in tmp_path.rglob("*") if not path.is_dir() or not any(path.iterdir())]
     found = {str(path.relative_to(tmp_path / "usr/local")) for path in found}
     assert sorted(found - {"share/doc/tpplan/licenses/cuda"}) == sorted(
         expected()
-    )  # where the toolkit came with its text
+    )  # if the toolkit has its licence text
 
 
-def test_what_is_installed_for_shells_is_what_the_programs_print(prefix):
+def test_shell_files_match_the_program_output(prefix):
     for program in ("tpplan", "tpplan-exec"):
         for path, words in (
             (f"man/man1/{program}.1", ["man"]),
@@ -124,15 +123,15 @@ def test_what_is_installed_for_shells_is_what_the_programs_print(prefix):
             assert (prefix / "share" / path).read_text() == call(prefix / "bin" / program, *words) != ""
 
 
-def test_find_package_gives_libraries_and_programs(prefix, tmp_path):
+def test_find_package_provides_libraries_and_programs(prefix, tmp_path):
     configure(tmp_path, f"-DCMAKE_PREFIX_PATH={prefix}", f"-DVERSION={cached(BUILD, 'CMAKE_PROJECT_VERSION')}")
     assert cached(tmp_path, "tpplan_DIR").startswith(str(prefix))
     call("cmake", "--build", tmp_path)
     said_by(tmp_path / "consumer")
 
 
-def test_add_subdirectory_brings_the_libraries_and_nothing_else(tmp_path):
-    """The libraries are not compiled again: those of this build stand where the consumer's would."""
+def test_add_subdirectory_provides_only_the_libraries(tmp_path):
+    """The libraries are not compiled again: links to those of this build replace the consumer's."""
     configure(tmp_path, f"-DTPPLAN_SOURCES={ROOT}")
     units = json.loads((tmp_path / "compile_commands.json").read_text())
     assert not [
@@ -140,7 +139,7 @@ def test_add_subdirectory_brings_the_libraries_and_nothing_else(tmp_path):
         for unit in units
         if "/tools/" in unit["file"]
         or "/tests/" in unit["file"].removeprefix(str(CONSUMER))
-        or "/lib/run/" in unit["file"]
+        or "/lib/exec/" in unit["file"]
     ]
     assert not re.search(
         r"-W|-O|-static|-fsanitize",

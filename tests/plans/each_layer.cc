@@ -22,9 +22,6 @@ int main(int argc, char** argv) {
   const ModelGraph graph = read_model(model_file, reading);
   const TpPlan plan = read_plan(plan_file, argc > 3 ? sizes_of(argv[3]) : MeshSizes{}, reading);
   if (has_errors(reading)) return 2;
-  const ModelTables tables = make_model_tables(graph);
-  ModelTables each_layer = tables;
-  each_layer.stacks.clear();
   uint32_t repeated = 0, repeated_back = 0, judged = 0, wrong = 0;
   for (size_t left_out = 0; left_out <= plan.rules.size(); ++left_out) {
     TpPlan tried = plan;
@@ -32,10 +29,11 @@ int main(int argc, char** argv) {
     for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
       if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
       for (const auto& [infer, trace] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
-        WalkOptions walk{.runtime = runtime, .infer = infer, .trace = trace, .tables = &tables};
-        const Seen folded = see(graph, tried, walk);
-        walk.tables = &each_layer;
-        const Seen whole = see(graph, tried, walk);
+        const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = trace};
+        Judge judge = make_judge(graph), each_layer = make_judge(graph);
+        each_layer.tables.stacks.clear();
+        const Seen folded = see(judge, tried, walk);
+        const Seen whole = see(each_layer, tried, walk);
         if (const std::string differs = difference(folded, whole); !differs.empty()) {
           std::printf("without rule %zu, %s%s: %s\n", left_out, std::string(runtime_row(runtime).name).c_str(),
                       infer   ? ", infer"

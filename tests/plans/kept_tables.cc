@@ -1,14 +1,13 @@
-// Whether plans that are judged one after the other with the same tables (judge_tables.h) have the judgements that they
-// have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over axes of
-// several sizes; and the same with tables that may keep next to nothing. Of each plan so many are judged: MODEL COUNT
-// PLAN...
+// Whether plans that are judged one after the other with the same judge (judge/judge.h) have the judgements
+// that they have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over
+// axes of several sizes; and the same with tables that may keep next to nothing. Of each plan so many are judged: MODEL
+// COUNT PLAN...
 #include <cstdio>
 #include <string>
 #include <vector>
 
 #include "base/read_file.h"
 #include "draw_plans.h"
-#include "judge_tables.h"
 #include "model/read_model.h"
 #include "plan/read_plan.h"
 #include "seen.h"
@@ -23,23 +22,23 @@ struct Tally {
 };
 
 // The first difference of what is said of the plan, and of who runs it; empty: there is none.
-std::string compare(const ModelGraph& graph, const TpPlan& plan, const ModelTables& of_model,
-                    std::vector<JudgeTables*> tables, Tally& tally) {
+std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Judge*> judges, Tally& tally) {
   for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
     if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
     for (const bool infer : {false, true}) {
-      const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = true, .tables = &of_model};
-      const Seen alone = see(graph, plan, walk);
-      for (JudgeTables* each : tables) {
+      const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = true};
+      Judge fresh = make_judge(graph);
+      const Seen walked_alone = see(fresh, plan, walk);
+      for (Judge* each : judges) {
         const size_t kept = each->walk.tables.memo.size();
-        const std::string differs = difference(alone, see(graph, plan, walk, each));
+        const std::string differs = difference(walked_alone, see(*each, plan, walk));
         if (!differs.empty())
           return std::string(runtime_row(runtime).name) + (infer ? ", infer: " : ": ") + differs +
-                 (each == tables[0] ? "" : ", of tables that keep little");
+                 (each == judges[0] ? "" : ", of tables that keep little");
         tally.found += kept > 0 && each->walk.tables.memo.size() == kept;
       }
       ++tally.judged;
-      tally.wrong += has_errors(alone.found);
+      tally.wrong += has_errors(walked_alone.found);
     }
   }
   return {};
@@ -54,8 +53,7 @@ int main(int argc, char** argv) {
   Diagnostics reading;
   const ModelGraph graph = read_model(model_file, reading);
   if (has_errors(reading)) return 2;
-  const ModelTables of_model = make_model_tables(graph);
-  JudgeTables tables, small;
+  Judge judge = make_judge(graph), small = make_judge(graph);
   small.walk.tables.most = 2000;
   small.hits.most = 50;
   Tally tally;
@@ -79,7 +77,7 @@ int main(int argc, char** argv) {
       if (i % 5 == 4) plan.blocks.clear();  // keys of a block are then looked for in the whole model
       for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
       const uint32_t wrong = tally.wrong;
-      if (const std::string differs = compare(graph, plan, of_model, {&tables, &small}, tally); !differs.empty()) {
+      if (const std::string differs = compare(graph, plan, {&judge, &small}, tally); !differs.empty()) {
         std::printf("%s, plan %d, %s\n%s", argv[arg], i, differs.c_str(), dump(plan).c_str());
         return 1;
       }

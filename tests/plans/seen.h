@@ -5,19 +5,19 @@
 #include <cstdlib>
 #include <string>
 
-#include "judge.h"
+#include "judge/judge.h"
 #include "plan/read_plan.h"
 
 namespace tpplan {
 
 struct Seen {
-  Judgement judgement;
+  CheckResult judgement;
   Diagnostics found;
 };
 
-inline Seen see(const ModelGraph& graph, const TpPlan& plan, const WalkOptions& walk, JudgeTables* tables = nullptr) {
+inline Seen see(Judge& judge, const TpPlan& plan, const WalkOptions& walk) {
   Seen seen;
-  seen.judgement = judge(graph, plan, seen.found, Phase::Manifest, walk, tables);
+  seen.judgement = check_plan(judge, plan, seen.found, Phase::Manifest, walk);
   return seen;
 }
 

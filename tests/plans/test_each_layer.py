@@ -1,5 +1,5 @@
-"""Layers that are alike are written again, not walked: whatever the model, the plan and who runs it, each product is what a walk of
-every layer gives (each_layer.cc compares them, for the plan and for each that lacks one of its rules)."""
+"""Identical layers are copied, not walked: for any model, plan and runtime, each phase has the result of a walk of every layer
+(each_layer.cc compares them, for the plan and for each plan with one rule less)."""
 
 import json
 import lzma
@@ -16,9 +16,9 @@ DRIVER = pathlib.Path(PROGRAM).resolve().parent / "tests" / "tpplan_each_layer"
 LLAMA = ROOT / "plans" / "models" / "llama-3-8b.json"
 RECORDED = json.loads(lzma.decompress((ROOT / "tests/import/data/configs.json.xz").read_bytes()))
 FAMILIES = {row["config"]["model_type"]: row["config"] for row in RECORDED if row["graph"] is not None}
-LAYERS = 14  # the fewest at which turns of two kinds that begin with the fourth are known
+LAYERS = 14  # the fewest that detect a period of two kinds that starts at the fourth layer
 
-# One layer is cut as no other is: nothing may be taken from its neighbours.
+# One layer is sharded differently: no result of its neighbours may be reused.
 ONE_LAYER = """\
 format: tpplan.plan/1
 mesh: {tp: 4}
@@ -43,7 +43,7 @@ tp_plan:
   "model.layers.*.mlp.up_proj": colwise
   "model.layers.*.mlp.down_proj": rowwise
 """
-# Each layer of the model exchanges two dims of equal size: what it takes is cut along the one, along the other, and so on.
+# Each layer of the model swaps two dims of equal size: its input is sharded along the one, along the other, and so on.
 TURNING = """\
 format: tpplan.plan/1
 dialect: torch
@@ -52,7 +52,7 @@ tp_plan:
   "embed": {style: rowwise, input_layouts: Replicate, output_layouts: Shard(1)}
   "head": {style: prepare_module_input, input_layouts: [Shard(1)], desired_input_layouts: [Replicate], use_local_output: true}
 """
-# Of what is run again less is kept: of all layers, or of all but the last two, which the walk goes through as the others.
+# Recomputed layers save less: all layers, or all but the last two, which the walk processes as usual.
 REMAT = """\
 format: tpplan.plan/1
 mesh: {{tp: 4}}
@@ -67,7 +67,7 @@ tp_plan:
 
 
 def compare(model, plan, *mesh):
-    """(plans judged, layers not walked, layers not walked on the way back)"""
+    """(checked plans, layers not walked, layers not walked in the backward pass)"""
     result = subprocess.run([DRIVER, model, plan, *mesh], capture_output=True, text=True, timeout=120)
     assert result.returncode == 0, result.stdout + result.stderr
     judged, _, repeated, back = map(int, re.findall(r"\d+", result.stdout))
@@ -75,14 +75,14 @@ def compare(model, plan, *mesh):
 
 
 @pytest.mark.parametrize("plan", ["llama", "llama-fsdp-tp"])
-def test_shipped_plans_are_walked_as_each_layer_is(plan):
+def test_shipped_plans_match_a_walk_of_every_layer(plan):
     judged, repeated, back = compare(LLAMA, ROOT / "plans" / f"{plan}.yaml")
     assert judged > 10 and repeated > 100 and back > 50
 
 
 @pytest.mark.parametrize("dialect", ["glob", "transformers"])
 @pytest.mark.parametrize("family", sorted(FAMILIES))
-def test_layers_of_every_family_are_walked_as_each_layer_is(family, dialect, tmp_path):
+def test_every_family_matches_a_walk_of_every_layer(family, dialect, tmp_path):
     config = FAMILIES[family] | {"num_hidden_layers": LAYERS}
     if "layer_types" in config:
         config["layer_types"] = (config["layer_types"] * LAYERS)[:LAYERS]
@@ -94,21 +94,21 @@ def test_layers_of_every_family_are_walked_as_each_layer_is(family, dialect, tmp
     assert repeated > 0 and back > 0
 
 
-def test_a_layer_that_is_cut_unlike_its_neighbours_is_walked(tmp_path):
+def test_differently_sharded_layer_is_walked(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(ONE_LAYER)
     judged, repeated, _ = compare(LLAMA, plan)
-    assert judged == 36 and repeated < 60  # without the rules that set it apart the others are as one
+    assert judged == 36 and repeated < 60  # without the rules for that layer all are identical
 
 
-def test_hooks_of_torch_are_walked_as_each_layer_is(tmp_path):
+def test_torch_hooks_match_a_walk_of_every_layer(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(TORCH)
     _, repeated, back = compare(LLAMA, plan)
     assert repeated > 100 and back > 50
 
 
-def test_layers_that_take_what_is_cut_otherwise_than_before_are_walked(tmp_path):
+def test_layers_with_other_input_layouts_are_walked(tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(TURNING)
     compare(ROOT / "tests" / "plans" / "models" / "turning.json", plan)
@@ -117,15 +117,15 @@ def test_layers_that_take_what_is_cut_otherwise_than_before_are_walked(tmp_path)
 @pytest.mark.parametrize(
     "remat", ['"model.layers.*"', '"model.layers.?", "model.layers.[12]?"', '"model.layers.30.mlp"']
 )
-def test_memory_of_layers_that_are_run_again_is_counted_as_of_each_layer(remat, tmp_path):
+def test_memory_of_recomputed_layers_matches_a_full_walk(remat, tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_text(REMAT.format(remat=remat))
     _, repeated, back = compare(LLAMA, plan)
     assert repeated > 50 and back > 25
 
 
-def test_drawn_stacks_are_walked_as_each_layer_is(tmp_path):
-    """Layers that differ in one respect, or are cut otherwise; what they take and hand on; leaves they share (stack_models.py)."""
+def test_random_stacks_match_a_walk_of_every_layer(tmp_path):
+    """Layers that differ in one respect, or in their sharding; in their inputs and outputs; with shared parameters (stack_models.py)."""
     repeated, back = [], []
     for seed in range(160):
         drawn = random.Random(seed)

@@ -1,5 +1,5 @@
-"""Plans that are judged one after the other with the same tables have the judgements that they have without: neighbours and plans
-drawn at random, of models of several kinds, whoever runs them (kept_tables.cc compares them)."""
+"""Plans checked one after another with shared caches have the results of separate checks: variants and random plans, of several kinds of
+models, for every runtime (kept_tables.cc compares them)."""
 
 import collections
 import json
@@ -19,20 +19,20 @@ LLAMA = ROOT / "plans" / "models" / "llama-3-8b.json"
 
 
 def compare(model, count, *plans):
-    """(plans judged, wrong ones, those for which no rule of an operation was asked)"""
+    """(checked plans, wrong ones, plans without any evaluation of an operation rule)"""
     result = subprocess.run([DRIVER, model, str(count), *plans], capture_output=True, text=True, timeout=300)
     assert result.returncode == 0, result.stdout + result.stderr
     return map(int, re.findall(r"\d+", result.stdout))
 
 
 @pytest.mark.parametrize("plan", ["llama", "llama-fsdp-tp"])
-def test_shipped_plans_and_what_is_drawn_of_them(plan):
+def test_shipped_plans_and_random_variants(plan):
     judged, wrong, kept = compare(LLAMA, 60, ROOT / "plans" / f"{plan}.yaml")
     assert judged == 120 and wrong < judged and kept > 50
 
 
 @pytest.mark.parametrize("family", ["llama", "mixtral", "qwen3_moe", "gpt_neox", "gemma2"])
-def test_a_family_in_both_dialects(family, tmp_path):
+def test_model_family_in_both_dialects(family, tmp_path):
     config = FAMILIES[family] | {"num_hidden_layers": 4}
     if "layer_types" in config:
         config["layer_types"] = (config["layer_types"] * 4)[:4]
@@ -46,7 +46,7 @@ def test_a_family_in_both_dialects(family, tmp_path):
     assert judged == 180 and wrong < judged and kept > 50
 
 
-def test_an_encoder_with_a_decoder(tmp_path):
+def test_encoder_with_a_decoder(tmp_path):
     """models/t5-step.json.xz: python -m tpplan.export --transformers T5ForConditionalGeneration --kwargs '{"d_model": 32, "d_kv": 8,
     "d_ff": 48, "num_layers": 4, "num_heads": 4, "vocab_size": 64}' --batch 2 --sequence 16"""
     model = tmp_path / "t5.json"
@@ -56,7 +56,7 @@ def test_an_encoder_with_a_decoder(tmp_path):
 
 
 @pytest.mark.parametrize("runs", ["runs_torch", "runs_transformers"])
-def test_plans_that_ran_on_ranks_and_what_is_drawn_of_them(runs, tmp_path):
+def test_plans_from_real_ranks_and_random_variants(runs, tmp_path):
     from test_runs import files
 
     plans = collections.defaultdict(list)

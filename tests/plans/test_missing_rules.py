@@ -1,4 +1,4 @@
-"""`tpplan check --suggest`: rules for what no rule covers, in the plan's notation, with which nothing new is found."""
+"""`tpplan check --suggest`: rules for uncovered parameters, in the plan's notation, that add no diagnostics."""
 
 import json
 import lzma
@@ -9,7 +9,7 @@ import pytest
 from conftest import ROOT, linear_model, run, write
 
 VALIDATOR = jsonschema.Draft7Validator(json.loads((ROOT / "schemas" / "diagnostics.schema.json").read_text()))
-SHIPPED = {  # a plan, its model, and words of the rules that are taken out of it
+SHIPPED = {  # a plan, its model, and words of the rules that the test removes
     "llama mlp": ("llama", "llama-3-8b", ["mlp."]),
     "llama one of three": ("llama", "llama-3-8b", ["v_proj"]),
     "llama vocabulary": ("llama", "llama-3-8b", ["embed_tokens"]),
@@ -34,7 +34,7 @@ def model_path(name, folder):
 
 
 def suggested(model, plan, *flags, status=0):
-    """The document's member, after the difference that people see was applied with patch(1) and found to be the edits."""
+    """The field of the document. Also checks that patch(1) applies the printed diff, and that it equals the edits."""
     result = run("check", model, plan, "--suggest", "--format", "json", *flags)
     assert result.returncode == status, result.stdout.decode()
     document = json.loads(result.stdout)
@@ -44,11 +44,11 @@ def suggested(model, plan, *flags, status=0):
     edited = plan.with_suffix(".edited.yaml")
     edited.write_bytes(plan.read_bytes())
     if made["rules"]:
-        patch = shown[shown.index("\n--- ") + 1 : shown.index("\ntried on the plan") + 1]
+        patch = shown[shown.index("\n--- ") + 1 : shown.index("\nchecked with these rules") + 1]
         done = subprocess.run(["patch", "-s", edited], input=patch.encode(), capture_output=True)
         assert done.returncode == 0, done.stdout
     else:
-        assert "no rule is missing where one is known" in shown
+        assert "no rules to suggest" in shown
     lines = plan.read_text().split("\n")
     for edit in reversed(made["edits"]):
         assert (edit["line"], edit["column"]) == (edit["end_line"], edit["end_column"]), "only insertions"
@@ -61,7 +61,7 @@ def suggested(model, plan, *flags, status=0):
 
 
 @pytest.mark.parametrize("case", SHIPPED)
-def test_what_is_taken_out_of_a_ready_plan_is_suggested_and_cuts_alike(case, tmp_path):
+def test_removed_rules_are_suggested_and_shard_identically(case, tmp_path):
     plan_name, model_name, words = SHIPPED[case]
     model = model_path(model_name, tmp_path)
     whole = (ROOT / "plans" / f"{plan_name}.yaml").read_text()
@@ -74,7 +74,7 @@ def test_what_is_taken_out_of_a_ready_plan_is_suggested_and_cuts_alike(case, tmp
     assert made["after"]["warnings"] <= made["before"]["warnings"]
     manifest = json.loads(run("compile", model, edited).stdout)
 
-    def cut(of):  # the batch axis, too, in the ready plan of Keras
+    def cut(of):  # also the batch axis, in the Keras plan of the library
         return {p["path"]: p["spec"] for p in of["parameters"]}
 
     assert cut(manifest) == cut(ready)
@@ -83,7 +83,7 @@ def test_what_is_taken_out_of_a_ready_plan_is_suggested_and_cuts_alike(case, tmp
 
 
 @pytest.mark.parametrize("name", sorted({(plan, model) for plan, model, _ in SHIPPED.values()}))
-def test_of_a_ready_plan_nothing_is_missing(name, tmp_path):
+def test_library_plans_need_no_rules(name, tmp_path):
     plan = tmp_path / "plan.yaml"
     plan.write_bytes((ROOT / "plans" / f"{name[0]}.yaml").read_bytes())
     made, _ = suggested(model_path(name[1], tmp_path), plan)
@@ -97,7 +97,7 @@ MODEL = linear_model(
     layers__1__mlp__w1=[1024, 512],
     layers__1__mlp__w2=[512, 1024],
 )
-NOTATIONS = {  # dialect and rules, and what stands below or before them
+NOTATIONS = {  # dialect and rules, and the lines below or before them
     "exact block": ('blocks:\n  "layers.*":\n    "mlp.w1": colwise', "", "layers.*", "mlp.w2", "rowwise"),
     "glob": ('tp_plan:\n  "*.w1": colwise', "", None, "*.w2", "rowwise"),
     "wide glob": ('tp_plan:\n    "layers.[01].mlp.w1":   colwise  # first', "", None, "layers.[01].mlp.w2", "rowwise"),
@@ -132,7 +132,7 @@ NOTATIONS = {  # dialect and rules, and what stands below or before them
 
 
 @pytest.mark.parametrize("case", NOTATIONS)
-def test_a_rule_is_written_as_its_neighbour_is(case, tmp_path):
+def test_suggested_rule_uses_the_notation_of_its_neighbour(case, tmp_path):
     rules, axis, block, key, treatment = NOTATIONS[case]
     axes = f"{axis}: 4" if axis else "tp: 4"
     model, plan = write(tmp_path, MODEL, f"format: tpplan.plan/1\nmesh: {{{axes}}}\n{rules}\n")
@@ -151,14 +151,14 @@ def test_a_rule_is_written_as_its_neighbour_is(case, tmp_path):
     }
 
 
-def test_layers_of_which_others_have_a_rule_get_keys_of_their_own(tmp_path):
+def test_layers_without_a_rule_get_separate_keys(tmp_path):
     rules = '"*.w1": colwise\n  "layers.0.mlp.w2": rowwise'
     model, plan = write(tmp_path, MODEL, f"format: tpplan.plan/1\nmesh: {{tp: 4}}\ntp_plan:\n  {rules}\n")
     made, _ = suggested(model, plan)
     assert [(rule["key"], rule["treatment"]) for rule in made["rules"]] == [("layers.1.mlp.w2", "rowwise")]
 
 
-def test_what_no_way_is_known_for_is_named_with_the_reason(tmp_path):
+def test_parameter_without_a_known_sharding_has_a_reason(tmp_path):
     odd = linear_model(mlp__w1=[1024, 512], mlp__w2=[512, 1024], other=[1001, 1003])
     model, plan = write(
         tmp_path, odd, 'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan: {"*.w1": colwise, "*.w2": rowwise}\n'
@@ -168,10 +168,10 @@ def test_what_no_way_is_known_for_is_named_with_the_reason(tmp_path):
     [left] = made["left"]
     assert left["path"] == "other" and "TP5001" in left["reason"]
     shown = run("check", model, plan, "--suggest").stdout.decode()
-    assert "no rule is missing where one is known\nno rule for `other`: " in shown
+    assert "no rules to suggest\nno known rule for `other`: " in shown
 
 
-def test_a_plan_without_a_rule_of_whole_paths_gets_the_key_for_them(tmp_path):
+def test_plan_with_only_blocks_gets_the_tp_plan_key(tmp_path):
     plan = (
         'format: tpplan.plan/1\nmesh: {tp: 4}\nblocks:\n  "layers.*":\n    "mlp.w1": colwise\n    "mlp.w2": rowwise\n'
     )
@@ -180,24 +180,24 @@ def test_a_plan_without_a_rule_of_whole_paths_gets_the_key_for_them(tmp_path):
     )
     made, edited = suggested(*write(tmp_path, model, plan))
     assert [(rule["key"], rule["treatment"]) for rule in made["rules"]] == [("other", "colwise_gather_output")]
-    assert "\ntp_plan:\n  # A layer by itself" in edited.read_text()
+    assert "\ntp_plan:\n  # A single layer" in edited.read_text()
 
 
-def test_the_last_line_may_lack_its_end(tmp_path):
+def test_last_line_may_lack_its_newline(tmp_path):
     model, plan = write(tmp_path, MODEL, 'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  "*.w1": colwise')
     made, edited = suggested(model, plan)
     assert len(made["rules"]) == 1 and edited.read_text().endswith('\n  "*.w1": colwise\n  "*.w2": rowwise')
 
 
 @pytest.mark.parametrize("format_name", ["jsonl", "sarif", "github", "gitlab", "markdown", "junit"])
-def test_other_formats_have_no_place_for_it(format_name, tmp_path):
+def test_other_formats_reject_the_suggest_flag(format_name, tmp_path):
     files = write(tmp_path, MODEL, 'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan: {"*.w1": colwise}\n')
     result = run("check", *files, "--suggest", "--format", format_name)
     assert (result.returncode, result.stdout) == (2, b"")
     assert b"--suggest: format " in result.stderr
 
 
-def test_a_plan_that_cannot_be_read_says_so_and_no_more(tmp_path):
+def test_unreadable_plan_prints_only_its_error(tmp_path):
     files = write(tmp_path, MODEL, 'format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan: {"*.w1": colwisse}\n')
     result = run("check", *files, "--suggest")
-    assert result.returncode == 1 and b"rule is missing" not in result.stdout
+    assert result.returncode == 1 and b"no rules to suggest" not in result.stdout

@@ -1,5 +1,5 @@
-"""Plans that people write and that end in a crash or in wrong numbers, on models without operations: each is a warning.
-That right plans get none is what test_plans.py holds."""
+"""Common mistakes that crash or compute wrong numbers, in models without operations: each is a warning. test_plans.py tests that correct
+plans have none."""
 
 import json
 import lzma
@@ -49,7 +49,7 @@ WRONG = {
 
 @pytest.fixture(scope="module")
 def without_operations(tmp_path_factory):
-    """Llama 3 8B as a model file that says nothing of its operations."""
+    """Llama 3 8B as a model file without operations."""
     path = tmp_path_factory.mktemp("model") / "model.json"
     model = json.loads((ROOT / "plans" / "models" / "llama-3-8b.json").read_text())
     del model["graph"]
@@ -62,7 +62,7 @@ def neighbours(result):
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_a_wrong_plan_of_llama_is_a_warning(name, tmp_path, without_operations):
+def test_wrong_llama_plan_is_a_warning(name, tmp_path, without_operations):
     block, ends, code = WRONG[name]
     (tmp_path / "plan.yaml").write_text(plan(block, ends))
     result = run("check", without_operations, tmp_path / "plan.yaml", "--allow", "TP4006")
@@ -71,8 +71,8 @@ def test_a_wrong_plan_of_llama_is_a_warning(name, tmp_path, without_operations):
 
 @pytest.mark.parametrize("dialect", ["glob", "regex"])
 @pytest.mark.parametrize("name", WRONG)
-def test_with_its_operations_it_is_an_error(name, dialect, tmp_path):
-    """As tpplan.torch would run it: what it computes, nobody has to guess."""
+def test_with_operations_it_is_an_error(name, dialect, tmp_path):
+    """As tpplan.torch would run it: the checker computes the result and needs no heuristic."""
     block, ends, _ = WRONG[name]
     text = plan(block, ends, dialect)
     (tmp_path / "plan.yaml").write_text(text if dialect == "glob" else text.replace(".*.", "[.][0-9]+[.]"))
@@ -86,7 +86,7 @@ def test_with_its_operations_it_is_an_error(name, dialect, tmp_path):
     assert not neighbours(result)
 
 
-def test_the_right_plan_that_they_come_from_has_none(tmp_path, without_operations):
+def test_correct_original_plan_has_no_warnings(tmp_path, without_operations):
     (tmp_path / "plan.yaml").write_text(plan(LAYER))
     result = run("check", without_operations, tmp_path / "plan.yaml")
     assert result.returncode == 0 and not codes(result), result.stdout.decode()
@@ -107,7 +107,7 @@ DEALT = {"mlp.experts.gate_up_proj": "grouped_gemm", "mlp.experts.down_proj": "g
         (DEALT | {"mlp.experts": "ep_dispatch_experts"}, set()),
     ],
 )
-def test_experts_that_nobody_sums_are_a_warning(summed, found, tmp_path):
+def test_unreduced_experts_are_a_warning(summed, found, tmp_path):
     model = tmp_path / "mixtral.json"
     model.write_bytes(lzma.decompress((MODELS / "mixtral-8x7b.json.xz").read_bytes()))
     (tmp_path / "plan.yaml").write_text(plan(ATTENTION | EXPERTS | summed))
@@ -136,17 +136,17 @@ def test_experts_that_nobody_sums_are_a_warning(summed, found, tmp_path):
         ),
     ],
 )
-def test_a_bias_that_is_forgotten_is_a_warning(rules, found, tmp_path):
+def test_forgotten_bias_is_a_warning(rules, found, tmp_path):
     model = tmp_path / "qwen2.json"
     model.write_bytes(lzma.decompress((MODELS / "qwen2.5-32b.json.xz").read_bytes()))
     (tmp_path / "plan.yaml").write_text(plan(rules))
     assert neighbours(run("check", model, tmp_path / "plan.yaml")) == ({found} if found else set())
 
 
-def test_one_cause_is_one_finding_with_a_count(tmp_path, without_operations):
+def test_one_cause_is_one_diagnostic_with_a_count(tmp_path, without_operations):
     (tmp_path / "plan.yaml").write_text(plan(without("mlp.down_proj")))
     result = run("check", without_operations, tmp_path / "plan.yaml", "--allow", "TP4006")
-    assert sorted(codes(result)) == ["TP5150", "TP5150"]  # gate and up, each a rule
+    assert sorted(codes(result)) == ["TP5150", "TP5150"]  # gate and up, one rule each
     assert result.stdout.decode().count("and 31 modules more") == 2
 
 
@@ -158,7 +158,7 @@ def test_one_cause_is_one_finding_with_a_count(tmp_path, without_operations):
         ("keras", "Dense", "kernel", [32, 64], "[null, tp]"),
     ],
 )
-def test_a_bias_that_is_one_array_over_all_ranks_may_be_whole(tmp_path, framework, kind, name, shape, spec):
+def test_bias_may_be_replicated_in_global_array_frameworks(tmp_path, framework, kind, name, shape, spec):
     tensors = {name: {"shape": shape, "dtype": "float32"}, "bias": {"shape": [64], "dtype": "float32"}}
     modules = [{"path": "fc", "type": kind, "parameters": tensors}]
     model = {"format": "tpplan.model/1", "name": "Net", "framework": framework, "modules": modules}

@@ -1,4 +1,4 @@
-"""The plans that are shipped: each compiles on the meshes that its first comment names, and cuts what Megatron cuts."""
+"""The plans of the library: each compiles on the meshes in its first comment, and shards as Megatron does."""
 
 import json
 import lzma
@@ -14,7 +14,7 @@ PLANS = ROOT / "plans"
 MODELS = pathlib.Path(__file__).resolve().parent / "models"
 MODELINE = "# yaml-language-server: $schema=../schemas/plan.schema.json"
 BROKEN = "seeds"
-LARGE = 1 << 18  # elements from which a parameter that no rule matches is reported
+LARGE = 1 << 18  # elements from which a parameter without a rule is reported
 
 
 def text_of(plan):
@@ -50,7 +50,7 @@ def model_file(tmp_path_factory):
 
 @pytest.fixture
 def compiled(model_file):
-    """compiled(plan, model, mesh): the manifest of a shipped plan; fails on errors and warnings."""
+    """compiled(plan, model, mesh): the manifest of a plan of the library; fails on errors and warnings."""
 
     def compile_(plan, model, mesh):
         result = run("compile", model_file(model), PLANS / f"{plan}.yaml", "--mesh", mesh)
@@ -61,14 +61,14 @@ def compiled(model_file):
 
 
 @pytest.mark.parametrize("plan", NAMES)
-def test_plan_begins_with_its_schema_and_says_what_it_is_for(plan):
+def test_plan_starts_with_its_schema_and_a_description(plan):
     lines = text_of(plan).splitlines()
     assert lines[0] == MODELINE
     assert (PLANS / MODELINE.split("=")[1]).exists()
     assert lines[1].startswith("# ") and meshes_of(plan)
 
 
-# What stays whole although it is large, and says so by a rule.
+# Large parameters that a rule replicates.
 WHOLE_ON_PURPOSE = {
     "bert": r"bert\.embeddings\.position_embeddings\.weight",
     "deepseek-v3": r"model\.layers\.\d+\.(self_attn\.(q_a_proj|kv_a_proj_with_mqa)|mlp\.gate)\.weight",
@@ -76,7 +76,7 @@ WHOLE_ON_PURPOSE = {
 
 
 @pytest.mark.parametrize(("plan", "model", "mesh"), TESTED)
-def test_plan_compiles_without_warnings_and_shards_what_is_large(compiled, plan, model, mesh):
+def test_plan_compiles_clean_and_shards_large_weights(compiled, plan, model, mesh):
     manifest = compiled(plan, model, mesh)
     assert mesh == ",".join(f"{axis['name']}={axis['size']}" for axis in manifest["mesh"])
     for entry in manifest["parameters"]:
@@ -100,13 +100,13 @@ def test_plan_compiles_without_warnings_and_shards_what_is_large(compiled, plan,
         ("equinox", "equinox-decoder", "fsdp=2,tp=4"),
     ],
 )
-def test_no_rank_holds_more_than_its_part(compiled, plan, model, mesh):
+def test_no_rank_holds_more_than_its_share(compiled, plan, model, mesh):
     totals = compiled(plan, model, mesh)["totals"]
     assert max(totals["bytes_per_rank"]) <= 1.02 * totals["ideal_bytes_per_rank"]
 
 
-# By hand, after Megatron-LM: projections into heads and into the hidden layer of the MLP are cut over out, those back
-# over in, vocabularies over the vocabulary; norms and the biases of what is summed stay whole.
+# By hand, after Megatron-LM: projections to heads and to the hidden layer of the MLP are sharded over out, output projections over in,
+# embeddings over the vocabulary; norms and the biases of reduced outputs are replicated.
 LLAMA = {
     "model.embed_tokens.weight": ["tp", None],
     "model.layers.7.self_attn.q_proj.weight": ["tp", None],
@@ -216,24 +216,24 @@ BY_HAND = {
 
 
 @pytest.mark.parametrize("tested", BY_HAND)
-def test_specs_are_those_that_were_worked_out_by_hand(compiled, tested):
+def test_specs_match_those_written_by_hand(compiled, tested):
     specs = {entry["path"]: entry["spec"] for entry in compiled(*tested)["parameters"]}
     expected = BY_HAND[tested]
     assert {path: specs[path] for path in expected} == expected
 
 
-def test_every_plan_has_specs_worked_out_by_hand():
+def test_every_plan_has_specs_written_by_hand():
     assert {plan for plan, *_ in BY_HAND} == set(NAMES) - {BROKEN}
 
 
-def test_packed_experts_are_cut_half_by_half(compiled):
+def test_packed_experts_are_sharded_half_by_half(compiled):
     for entry in compiled("mixtral", "mixtral-8x7b", "tp=8")["parameters"]:
         if entry["path"].endswith("gate_up_proj"):
             assert entry["placements"] == ["StridedShard(1, 2)"] and entry["segments"] == {"1": [14336, 14336]}
 
 
 def test_fsdp_over_tp_has_the_placements_of_fully_shard(compiled):
-    """Read from torch 2.13 after parallelize_module and fully_shard with this plan."""
+    """Recorded from torch 2.13 after parallelize_module and fully_shard with this plan."""
     manifest = compiled("llama-fsdp-tp", "llama-3-8b", "fsdp=2,tp=4")
     placements = {entry["path"]: entry["placements"] for entry in manifest["parameters"]}
     assert placements["model.layers.0.self_attn.q_proj.weight"] == ["StridedShard(0, 4)", "Shard(0)"]
@@ -243,8 +243,8 @@ def test_fsdp_over_tp_has_the_placements_of_fully_shard(compiled):
     assert manifest["fsdp"]["units"] == manifest["remat"] == [f"model.layers.{i}" for i in range(32)]
 
 
-def test_sequence_parallel_llama_gathers_and_scatters_where_megatron_does(compiled):
-    """Two all_gathers and two reduce_scatters a layer, both ways (Korthikanti et al., 2022)."""
+def test_sequence_parallel_llama_communicates_like_megatron(compiled):
+    """Two all_gathers and two reduce_scatters a layer, forward and backward (Korthikanti et al., 2022)."""
     manifest = compiled("llama-fsdp-tp", "llama-3-8b", "fsdp=2,tp=4")
     modules = {module["path"].removeprefix("model.layers.9."): module for module in manifest["modules"]}
 
@@ -270,14 +270,14 @@ def test_tied_embeddings_of_t5_are_counted_once(compiled):
 
 
 @pytest.mark.parametrize("plan", ["qwen2", "mixtral"])
-def test_plan_said_to_be_unchanged_is_the_one_that_transformers_ships(plan):
+def test_unchanged_plan_matches_the_one_of_transformers(plan):
     recorded = json.loads(lzma.decompress((ROOT / "tests/truth/data/transformers.json.xz").read_bytes()))[plan]["plan"]
     rule = re.compile(r'^  ("[^"]+"): (\w+)', re.MULTILINE)
     assert "transformers ships, unchanged" in text_of(plan)
     assert dict(rule.findall(text_of(plan))) == dict(rule.findall(recorded))
 
 
-def test_llama_on_more_ranks_than_kv_heads_is_refused(model_file):
+def test_llama_on_more_ranks_than_kv_heads_is_rejected(model_file):
     result = run("check", model_file("llama-3-8b"), PLANS / "llama.yaml", "--mesh", "tp=16")
     assert result.returncode == 1 and set(codes(result)) == {"TP5007"}
 
@@ -287,8 +287,8 @@ def test_qwen_7b_on_8_ranks_warns_about_its_heads(model_file):
     assert result.returncode == 0 and set(codes(result)) == {"TP5008"}
 
 
-def test_plan_of_the_seeds_fails_at_its_typo(model_file):
-    """What this project started from: a key that matches nothing is an error, and the right one is offered."""
+def test_seeds_plan_fails_at_its_typo(model_file):
+    """The plan that started this project: a key without a match is an error, and the help has the correct one."""
     plan = PLANS / "seeds.yaml"
     line = next(i for i, text in enumerate(text_of("seeds").splitlines(), 1) if "feed_foward" in text)
     column = text_of("seeds").splitlines()[line - 1].index('"feed_foward') + 1
@@ -299,7 +299,7 @@ def test_plan_of_the_seeds_fails_at_its_typo(model_file):
     assert "did you mean `feed_forward.w1`?" in out
 
 
-def test_plans_of_the_seeds_differ_in_the_typo_and_in_how_the_query_is_split_only():
+def test_seeds_plans_differ_only_in_typo_and_query_split():
     rules = [re.sub(r"^#.*\n", "", text_of(plan), flags=re.MULTILINE) for plan in ("seeds", "seeds-fixed")]
     assert rules[0].count("feed_foward.w1") == 1
     mended = (

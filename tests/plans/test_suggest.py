@@ -1,4 +1,4 @@
-"""`tpplan suggest`: every size that it calls right or wrong is held against `tpplan check` and the manifest at that size."""
+"""`tpplan suggest`: each size in its table is compared with `tpplan check` and the manifest at that size."""
 
 import json
 
@@ -40,7 +40,7 @@ FSDP = {"mesh": {"fsdp": 2, "tp": 2}, "fsdp": {"axis": "fsdp", "min_weight_size"
 
 
 @pytest.mark.parametrize("more", [{}, FSDP, {"dialect": "transformers"}], ids=["tp", "tp and fsdp", "transformers"])
-def test_a_size_is_right_where_check_finds_no_error_and_costs_what_it_counts(more, tmp_path):
+def test_suggested_sizes_match_check_and_costs(more, tmp_path):
     made = suggested(tmp_path, plan_of(**more), "--max-ranks", "16")
     assert {row["right"] for row in made["meshes"]} == {True, False}
     assert sum(row["own"] for row in made["meshes"]) == 1
@@ -64,19 +64,19 @@ def test_a_size_is_right_where_check_finds_no_error_and_costs_what_it_counts(mor
         assert row["memory_bytes"] == memory["total"] and memory["recipe"] == made["recipe"] and memory["activations"]
 
 
-def test_a_finding_comes_with_the_edit_that_mends_it(tmp_path):
+def test_diagnostic_includes_the_edit_that_fixes_it(tmp_path):
     made = suggested(tmp_path, plan_of(LAYER | {"self_attn.o_proj": "colwise"}, dialect="transformers"))
     (error,) = [f for f in made["findings"] if f["severity"] == "error"]
     assert error["code"] == "TP5102" and error["help"].startswith("write `rowwise` for")
-    assert [row["mesh"]["tp"] for row in made["meshes"] if row["right"]] == [1]  # on one rank every plan is
+    assert [row["mesh"]["tp"] for row in made["meshes"] if row["right"]] == [1]  # every plan is correct on one rank
 
 
-def test_no_more_ranks_are_tried_than_are_asked_for_and_the_own_mesh_always_is(tmp_path):
+def test_max_ranks_limits_the_sizes_except_the_current_mesh(tmp_path):
     made = suggested(tmp_path, plan_of(mesh={"tp": 4}), "--max-ranks", "2")
     assert [(row["ranks"], row["own"]) for row in made["meshes"]] == [(1, False), (2, False), (4, True)]
 
 
-def test_without_operations_bytes_are_not_known(tmp_path):
+def test_bytes_are_unknown_without_operations(tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(linear_model(a=[16, 16], b=[16, 16])))
     made = suggested(
         tmp_path, {"format": "tpplan.plan/1", "mesh": {"tp": 2}, "tp_plan": {"a": "colwise", "b": "rowwise"}}
@@ -84,19 +84,19 @@ def test_without_operations_bytes_are_not_known(tmp_path):
     assert {row["sent_bytes"] for row in made["meshes"] if row["right"]} == {None}
     assert {row["memory_bytes"] for row in made["meshes"] if row["right"]} == {None}
     text = run("suggest", "model.json", "plan.yaml", cwd=tmp_path).stdout.decode()
-    assert "memory and sent a step are not known" in text
+    assert "memory and bytes sent per step are unknown" in text
 
 
 @pytest.mark.parametrize("mesh", [{"tp": 2}, {"an-axis-of-its-own": 2, "tp": 2}])
-def test_the_table_fits_a_terminal(mesh, tmp_path):
+def test_table_fits_a_terminal(mesh, tmp_path):
     suggested(tmp_path, plan_of(mesh=mesh))
     text = run("suggest", "model.json", "plan.yaml", "--color", "never", cwd=tmp_path).stdout.decode()
     table = text[text.index("LlamaForCausalLM: ") :]
     assert max(map(len, table.splitlines())) <= 80
-    assert "* " in table and "does not work:" in table and "TP5001" in table
+    assert "* " in table and "rejected:" in table and "TP5001" in table
 
 
-def test_where_nothing_is_right_the_status_says_so(tmp_path):
+def test_status_is_one_if_no_size_is_right(tmp_path):
     wrong = plan_of(LAYER | {"self_attn.q_porj": "colwise"})
     made = suggested(tmp_path, wrong, status=1)
     assert not any(row["right"] for row in made["meshes"]) and made["findings"][0]["code"] == "TP4001"
@@ -105,7 +105,7 @@ def test_where_nothing_is_right_the_status_says_so(tmp_path):
 @pytest.mark.parametrize(
     "content, status", [(b"tp_plan: [", 2), (b"format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {a: sideways}\n", 1)]
 )
-def test_what_cannot_be_read_is_said_on_standard_error(content, status, tmp_path):
+def test_unreadable_input_is_reported_on_stderr(content, status, tmp_path):
     (tmp_path / "model.json").write_text(json.dumps(linear_model(a=[16, 16])))
     (tmp_path / "plan.yaml").write_bytes(content)
     result = run("suggest", "model.json", "plan.yaml", cwd=tmp_path)
@@ -113,6 +113,6 @@ def test_what_cannot_be_read_is_said_on_standard_error(content, status, tmp_path
 
 
 @pytest.mark.parametrize("ranks", ["0", "-1", "many", "65537"])
-def test_a_number_of_ranks_that_is_none_is_a_usage_error(ranks, tmp_path):
+def test_wrong_max_ranks_is_a_usage_error(ranks, tmp_path):
     result = run("suggest", "model.json", "plan.yaml", "--max-ranks", ranks, cwd=tmp_path)
     assert (result.returncode, result.stdout) == (2, b"")

@@ -194,7 +194,9 @@ def one_call(folder):
     assert str(error.value) == said and error.value.findings[0]["code"] == "TP4001"
     with pytest.raises(tpplan.PlanError, match="TP4001"):  # of the first process alone
         bridge_keras.distribute(model, plan.replace('"up"', '"upp"') if rank == 0 else plan)
-    with pytest.raises(tpplan.ManifestError, match=r"plan is for \[rows=1, model=2\], the device mesh is \[batch="):
+    with pytest.raises(
+        tpplan.ManifestError, match=r"plan is for mesh \[rows=1, model=2\], but the device mesh is \[batch="
+    ):
         bridge_keras.distribute(model, PLAN % ("rows: 1, model: 2", "rows"), mesh)
     with pytest.raises(tpplan.PlanError, match="TP3002"):
         bridge_keras.distribute(model, meshless)
@@ -586,21 +588,21 @@ def refusals(folder):
     before = [(v, v._value) for v in model.variables]
     mesh = DeviceMesh((1, 1), ["batch", "model"], ["cpu:0"])
     typed = bridge.sent_in(m.load_manifest(path), "float16")
-    refused("has `forward_dtype`, and a LayoutMap has no word", bridge_keras.distribute, model, typed, mesh)
+    refused("has `forward_dtype`, but a LayoutMap cannot set the dtype", bridge_keras.distribute, model, typed, mesh)
     document = json.loads(path.read_text())
     document["parameters"][0]["shape"] = [16, 9]
     refused("embed/embeddings", bridge_keras.distribute, model, document, mesh)
-    refused("no DeviceMesh", bridge_keras.layout_map, path, 3)
+    refused("not a DeviceMesh", bridge_keras.layout_map, path, 3)
     refused("the manifest is for", bridge_keras.layout_map, path, DeviceMesh((1, 1), ["model", "batch"], ["cpu:0"]))
     refused(
-        "does not have",
+        "not in the manifest",
         bridge_keras.distribute,
         keras.Sequential([keras.layers.Input((6,)), keras.layers.Dense(2, name="x")]),
         path,
         mesh,
     )
     refused("not built", bridge_keras.distribute, keras.Sequential([keras.layers.Dense(2)]), path, mesh)
-    refused("no model", bridge_keras.distribute, 3, path, mesh)
+    refused("not a Keras model", bridge_keras.distribute, 3, path, mesh)
     with bridge_keras.model_parallel(path, mesh).scope():
         make()  # of the names that the manifest has
         refused(

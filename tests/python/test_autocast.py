@@ -1,4 +1,5 @@
-"""Plans under torch.autocast, whose types no manifest knows: steps beside one process's, and in which types ranks send."""
+"""Plans under torch.autocast, whose dtypes the manifest does not contain: steps compared with one process, and the dtypes that ranks
+send."""
 
 import bridge
 import pytest
@@ -25,7 +26,7 @@ tp_plan: {}
 data: {axes: [data]}
 fsdp: {axis: data, min_weight_size: 0, units: %s}
 """
-# Plan, in which types values are sent forward over model axes: what the look-up, the sum of products and the head's columns have.
+# Plan, dtypes sent forward over model axes: of the embedding lookup, of the reduced matmul and of the head's columns.
 CASES = {
     "sums in the type of products": (PLAN % "", ["float32", "bfloat16", "bfloat16"]),
     "a sum in float32": (PLAN % ", forward_dtype: float32", ["float32", "float32", "bfloat16"]),
@@ -82,7 +83,7 @@ def trains(rank, path, dtypes):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_step_under_autocast_is_that_of_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_autocast_step_matches_one_process(tmp_path, ranks, name):  # noqa: F811
     plan, dtypes = CASES[name]
     manifest = bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), plan)
     ranks.run(2, trains, str(manifest), dtypes)

@@ -1,4 +1,4 @@
-"""What a backward pass of a parallelized model raises says whose gradient it was about."""
+"""Exceptions in the backward pass of a parallelized model name the module or parameter of the gradient."""
 
 import contextlib
 
@@ -76,7 +76,7 @@ class Stack(nn.Module):
 
 @pytest.fixture
 def spread(tmp_path):
-    """Spreads a model as one of the plans says, on the first of two ranks that nobody else is of."""
+    """Parallelizes a model with one of the plans, as the first of two ranks; the other one does not exist."""
     with compare_transformers.fake_ranks(2):
 
         def make(plan):
@@ -90,7 +90,7 @@ def spread(tmp_path):
 
 @contextlib.contextmanager
 def failing(monkeypatch, owner, name, count):
-    """The `count`th call of a function fails."""
+    """Makes the `count`th call of a function fail."""
     calls, original = [], getattr(owner, name)
 
     def call(*args, **kwargs):
@@ -115,14 +115,14 @@ def forward(model):
 
 
 def note(place):
-    return [f"in the backward pass of {place}, as tpplan.torch runs it"]
+    return [f"in the backward pass of {place}, run by tpplan.torch"]
 
 
 @pytest.mark.parametrize("count, path", [(1, "blocks.2.down"), (2, "blocks.1.down")])
-def test_a_redistribution_of_torch_names_the_module(spread, monkeypatch, count, path):
+def test_torch_redistribute_error_names_the_module(spread, monkeypatch, count, path):
     from torch.distributed import _functional_collectives
 
-    names = ("all_gather_single", "all_gather_tensor")  # of torch 2.13, and before
+    names = ("all_gather_single", "all_gather_tensor")  # of torch 2.13, and of older versions
     name = next(name for name in names if hasattr(_functional_collectives, name))
     loss = forward(spread("gathered"))
     with failing(monkeypatch, _functional_collectives, name, count):
@@ -130,38 +130,38 @@ def test_a_redistribution_of_torch_names_the_module(spread, monkeypatch, count, 
 
 
 @pytest.mark.parametrize("count, path", [(1, "blocks.2.up"), (2, "blocks.1.up")])
-def test_a_sum_over_ranks_names_the_module_whose_input_it_is_of(spread, monkeypatch, count, path):
+def test_reduction_error_names_the_module_of_the_input(spread, monkeypatch, count, path):
     loss = forward(spread("tp"))
     with failing(monkeypatch, communication, "all_reduce", count):
         assert notes_of(loss, ConnectionError) == note(f"module `{path}`")
 
 
-def test_a_sum_over_ranks_names_the_parameter(spread, monkeypatch):
+def test_gradient_reduction_error_names_the_parameter(spread, monkeypatch):
     loss = forward(spread("data"))
     with failing(monkeypatch, communication, "all_reduce", 3):
         (text,) = notes_of(loss, ConnectionError)
     assert text.startswith("in the backward pass of parameter `blocks.2."), text
 
 
-def test_a_unit_names_what_it_holds(spread, monkeypatch):
+def test_unit_error_names_its_parameters(spread, monkeypatch):
     loss = forward(spread("units"))
     with failing(monkeypatch, units, "_begin", 1):
-        assert notes_of(loss, ConnectionError) == note("parameter `blocks.2.norm.weight` and 5 more of its unit")
+        assert notes_of(loss, ConnectionError) == note("parameter `blocks.2.norm.weight` and 5 more of its FSDP unit")
     scatter = (
         "reduce_scatter_single" if hasattr(torch.distributed, "reduce_scatter_single") else "reduce_scatter_tensor"
     )
     loss = forward(spread("units"))
     with failing(monkeypatch, torch.distributed, scatter, 2):
-        assert notes_of(loss, ConnectionError) == note("parameter `blocks.1.norm.weight` and 5 more of its unit")
+        assert notes_of(loss, ConnectionError) == note("parameter `blocks.1.norm.weight` and 5 more of its FSDP unit")
 
 
 @pytest.mark.parametrize("how, kind", [("refuses", ArithmeticError), ("changes", RuntimeError)])
-def test_other_nodes_are_behind_the_last_that_has_a_name(spread, how, kind):
+def test_other_errors_name_the_last_passed_module(spread, how, kind):
     model = spread("tp")
     setattr(model.blocks[1], how, True)
     (text,) = notes_of(forward(model), kind)
     assert text == (
-        "in a backward pass, behind that of module `blocks.1.down`: the last place that tpplan.torch passed; "
+        "in a backward pass, after that of module `blocks.1.down`, the last one that tpplan.torch ran; "
         "torch.autograd.set_detect_anomaly(True) shows the call of the forward pass"
     )
     whole = Stack()
@@ -169,9 +169,9 @@ def test_other_nodes_are_behind_the_last_that_has_a_name(spread, how, kind):
     assert notes_of(forward(whole), kind) == [], "a model that nobody spread, in the same process"
 
 
-def test_torch_autograd_grad_says_it_too(spread):
+def test_autograd_grad_errors_have_the_note(spread):
     model = spread("tp")
     model.blocks[0].refuses = True
     with pytest.raises(ArithmeticError) as error:
         torch.autograd.grad(forward(model), list(model.parameters()))
-    assert "behind that of module `blocks.0.down`" in error.value.__notes__[0]
+    assert "after that of module `blocks.0.down`" in error.value.__notes__[0]

@@ -1,5 +1,5 @@
-"""Training, saving and resuming with torch's own tools: AdamW (foreach, fused), clip_grad_norm_, distributed checkpoints, state
-dicts whole and sharded, on the same mesh and on others. Segments that are cut each by itself are right in all of them."""
+"""Training, saving and resuming with torch's tools: AdamW (foreach, fused), clip_grad_norm_, distributed checkpoints, full and sharded
+state dicts, on the same mesh and on others. Separately sharded segments are correct in all of them."""
 
 import math
 
@@ -41,7 +41,7 @@ RUNS = [
     ("grouped heads, fused, fsdp x tp", "foreach"),
     ("grouped heads, fused, fsdp x tp", "fused"),
 ]
-# What is saved on the mesh of a case is read on this one.
+# The mesh that reads the checkpoint of a case.
 OTHER = {
     "fused, fsdp x tp": "fused",
     "fused": "fused, fsdp x tp",
@@ -84,7 +84,7 @@ def same(model, reference):
 
 
 def saves(rank, name, path, kind, folder):
-    """Two steps, and a checkpoint of model and optimizer."""
+    """Two steps, then a checkpoint of model and optimizer."""
     case_, manifest = CASES[name], m.load_manifest(path)
     mesh = mesh_of(manifest)
     tokens, targets = training.batch(case_["length"])
@@ -107,7 +107,7 @@ def saves(rank, name, path, kind, folder):
 
 
 def resumes(rank, name, path, saved, kind, folder):
-    """The third step on any mesh is that of one process that never stopped."""
+    """On any mesh, the third step matches that of one process without interruption."""
     case_, manifest = CASES[name], m.load_manifest(path)
     mesh = mesh_of(manifest)
     tokens, targets = training.batch(case_["length"])
@@ -128,7 +128,7 @@ def resumes(rank, name, path, saved, kind, folder):
 
 
 def read_whole(rank, saved, kind, folder):
-    """The checkpoint, read by one process that knows nothing of meshes."""
+    """The checkpoint, read by one process without a mesh."""
     if rank:
         return
     reference = make(CASES[saved])
@@ -143,7 +143,7 @@ def read_whole(rank, saved, kind, folder):
 
 
 @pytest.mark.parametrize("name, kind", RUNS)
-def test_a_checkpoint_resumes_on_the_same_mesh_on_another_and_on_none(tmp_path, ranks, name, kind):  # noqa: F811
+def test_checkpoint_resumes_on_other_meshes_and_one_process(tmp_path, ranks, name, kind):  # noqa: F811
     def compiled(name):
         folder = tmp_path / name.replace(" ", "-")
         folder.mkdir(exist_ok=True)
@@ -161,7 +161,7 @@ def test_a_checkpoint_resumes_on_the_same_mesh_on_another_and_on_none(tmp_path, 
 
 
 def refuses(rank, path):
-    """What would mix elements up says so, with the parameter's name; nothing is done by halves."""
+    """Operations that would mix up elements raise with the parameter's name, and change nothing."""
     case_, manifest = CASES["grouped heads, fused"], m.load_manifest(path)
     mesh = mesh_of(manifest)
     model = bridge_torch.parallelize(make(case_), manifest, mesh)
@@ -183,14 +183,14 @@ def refuses(rank, path):
     whole = {k: v.clone() for k, v in make(case_, seed=4).state_dict().items()}
     with pytest.raises(RuntimeError, match=name):
         set_model_state_dict(model, whole, options=StateDictOptions(full_state_dict=True))
-    model.load_state_dict(whole)  # and this is what it says to do
+    model.load_state_dict(whole)  # the call that the error suggests
     assert torch.equal(weight.full_tensor(), whole[name])
     assert torch.equal(weight.redistribute(placements=[torch.distributed.tensor.Replicate()]).to_local(), whole[name])
     assert (weight.detach().norm() - whole[name].norm()).full_tensor().abs() < 1e-12
     assert (weight.detach().abs().max() - whole[name].abs().max()).full_tensor().abs() < 1e-12
 
 
-def test_what_would_mix_elements_up_is_refused_by_name(tmp_path, ranks):  # noqa: F811
+def test_calls_that_mix_up_elements_are_rejected(tmp_path, ranks):  # noqa: F811
     case_ = CASES["grouped heads, fused"]
     ranks.run(2, refuses, str(bridge.compile_manifest(tmp_path, training.graph_of(case_), case_["plan"])))
 

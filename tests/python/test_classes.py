@@ -1,4 +1,4 @@
-"""Every causal language model of transformers is exported by its config.json, as its class writes it without further ado."""
+"""Every causal language model of transformers is exported from the config.json that its class writes."""
 
 import json
 import os
@@ -28,7 +28,7 @@ NAMES = sorted(
 
 
 def config_of(name, small):
-    """The configuration of a class, of its own sizes or of small ones; None where transformers cannot make it, or the model."""
+    """The configuration of a class, with default or small sizes; None if transformers cannot create it or the model."""
     model_class = getattr(transformers, name)
     try:
         config = model_class.config_class(**(small_classes.kwargs_of(name) if small else {}))
@@ -40,7 +40,7 @@ def config_of(name, small):
 
 
 def exported(name, small, path):
-    """How many parameters the file has; None where there is no such model in transformers either."""
+    """The number of parameters in the file; None if transformers has no such model."""
     config = config_of(name, small)
     if config is None:
         return None
@@ -51,7 +51,7 @@ def exported(name, small, path):
     )
 
 
-def test_every_causal_class_is_exported_by_its_config(tmp_path):
+def test_every_causal_class_is_exported_from_its_config(tmp_path):
     refused, impossible = {}, []
     for name in NAMES:
         for small in (False, True):

@@ -1,5 +1,5 @@
-"""torch.compile of a model that a manifest spreads: outputs and gradients of the model in one process, in one graph; what breaks graphs
-is known. (`-s` prints them.)"""
+"""torch.compile of a parallelized model: outputs and gradients match one process, in one graph. The known graph breaks are listed (`-s`
+prints them)."""
 
 import shutil
 
@@ -30,7 +30,7 @@ FUSED = "tp_plan: {words: replicate}\nblocks: {'blocks.*': {qkv: colwise, out: r
 
 
 class Words(nn.Module):
-    """An embedding whose rows the ranks have parts of, and two projections."""
+    """A sharded embedding and two projections."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ class Words(nn.Module):
 
 
 class Recurrent(Words):
-    """torch.compile leaves an nn.LSTM to torch, and with it the forward that it stands in."""
+    """torch.compile does not compile an nn.LSTM, nor the forward that calls it."""
 
     def __init__(self):
         super().__init__()
@@ -75,7 +75,7 @@ class Broken(Words):
 
 
 class Pieces(nn.Module):
-    """Attention and convolutions of what parameters of their own are cut by."""
+    """Attention and convolutions, sharded by rules for their parameters."""
 
     def __init__(self):
         super().__init__()
@@ -95,7 +95,7 @@ PIECES = (
 RECURRENT = "tp_plan: {up: colwise_gather_output, down: colwise_gather_output}\n"
 WORDS = "uneven: torch\ntp_plan: {embed: embedding_rowwise, up: colwise, down: rowwise}\n"
 
-# Model, plan, backend, how many breaks.
+# Model, plan, backend, number of graph breaks.
 CASES = {
     "an embedding cut over its vocabulary": (Words, WORDS, "aot_eager", 0),
     "decoder": (lambda: models.Llama(layers=1), training.TP, "aot_eager", 0),
@@ -129,7 +129,7 @@ def compiles(rank, name, path):
         assert (outputs[0] - outputs[1]).abs().max() < 1e-9
         for output in outputs:
             output.pow(2).sum().backward()
-    batches = 2 if manifest.data_axes else 1  # which are alike here, and are summed
+    batches = 2 if manifest.data_axes else 1  # here they are identical, and are summed
     for path, parameter in whole.named_parameters():
         gradient = bridge_torch.full_tensor(spread, path, gradient=True) / batches
         assert (gradient - parameter.grad).abs().max() < 1e-9, path
@@ -140,12 +140,12 @@ def compiles(rank, name, path):
             *counts["graph_break"],
         )
     assert sum(counts["graph_break"].values()) <= breaks
-    # What was compiled leaves nothing behind that the model alone stumbles over.
+    # A compiled model leaves no state that breaks the eager one.
     assert (spread(tokens) - outputs[0]).abs().max() < 1e-9
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_a_compiled_model_computes_as_one_process_does(tmp_path, ranks, name):  # noqa: F811
+def test_compiled_model_matches_one_process(tmp_path, ranks, name):  # noqa: F811
     if CASES[name][2] == "inductor" and not shutil.which("g++"):
         pytest.skip("inductor needs a compiler")
     graph, plan = torch_module.model_graph(make(name)), CASES[name][1]
@@ -153,22 +153,22 @@ def test_a_compiled_model_computes_as_one_process_does(tmp_path, ranks, name):  
 
 
 def unasked(x):
-    """Of one of two DTensors that leave a graph nobody asks a gradient."""
+    """One of the two DTensor outputs of a graph needs no gradient."""
     one, other = x * 2, x * 3
     torch._dynamo.graph_break()
     return one.sum() + other.detach().sum()
 
 
 def turned(x):
-    """A view of a DTensor leaves a graph."""
+    """A graph returns a view of a DTensor."""
     view = x.view(2, 2, 4)
     torch._dynamo.graph_break()
     return view.sum() * 2
 
 
 @pytest.mark.parametrize("step, said", [(unasked, "Expected a DTensor tangent"), (turned, "as_strided not supported")])
-def test_dtensors_between_graphs_are_why_steps_of_keras_are_not_compiled(step, said):
-    """Keras' step is many graphs. Where torch passes this, tpplan.keras_torch.steps may compile it."""
+def test_dtensors_between_graphs_still_fail_in_torch(step, said):
+    """Keras' step has many graphs. Once torch supports this, tpplan.keras_torch.steps may compile it."""
     with compare_transformers.fake_ranks(2):
         mesh = init_device_mesh("cpu", (2,))
         x = distribute_tensor(torch.ones(4, 4), mesh, [Shard(1)]).requires_grad_()

@@ -1,5 +1,5 @@
-"""Experts of which each rank has some, as the plans for expert parallelism that transformers ships deal them out: a step on real ranks
-beside the model that nothing cuts, in float64."""
+"""Expert parallelism with the plans of transformers, which dispatch tokens to the experts of each rank: a step on real ranks compared with
+the unsharded model, in float64."""
 
 import json
 import sys
@@ -43,7 +43,7 @@ def settings_of(experts, dtype="float64"):
 
 
 def exported(folder, name, dtype="float64"):
-    """The model file, with operations: which tokens an expert takes is data, so that loops over experts cannot be recorded."""
+    """The model file with operations. The tokens of an expert depend on data, so loops over experts cannot be traced."""
     settings = settings_of("grouped_mm", dtype)
     model = transformers_model.build(name, FAMILIES[name], "meta", settings).train()
     text = operations.record(transformers_model, model, "meta", settings)
@@ -96,24 +96,24 @@ def compiled(folder, model, plan, *flags):
 
 @pytest.mark.parametrize("name", FAMILIES)
 @pytest.mark.parametrize("count", (2, 4))
-def test_experts_that_are_dealt_out_train_as_one_process_does(tmp_path, ranks, name, count):  # noqa: F811
+def test_dispatched_experts_train_as_one_process(tmp_path, ranks, name, count):  # noqa: F811
     model, rules = exported(tmp_path, name)
     manifest = compiled(tmp_path, model, written(tmp_path, f"tp: {count}", rules))
     held = {p["path"]: p for p in json.loads(manifest.read_text())["parameters"]}
     path = next(path for path in held if path.endswith("experts.down_proj"))
     assert held[path]["local_shape"][0] * count == held[path]["shape"][0] == 8
-    # Norms and routers are computed in float32, whatever the model's dtype.
+    # transformers computes norms and routers in float32 for every dtype of the model.
     ranks.run(count, step_on_rank, name, str(manifest), settings_of("eager"), 1e-5)
 
 
 @pytest.mark.parametrize("name", ("Qwen3MoeForCausalLM", "GptOssForCausalLM"))
-def test_grouped_products_compute_the_rows_that_a_rank_has(tmp_path, ranks, name):  # noqa: F811
+def test_grouped_matmul_computes_the_local_rows(tmp_path, ranks, name):  # noqa: F811
     model, rules = exported(tmp_path, name, "float32")
     manifest = compiled(tmp_path, model, written(tmp_path, "tp: 4", rules))
     ranks.run(4, step_on_rank, name, str(manifest), settings_of("grouped_mm", "float32"), 1e-3)
 
 
-def test_beside_data_axes_each_part_of_the_batch_has_all_experts(tmp_path, ranks):  # noqa: F811
+def test_data_parallel_batches_use_all_experts(tmp_path, ranks):  # noqa: F811
     model, rules = exported(tmp_path, "MixtralForCausalLM")
     plan = written(tmp_path, "dp: 2, tp: 2", rules, "data: {axes: [dp]}\nloss: {count: global, gradients: sum}\n")
     ranks.run(4, step_on_rank, "MixtralForCausalLM", str(compiled(tmp_path, model, plan)), settings_of("eager"), 1e-5)
@@ -135,7 +135,7 @@ def own_model_on_rank(rank, path):
     for parameter in manifest.parameters:
         found = bridge_torch.full_tensor(model, parameter, gradient=True)
         assert (found - reference.get_parameter(parameter).grad).abs().max() < 1e-9, parameter
-    # Experts that no token chose have gradients, of zeros, and no rank waits for another.
+    # Experts without tokens get gradients of zeros, and no rank waits for another.
     for layer in model.layers:
         torch.nn.init.zeros_(layer.mlp.router.weight)
     model(tokens).sum().backward()
@@ -152,13 +152,13 @@ def own_model_file(folder):
     return path
 
 
-def test_experts_of_ones_own_are_dealt_out(tmp_path, ranks):  # noqa: F811
+def test_experts_of_a_custom_model_are_dispatched(tmp_path, ranks):  # noqa: F811
     plan = written(tmp_path, "tp: 2", OWN)
     ranks.run(2, own_model_on_rank, str(compiled(tmp_path, own_model_file(tmp_path), plan)))
 
 
 def calls_on_rank(rank, name, path, whose):
-    """The calls of a step are those of the manifest, which transformers itself, or tpplan.torch, makes."""
+    """The calls of a step match the manifest, whether transformers or tpplan.torch runs it."""
     from record_runs import Calls
 
     manifest = m.load_manifest(path)
@@ -186,7 +186,7 @@ def calls_on_rank(rank, name, path, whose):
         one, other = (x.get_parameter(parameter).grad for x in (model, reference))
         one = one.full_tensor() if hasattr(one, "full_tensor") else one
         assert (one - other).abs().max() < 1e-5 * max(1, other.abs().max()), parameter
-    # How many rows come is known from data: those that are sent are forecast both ways.
+    # The number of received rows depends on data; the forecast counts the sent rows, forward and backward.
     alike = [call[:3] + (call[3][1:] if call[1] == "all_to_all" else call[3]) for call in calls.calls]
     known = [call[:3] + (call[3][1:] if call[1] == "all_to_all" else call[3]) for call in forecast]
     assert sorted(map(str, known)) == sorted(map(str, alike)), (forecast, calls.calls)
@@ -196,7 +196,7 @@ def calls_on_rank(rank, name, path, whose):
 
 @pytest.mark.parametrize("whose", ("transformers", "tpplan"))
 @pytest.mark.parametrize("name", ("MixtralForCausalLM", "GptOssForCausalLM"))
-def test_the_calls_that_bring_tokens_there_and_back_are_forecast(tmp_path, ranks, name, whose):  # noqa: F811
+def test_dispatch_and_combine_calls_are_forecast(tmp_path, ranks, name, whose):  # noqa: F811
     model, rules = exported(tmp_path, name)
     rules = {rule: style for rule, style in rules.items() if "experts" in rule}
     manifest = compiled(tmp_path, model, written(tmp_path, "tp: 2", rules), "--runtime", whose)
@@ -204,10 +204,10 @@ def test_the_calls_that_bring_tokens_there_and_back_are_forecast(tmp_path, ranks
 
 
 @pytest.mark.parametrize("left", ({}, {"layers.*.mlp.experts.down_proj": "grouped_gemm"}))
-def test_experts_that_are_not_dealt_out_alike_are_refused_by_the_checker_and_by_the_run(tmp_path, left):
+def test_mixed_expert_styles_are_rejected(tmp_path, left):
     plan = written(tmp_path, "tp: 2", {"layers.*.mlp.experts": "ep_dispatch_experts"} | left)
     document = json.loads(compiled(tmp_path, own_model_file(tmp_path), plan).read_text())
-    with compare_transformers.fake_ranks(2), pytest.raises(m.ManifestError, match="is dealt out by its experts"):
+    with compare_transformers.fake_ranks(2), pytest.raises(m.ManifestError, match="dispatches tokens to experts"):
         mesh = torch.distributed.device_mesh.init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
         bridge_torch.parallelize(models.Mixture().double(), document, mesh)
     model, rules = exported(tmp_path, "MixtralForCausalLM")

@@ -1,4 +1,4 @@
-"""Model graphs and plans out of torch: what is written, that tpplan takes it, and what is refused."""
+"""Model files and plans exported from torch: their content, that tpplan reads them, and rejected inputs."""
 
 import json
 import random
@@ -42,7 +42,7 @@ class MyScale(nn.LayerNorm):
 
 
 class OddLinear(nn.Module):
-    """Called Linear, and stored the other way round."""
+    """A class with Linear in its name whose weight is stored transposed."""
 
     def __init__(self):
         super().__init__()
@@ -57,7 +57,7 @@ class FusedExperts(nn.Module):
         self.gate_up_proj = nn.Parameter(torch.zeros(2, 4, 12) if transposed else torch.zeros(2, 12, 4))
 
 
-def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
+def test_kinds_are_written_if_the_names_do_not_imply_them(tmp_path):
     model = nn.ModuleDict(
         {
             "plain": nn.Linear(4, 6),
@@ -88,7 +88,7 @@ def test_kinds_are_written_where_the_names_do_not_say_them(tmp_path):
     )
 
 
-def test_features_are_written_where_the_types_do_not_say_them():
+def test_features_are_written_if_the_types_do_not_imply_them():
     router, snake = nn.Module(), nn.Module()
     router.weight, router.num_experts = nn.Parameter(torch.zeros(8, 4)), 8
     snake.in_features = 4
@@ -115,7 +115,7 @@ def test_features_are_written_where_the_types_do_not_say_them():
     assert modules_of(model)["router"]["attributes"] == {"num_experts": 8}
 
 
-def test_modules_that_are_only_called_linear_or_embedding_are_neither_to_torch(tmp_path):
+def test_classes_only_named_linear_or_embedding_have_no_kind(tmp_path):
     class Linear(nn.Module):
         def __init__(self):
             super().__init__()
@@ -135,8 +135,8 @@ def test_modules_that_are_only_called_linear_or_embedding_are_neither_to_torch(t
             bridge.compile_manifest(tmp_path, graph, plan + "dialect: torch\n")
 
 
-def test_every_kind_is_the_programs(tmp_path):
-    """With or without the written kind, a style cuts what it cuts in torch's own classes."""
+def test_every_written_kind_shards_like_the_torch_class(tmp_path):
+    """With or without a written kind, a style shards as it does for torch's classes."""
     for module, cut in (
         (nn.Linear(4, 6), (("tp",), ())),
         (MyProjection(4, 6), (("tp",), ())),
@@ -150,7 +150,7 @@ def test_every_kind_is_the_programs(tmp_path):
         assert manifest.parameters["m.weight"].spec == cut
 
 
-def test_facts_of_attention_and_experts():
+def test_attributes_of_attention_and_experts():
     attention = modules_of(nn.ModuleDict({"a": nn.MultiheadAttention(8, 2)}))["a"]
     assert attention["parameters"]["in_proj_weight"] == {
         "shape": [24, 8],
@@ -174,7 +174,7 @@ def test_facts_of_attention_and_experts():
         )
 
 
-def test_ties_and_shared_modules_stand_under_all_their_names(tmp_path):
+def test_ties_and_shared_modules_have_all_their_names(tmp_path):
     graph = torch_module.model_graph(models.Llama(tied=True))
     assert graph["tied"] == [["embed.weight", "head.weight"]]
     shared = nn.Linear(4, 4)
@@ -184,7 +184,7 @@ def test_ties_and_shared_modules_stand_under_all_their_names(tmp_path):
     bridge.compile_manifest(tmp_path, graph, "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {'*': replicate}\n")
 
 
-def test_names_of_all_kinds_are_written_as_they_are(tmp_path):
+def test_unusual_names_are_written_unchanged(tmp_path):
     names = ["<script>", "a b", "\x1b[31m", "ü", "'", '"', "\\", "*", "\u2028", "x" * 1000]
     model = nn.ModuleDict()
     for name in names:
@@ -195,13 +195,13 @@ def test_names_of_all_kinds_are_written_as_they_are(tmp_path):
     assert list(m.load_manifest(path).parameters) == [f"{name}.weight" for name in names]
 
 
-def test_what_has_no_graph_is_refused():
+def test_models_without_a_graph_are_rejected():
     loop = nn.Module()
     loop.inner = nn.Module()
     loop.inner.again = loop
     for model, said in (
-        (3, "is no model"),
-        (nn.Linear, "is no model"),
+        (3, "is not an nn.Module"),
+        (nn.Linear, "is not an nn.Module"),
         (nn.Sequential(nn.LazyLinear(4)), "`0.weight` has no shape yet"),
         (loop, "contains itself"),
         (
@@ -242,6 +242,7 @@ built = nn.Linear(2, 2)
 number = 3
 plan = {"0": ColwiseParallel(), "2": RowwiseParallel(output_layouts=Shard(0), use_local_output=False)}
 rules = [("0/weight", ("tp", None)), (".*", ())]
+logical = [("embed", "tp"), ("mlp", None)]
 """
 
 
@@ -257,7 +258,7 @@ def export(*arguments):
     return files.run_command(export_main.main, list(map(str, arguments)))
 
 
-def test_the_command_writes_graph_and_plan_that_compile(package):
+def test_command_writes_a_model_and_a_plan_that_compile(package):
     done = subprocess.run(
         [
             sys.executable,
@@ -313,7 +314,7 @@ def current_umask():
 @pytest.mark.parametrize(
     "arguments, status, said",
     [
-        (["--torch", "mine_to_export:number"], 2, "no model"),
+        (["--torch", "mine_to_export:number"], 2, "not a model"),
         (["--torch", "mine_to_export"], 2, "does not name"),
         (["--torch", "mine_to_export:no"], 2, "has no"),
         (["--torch", "absent_module_x:no"], 2, "cannot be imported"),
@@ -323,17 +324,17 @@ def current_umask():
         (["--torch", "mine_to_export:make", "--kwargs", "{"], 2, "--kwargs"),
         (["--torch", "mine_to_export:built", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
         (["--torch", "mine_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
-        (["--torch", "os:getcwd"], 1, "no model"),
-        (["--plan-from", "torch", "mine_to_export:number"], 1, "no plan"),
-        (["--plan-from", "nobody", "x"], 2, "no plans of"),
-        (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp"], 2, "no mesh"),
-        (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp=0"], 2, "no mesh"),
+        (["--torch", "os:getcwd"], 1, "is not an nn.Module"),
+        (["--plan-from", "torch", "mine_to_export:number"], 1, "is not a plan"),
+        (["--plan-from", "nobody", "x"], 2, "unknown kind"),
+        (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp"], 2, "is not a mesh"),
+        (["--plan-from", "torch", "mine_to_export:plan", "--mesh", "tp=0"], 2, "is not a mesh"),
         (["--plan-from", "easylm", "mine_to_export:rules"], 2, "--model"),
-        (["--plan-from", "easylm", "mine_to_export:rules", "--model", "absent.json"], 2, "no model graph"),
+        (["--plan-from", "easylm", "mine_to_export:rules", "--model", "absent.json"], 2, "is not a model graph"),
         (["--torch", "mine_to_export:make", "-o", "absent/folder/model.json"], 2, "cannot write"),
     ],
 )
-def test_the_command_says_what_is_wrong(package, monkeypatch, capsys, arguments, status, said):
+def test_command_errors_have_text_and_help(package, monkeypatch, capsys, arguments, status, said):
     monkeypatch.chdir(package)
     before = set(package.iterdir())
     assert export(*arguments, *([] if "-o" in arguments else ["-o", "out.json"])) == status
@@ -342,17 +343,82 @@ def test_the_command_says_what_is_wrong(package, monkeypatch, capsys, arguments,
     assert {p for p in set(package.iterdir()) - before if p.name != "__pycache__"} == set()
 
 
-def test_an_item_may_be_built_on_the_cpu(package):
+def test_model_item_may_be_built_on_the_cpu(package):
     assert export("--torch", "mine_to_export:item", "--device", "cpu") == 0
 
 
-def test_an_output_that_is_an_input_is_refused(package):
-    path = package / "model.json"
-    assert export("--torch", "mine_to_export:make", "-o", path) == 0
-    before = path.read_bytes()
-    (package / "link.json").symlink_to(path)
-    assert export("--plan-from", "easylm", "mine_to_export:rules", "--model", path, "-o", package / "link.json") == 2
-    assert path.read_bytes() == before
+EASYLM = ["--plan-from", "easylm", "mine_to_export:rules", "--model", "model.json"]
+SHARD_MAP = ["--shard-map", "jax_to_export:step", "--inputs", '{"x": {"shape": [4, 8]}}', "--plan", "plan.yaml"]
+SWEEP = [  # a command with -o, its module, the files that it reads
+    (["--torch", "mine_to_export:make"], "torch", ["mine_to_export.py"]),
+    (["--transformers", "config.json", "--no-graph"], "transformers", ["config.json"]),
+    (["--jax", "jax_to_export:tree"], "jax", ["jax_to_export.py"]),
+    (["--jax", "jax_to_export:tree", *SHARD_MAP], "jax", ["jax_to_export.py", "plan.yaml"]),
+    (["--keras", "keras_to_export:model"], "keras", ["keras_to_export.py"]),
+    (["--plan-from", "transformers", "config.json"], "transformers", ["config.json"]),
+    (["--plan-from", "torch", "mine_to_export:plan"], "torch", ["mine_to_export.py"]),
+    (["--plan-from", "flax", "mine_to_export:logical"], "torch", ["mine_to_export.py"]),
+    (EASYLM, "torch", ["mine_to_export.py", "model.json"]),
+]
+NAMES_OF_FILES = {"--torch", "--transformers", "--jax", "--keras", "--plan-from", "--plan", "--model", "--shard-map"}
+NO_FILES = {"--kwargs", "--device", "--mesh", "--out-specs", "--mode", "--batch", "--sequence", "--attention"} | {
+    "--experts", "--dtype", "--inputs", "--output"}  # fmt: skip
+JAX_SOURCE = """
+import jax
+tree = {"w": jax.ShapeDtypeStruct((8, 16), "float32")}
+def step(model, x):
+    return x @ model["w"]
+"""
+KERAS_SOURCE = """
+import keras
+model = keras.Sequential([keras.Input((8,)), keras.layers.Dense(16)])
+"""
+CONFIG = {
+    "model_type": "llama",
+    "architectures": ["LlamaForCausalLM"],
+    "hidden_size": 16,
+    "intermediate_size": 32,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 1,
+    "vocab_size": 32,
+}
+
+
+def test_sweep_covers_every_option(capsys):
+    with pytest.raises(SystemExit):
+        export_main.main(["--help"])
+    named = set(re.findall(r"^  (?:-o FILE, )?(--[\w-]+) [A-Z{]", capsys.readouterr().out, re.M))
+    assert named == NAMES_OF_FILES | NO_FILES
+    assert {word for words, *_ in SWEEP for word in words if word.startswith("--")} >= NAMES_OF_FILES
+
+
+def test_schema_never_replaces_the_output(package, monkeypatch):
+    monkeypatch.chdir(package)
+    assert export("--plan-from", "torch", "mine_to_export:plan", "-o", "plan.schema.json") == 0
+    assert "tp_plan:" in (package / "plan.schema.json").read_text()
+
+
+@pytest.mark.parametrize(("words", "needed", "read"), SWEEP, ids=[" ".join(words[:2]) for words, *_ in SWEEP])
+def test_output_never_replaces_an_input(package, monkeypatch, capsys, words, needed, read):
+    pytest.importorskip(needed)
+    monkeypatch.chdir(package)
+    (package / "config.json").write_text(json.dumps(CONFIG))
+    (package / "jax_to_export.py").write_text(JAX_SOURCE)
+    (package / "keras_to_export.py").write_text(KERAS_SOURCE)
+    (package / "plan.yaml").write_text("format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {w: {spec: [null, tp]}}\n")
+    for name in ("jax_to_export", "keras_to_export"):
+        monkeypatch.delitem(sys.modules, name, raising=False)
+    assert export("--torch", "mine_to_export:make", "--no-graph", "-o", "model.json") == 0
+    assert export(*words, "-o", "output") == 0, capsys.readouterr().err
+    for name in read:
+        before = (package / name).read_bytes()
+        (package / "link").symlink_to(name)
+        (package / "hard").hardlink_to(package / name)
+        for alias in (name, package / name, "link", "hard"):
+            assert export(*words, "-o", alias) == 2 and "is one of the inputs" in capsys.readouterr().err, alias
+            assert (package / name).read_bytes() == before and (package / "link").is_symlink()
+        (package / "link").unlink()
+        (package / "hard").unlink()
 
 
 # Plans.
@@ -412,7 +478,7 @@ def test_every_style_and_option_of_torch():
 
 
 def test_every_style_compiles(tmp_path):
-    """What the test above writes, read by the program: each on a module of its own."""
+    """The plan of the test above, read by the program: one module per style."""
     graph = torch_module.model_graph(nn.ModuleDict({name: nn.Linear(8, 8) for name in "abcdefghij"}))
     plan = {
         name: style
@@ -448,24 +514,24 @@ def test_every_style_compiles(tmp_path):
     assert found["i"].outputs[0].source == ("Partial(avg)",) and found["i"].outputs[0].use_local is False
 
 
-def test_what_plans_cannot_say_is_refused():
+def test_plans_without_a_notation_are_rejected():
     class Mine(tp.ColwiseParallel):
         pass
 
     for plan, said in (
         ({"a": Mine()}, "`a`: Mine"),
-        ({"a": tp.ColwiseParallel(output_layouts=_StridedShard(0, split_factor=2))}, "no word"),
+        ({"a": tp.ColwiseParallel(output_layouts=_StridedShard(0, split_factor=2))}, "cannot express the layout"),
         ({"a": 3}, "`a`: int"),
-        ([], "no plan"),
-        ({3: tp.ColwiseParallel()}, "no plan"),
+        ([], "is not a plan"),
+        ({3: tp.ColwiseParallel()}, "is not a plan"),
     ):
         with pytest.raises(files.InputError, match=said):
             plans.torch_plan(plan, {"tp": 2})
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
-    """As EasyLM's match_partition_rules: names joined by `/`, re.search, the first rule counts, scalars stay whole."""
+def test_ordered_rules_apply_the_first_match(tmp_path, seed):
+    """As EasyLM's match_partition_rules: names joined by `/`, re.search, the first match applies, scalars are replicated."""
     chance = random.Random(seed)
     modules = [
         {
@@ -536,7 +602,7 @@ def test_ordered_rules_give_each_parameter_its_first(tmp_path, seed):
         r"\wq/",
     ],
 )
-def test_expressions_that_only_python_has_become_paths(tmp_path, pattern):
+def test_python_only_regexes_become_paths(tmp_path, pattern):
     names = ["wq", "ẃq", "wk"] if pattern.startswith(r"\wq") else ["wq", "wk"]
     model = nn.ModuleDict({name: nn.Linear(4, 4, bias=False) for name in names})
     shapes = {f"{name}.weight": [4, 4] for name in names}
@@ -546,13 +612,13 @@ def test_expressions_that_only_python_has_become_paths(tmp_path, pattern):
     assert cut == [path for path in shapes if re.search(pattern, path.replace(".", "/"))] != []
 
 
-def test_ordered_rules_that_do_not_fit():
+def test_unusable_ordered_rules_are_rejected():
     for rules, said in (
         ([("a", ("tp",))], "no rule matches parameter `b.w`"),
         ([(".*", ("tp", None, None))], "3 entries"),
-        ([("(", ())], "no list"),
-        (3, "no list"),
-        ([3], "no list"),
+        ([("(", ())], "not a list"),
+        (3, "not a list"),
+        ([3], "not a list"),
     ):
         with pytest.raises(files.InputError, match=said):
             plans.easylm_plan(rules, {"b.w": [4, 4]}, {"tp": 2})

@@ -1,4 +1,4 @@
-"""What `tpplan compile` says of a step's collectives, beside what gloo ranks under tpplan.torch call now: record_runs.py runs them."""
+"""The forecast of `tpplan compile` for a step's collectives, compared with the calls of gloo ranks under tpplan.torch (record_runs.py)."""
 
 import json
 import lzma
@@ -14,7 +14,7 @@ sys.path.insert(0, str(bridge.ROOT / "tests" / "truth"))
 from run_cases import mesh_of, plan_text  # noqa: E402
 
 WANTED = [{"dp": 2}, {"fsdp": 2}, {"dp": 2, "fsdp": 2}, {"fsdp": 2, "tp": 2}]
-CASES = 6  # the first ones of the recorder have all of these meshes
+CASES = 6  # the first cases of the recorder cover all of these meshes
 
 
 @pytest.fixture(scope="module")
@@ -27,7 +27,7 @@ def recorded(tmp_path_factory):
     return json.loads(lzma.decompress((folder / "runs.xz").read_bytes()))
 
 
-def test_every_call_is_forecast_in_order_with_its_axis_shape_and_type(recorded, tmp_path):
+def test_every_call_is_forecast_in_order(recorded, tmp_path):
     seen = []
     for case in recorded["cases"]:
         assert case["outcome"] == "ok", case
@@ -40,6 +40,6 @@ def test_every_call_is_forecast_in_order_with_its_axis_shape_and_type(recorded, 
     assert all(mesh in seen for mesh in WANTED)
 
 
-def test_the_record_is_what_ranks_do_now(recorded):
+def test_recorded_data_matches_a_new_recording(recorded):
     before = json.loads(lzma.decompress((bridge.ROOT / "tests/truth/data/runs_data.json.xz").read_bytes()))
     assert recorded["cases"] == before["cases"][: len(recorded["cases"])]

@@ -1,4 +1,4 @@
-"""Random plans over recorded models: the program and the simulation on virtual ranks say the same of each."""
+"""Random plans for recorded models: the program and the simulation on virtual ranks agree on each."""
 
 import json
 import random
@@ -20,11 +20,11 @@ STYLES = ("colwise", "rowwise", "colwise_gather_output", "rowwise_split_input", 
           "embedding_colwise", "packed_colwise", "packed_rowwise", "all_reduce", "sequence_parallel",
           "replicated_with_grad_allreduce", "local_params", "moe_tp_experts")  # fmt: skip
 FAILS = {"apply": "crash_apply", "forward": "crash_forward", "output": "wrong_output", "gradient": "wrong_grad"}
-PLANS = 12  # a model
+PLANS = 12  # per model
 
 
 def random_plan(chooser, shipped, names):
-    """The shipped plan with up to four things changed, in one of four a plan of nothing but chance."""
+    """The shipped plan with up to four changes; one of four plans is entirely random."""
     plan = {} if chooser.random() < 0.25 else dict(shipped)
     for _ in range(chooser.randint(1, 4)):
         key = chooser.choice(names)

@@ -1,5 +1,5 @@
-"""Parameters that every rank holds whole and uses for its own heads or its own piece: what the checker says of their gradients is what
-ranks compute, and what it proposes makes them those of one process."""
+"""Replicated parameters that each rank uses for its heads or its shard: the diagnostics match the gradients of real ranks, and the
+proposed fix gives the gradients of one process."""
 
 import json
 import re
@@ -23,7 +23,7 @@ WIDTH, HEADS, SIZE = 16, 4, 4
 
 
 class Attention(nn.Module):
-    """Norms of the heads beside a fused projection."""
+    """Norms of the heads next to a fused projection."""
 
     def __init__(self, kv_heads=HEADS):
         super().__init__()
@@ -51,7 +51,7 @@ class Grouped(Attention):
 
 
 class Scaled(nn.Module):
-    """Numbers that are learned, between a projection by columns and one by rows."""
+    """Learned factors between a colwise and a rowwise projection."""
 
     def __init__(self):
         super().__init__()
@@ -87,7 +87,7 @@ class Scan(nn.Module):
 
 
 class Mamba(nn.Module):
-    """x_proj makes the step, which goes on to a projection by columns, and two factors that meet each rank's own channels."""
+    """x_proj computes the step, the input of a colwise projection, and two factors that are combined with each rank's channels."""
 
     def __init__(self, inner=32, states=4, rank=4):
         super().__init__()
@@ -110,7 +110,7 @@ MAMBA = {"x_in": "colwise", "z_in": "colwise", "x_proj": "rowwise", "dt_proj": "
 LOCAL = MAMBA | {"scan": "local_params"}
 DTENSORS = MAMBA | {n: {"style": MAMBA[n], "use_local_output": False} for n in ("x_in", "z_in", "x_proj", "dt_proj")}
 
-# Model, plan, parameters whose gradient is wrong under it, and a right plan: None is the one that the checker proposes.
+# Model, plan, parameters with a wrong gradient, and a correct plan (None: the one that the checker proposes).
 CASES = {
     "norms beside a fused projection": (Attention, FUSED, {"q_norm.weight", "k_norm.weight"}, None),
     "norms beside a fused projection of groups": (Grouped, FUSED, {"q_norm.weight", "k_norm.weight"}, None),
@@ -149,7 +149,7 @@ def gradients_differ_in(rank, kind, path, wrong):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_that_nobody_sums_are_found_and_mended(tmp_path, ranks, name):  # noqa: F811
+def test_missing_gradient_reductions_are_found_and_fixed(tmp_path, ranks, name):  # noqa: F811
     kind, rules, wrong, right = CASES[name]
     text = live_model.torch_text(make(kind), {"x": batch()})
     paths = bridge.write(tmp_path, text, plan_of(rules))
@@ -158,7 +158,7 @@ def test_gradients_that_nobody_sums_are_found_and_mended(tmp_path, ranks, name):
     if right is None:
         assert {next(w for w in wrong if f"`{w}`" in d["message"]) for d in found} == wrong
         right = rules | dict(re.findall(r'`"([\w.]+)": (\w+)`', found[0]["help"]))
-    # Without its operations nothing is known of gradients, and the ranks' are wrong.
+    # Without operations the checker knows nothing about gradients, and those of the ranks are wrong.
     unknown = bridge.compile_manifest(tmp_path, torch_module.model_graph(make(kind)), plan_of(rules))
     ranks.run(2, gradients_differ_in, kind, str(unknown), wrong)
     ranks.run(
@@ -166,7 +166,7 @@ def test_gradients_that_nobody_sums_are_found_and_mended(tmp_path, ranks, name):
     )
 
 
-def test_a_head_in_pieces_of_the_vocabulary_is_an_error_that_says_how_it_is_gathered(tmp_path):
+def test_vocabulary_sharded_logits_error_proposes_a_gather(tmp_path):
     model = models.Llama().double()
     text = live_model.torch_text(model, {"tokens": torch.zeros(2, 8, dtype=torch.long)})
     found = json.loads(

@@ -1,5 +1,5 @@
-"""The operations of a model as `python -m tpplan.export` writes them: run again with tensors they give what the model gives, and
-they are the same on every device and, but for their sizes, for every batch and sequence."""
+"""The operations that `python -m tpplan.export` traces: executed on tensors they match the model. They are identical on every device and,
+except for sizes, for every batch and sequence."""
 
 import json
 
@@ -25,7 +25,7 @@ SCHEMA = json.loads((bridge.ROOT / "schemas" / "model.schema.json").read_text())
 
 
 def exported(model, device="cpu", **settings):
-    """The graph of a module, or of what a class or function makes, read back from the text that is written."""
+    """The graph of a module, or of the result of a class or function, read from the written text."""
     settings = Settings(**{"inputs": {"x": {"shape": [2, 6, 8], "dtype": "float64"}}} | settings)
     with torch.device(device):
         model = model if isinstance(model, nn.Module) else model()
@@ -41,7 +41,7 @@ def randomize(model):
 
 
 def check_run(graph, model, leaves, outputs):
-    """The graph gives the model's outputs and gradients, and every value has the shape and the dtype that it says."""
+    """Checks that the graph computes the model's outputs and gradients, and that every value has its shape and dtype."""
     graph = graph_runs.Graph(graph)
     found, values = graph_runs.run(graph, leaves)
     for value, tensor in values.items():
@@ -67,7 +67,7 @@ def check_run(graph, model, leaves, outputs):
 
 
 class Views(nn.Module):
-    """Sizes from shapes, from counting, from arithmetic, and numbers that are none."""
+    """Sizes from shapes, from counting, from arithmetic, and non-integers."""
 
     def __init__(self):
         super().__init__()
@@ -84,7 +84,7 @@ class Views(nn.Module):
 
 
 class Writes(nn.Module):
-    """Writes in place, through views of views, and reads of views that were made before the write."""
+    """Writes in place, through views of views, and reads of earlier views."""
 
     def __init__(self):
         super().__init__()
@@ -92,7 +92,7 @@ class Writes(nn.Module):
 
     def forward(self, x):
         y = x * self.weight
-        early = y[:, 1:]  # made before the writes, read after them
+        early = y[:, 1:]  # created before the writes, read after them
         left, right = y[..., :4], y.narrow(-1, 4, 4)
         left.mul_(2.0)
         right[:, ::2] += 3.0
@@ -112,7 +112,7 @@ class Writes(nn.Module):
 
 
 class Keywords(nn.Module):
-    """Modules that take keywords only, return tuples and dicts, and are called twice; one value given twice."""
+    """Modules with keyword-only arguments, tuple and dict outputs, two calls, and one value passed twice."""
 
     class Inner(nn.Module):
         def __init__(self):
@@ -148,7 +148,7 @@ class Tied(nn.Module):
 
 
 class Normed(nn.Module):
-    """Running statistics are written to in training."""
+    """Training writes the running statistics."""
 
     def __init__(self):
         super().__init__()
@@ -169,7 +169,7 @@ class Doubled(torch.autograd.Function):
 
 
 class Pictures(nn.Module):
-    """Operations of pictures and sound, two of them under one name in torch."""
+    """Operations on images and sound, two of which have one name in torch."""
 
     def __init__(self):
         super().__init__()
@@ -189,7 +189,7 @@ class Pictures(nn.Module):
         )
 
 
-def test_functions_and_methods_of_one_name_are_operations_of_their_own():
+def test_functions_and_methods_of_one_name_are_separate():
     names = [n[0] for n in graph_runs.Graph(exported(Pictures())).nodes]
     assert [n for n in names if n in ("unfold", "fold", "im2col", "col2im")] == ["unfold", "im2col", "col2im"]
     assert "ravel" not in names and "_weight_norm" in names
@@ -199,7 +199,7 @@ OWN = [Views, Writes, Keywords, Tied, Pictures]
 
 
 @pytest.mark.parametrize("kind", OWN + [Normed], ids=lambda k: k.__name__)
-def test_a_graph_runs_as_the_module_does(kind):
+def test_graph_matches_the_module(kind):
     torch.manual_seed(1)
     model = randomize(kind())
     graph = exported(model, mode="train")
@@ -219,13 +219,13 @@ def torch_floats(result):
 
 
 @pytest.mark.parametrize("kind", OWN, ids=lambda k: k.__name__)
-def test_the_meta_device_gives_the_same_graph(kind):
+def test_meta_device_gives_the_same_graph(kind):
     assert exported(kind, "meta") == exported(kind, "cpu")
 
 
 @pytest.mark.parametrize("kind", [Views, Keywords, Tied], ids=lambda k: k.__name__)
 def test_other_sizes_give_the_same_operations(kind):
-    """What was recorded for one batch and sequence holds for others: every number that changes says where it comes from."""
+    """A graph traced at one batch and sequence is valid for others: every size that changes names its source."""
     small, large = (
         exported(kind(), inputs={"x": {"shape": shape, "dtype": "float64"}}) for shape in ([2, 6, 8], [3, 11, 8])
     )
@@ -236,7 +236,7 @@ def test_other_sizes_give_the_same_operations(kind):
     assert small["shapes"] != large["shapes"]
 
 
-def test_numbers_say_which_size_they_are():
+def test_sizes_name_their_source():
     graph = graph_runs.Graph(exported(Views()))
     view = next(n for n in graph.nodes if n[0] == "view")
     batch, sequence, parts, rest, head = view[1][1][1:]
@@ -246,7 +246,7 @@ def test_numbers_say_which_size_they_are():
     assert graph.sizes[half[1][1][-1][2][1]][0] == "floordiv"
 
 
-def test_conversions_that_lose_a_size_and_comparisons_leave_guards():
+def test_lossy_conversions_and_comparisons_add_guards():
     class Loses(nn.Module):
         def forward(self, x):
             rounds = 0
@@ -256,11 +256,11 @@ def test_conversions_that_lose_a_size_and_comparisons_leave_guards():
 
     graph = graph_runs.Graph(exported(Loses()))
     guards = {(name, tuple(graph.sizes[a[0]][1:]), b, result) for name, a, b, result in graph.guards}
-    x = graph.nodes[0][4][0][2]  # as the module sees it
+    x = graph.nodes[0][4][0][2]  # with the shape of the module's input
     assert guards == {("eq", (x, 0), 2, True), ("eq", (x, 2), 8, True), ("gt", (x, 1), 4, True)}
 
 
-def test_borders_have_ids_of_their_own_on_both_sides():
+def test_module_boundaries_have_separate_ids_on_both_sides():
     graph = graph_runs.Graph(exported(Keywords()))
     enters = [n for n in graph.nodes if n[0] == "@enter"]
     paths = [graph.strings[n[1]] for n in enters]
@@ -268,13 +268,13 @@ def test_borders_have_ids_of_their_own_on_both_sides():
     assert [n[2] for n in enters] == [1, 0, 1, 1, 0, 1]
     first = enters[1][4]
     assert [place for place, *_ in first] == [["hidden"], ["pair", 0], ["pair", 1]]
-    assert first[0][1] == first[1][1] and first[0][2] != first[1][2]  # one value that was given twice
+    assert first[0][1] == first[1][1] and first[0][2] != first[1][2]  # one value passed twice
     seen = [i for n in graph.nodes if n[0] == "@enter" for _, _, i, *_ in n[4]]
     assert len(seen) == len(set(seen))
 
 
 class Shares(nn.Module):
-    """A value goes into a module beside a view of it that was made before it was written to."""
+    """A module gets a value and a view of it that is older than a write to the value."""
 
     class Inner(nn.Module):
         def forward(self, a, b):
@@ -291,7 +291,7 @@ class Shares(nn.Module):
         return self.inner(y, view)
 
 
-def test_what_goes_into_a_module_is_named_from_outside():
+def test_module_inputs_have_their_outer_names():
     model = Shares()
     graph = exported(model)
     known = {value for value, _, _ in graph["leaves"]}
@@ -307,7 +307,7 @@ def test_what_goes_into_a_module_is_named_from_outside():
 
 
 class Named(nn.Module):
-    """Calls a module by the names of its parameters, in another order."""
+    """Calls a module with keyword arguments, in another order."""
 
     class Inner(nn.Module):
         def forward(self, x, scale, *, shift):
@@ -321,19 +321,19 @@ class Named(nn.Module):
         return self.inner(shift=x, scale=x, x=x)
 
 
-def test_what_a_keyword_gives_has_the_position_of_its_parameter():
+def test_keyword_argument_has_the_position_of_its_parameter():
     graph = graph_runs.Graph(exported(Named()))
     row = next(n[4] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "inner")
     assert {place[0]: rest[2:] for place, *rest in row} == {"shift": [], "scale": [1], "x": [0]}
 
 
-def test_a_module_under_no_grad_says_so():
+def test_module_under_no_grad_is_marked():
     graph = graph_runs.Graph(exported(Tied()))
     assert [n[3] for n in graph.nodes if n[0] == "@enter" and graph.strings[n[1]] == "embed"] == [1, 0]
     assert [path for _, kind, path in graph.leaves if kind == "param"] == ["embed.weight"]
 
 
-def test_a_function_with_its_own_backward_is_one_operation():
+def test_function_with_custom_backward_is_one_operation():
     class Uses(nn.Module):
         def forward(self, x):
             return Doubled.apply(x) + torch.vmap(lambda row: row.sum())(x)[:, None, None]
@@ -356,7 +356,7 @@ class Nested(torch.autograd.Function):
         return gradient * 4
 
 
-def test_a_function_is_one_operation_however_it_is_bound():
+def test_function_is_one_operation_through_any_alias():
     doubled, mapped, nested = Doubled.apply, torch.vmap, Nested.apply
 
     class Uses(nn.Module):
@@ -371,7 +371,7 @@ def test_a_function_is_one_operation_however_it_is_bound():
 
 
 class Rerun(nn.Module):
-    """A layer in a function that runs it again for its gradient, torch's or another."""
+    """A layer in a function that recomputes it for its gradient, torch's or another one."""
 
     def __init__(self, run):
         super().__init__()
@@ -387,15 +387,15 @@ class Hidden(torch.autograd.Function):
         return layer(x)
 
 
-def test_a_checkpoint_is_what_it_runs_and_other_functions_that_run_modules_are_refused():
+def test_checkpoint_is_traced_and_other_nested_modules_rejected():
     by_torch = Rerun(lambda layer, x: torch.utils.checkpoint.checkpoint(layer, x, use_reentrant=True))
     plain = Rerun(lambda layer, x: layer(x))
     assert graph_runs.Graph(exported(by_torch)).nodes == graph_runs.Graph(exported(plain)).nodes
-    with pytest.raises(Untraceable, match="the model runs modules inside of Hidden"):
+    with pytest.raises(Untraceable, match="the model runs modules inside Hidden"):
         exported(Rerun(lambda layer, x: Hidden.apply(layer, x)))
 
 
-def test_what_forward_takes_by_name_alone_is_given_so():
+def test_keyword_only_input_of_forward():
     class Alone(nn.Module):
         def forward(self, *, x, scale=2.0):
             return x * scale
@@ -403,7 +403,7 @@ def test_what_forward_takes_by_name_alone_is_given_so():
     assert [n[0] for n in graph_runs.Graph(exported(Alone())).nodes if n[0][0] != "@"] == ["mul"]
 
 
-def test_constants_that_nobody_uses_are_left_out_and_dead_computations_are_not():
+def test_unused_constants_are_omitted_and_dead_code_is_not():
     class Wastes(nn.Module):
         def forward(self, x):
             torch.arange(3) + 1
@@ -413,7 +413,7 @@ def test_constants_that_nobody_uses_are_left_out_and_dead_computations_are_not()
     assert [n[0] for n in graph_runs.Graph(exported(Wastes())).nodes if n[0][0] != "@"] == ["view", "add"]
 
 
-def test_what_the_host_reads_is_marked():
+def test_host_reads_are_marked():
     class Reads(nn.Module):
         def forward(self, x):
             count = (x > 0).sum().item()
@@ -429,7 +429,7 @@ def llama(**settings):
     return exported(models.Llama().double(), inputs={"tokens": {"shape": [2, 6], "dtype": "int64"}}, **settings)
 
 
-def test_a_model_as_users_write_it_runs_from_its_graph():
+def test_user_model_runs_from_its_graph():
     model = randomize(models.Llama(tied=True).double())
     tokens = torch.randint(0, 32, (2, 6), generator=torch.Generator().manual_seed(1))
     graph = json.loads(
@@ -484,32 +484,32 @@ class WritesThroughExpand(nn.Module):
 @pytest.mark.parametrize(
     "name, flags, said",
     [
-        ("NeedsData", ["--device", "meta"], "the model needs data: __getitem__"),
+        ("NeedsData", ["--device", "meta"], "the model needs tensor data: __getitem__"),
         ("Fails", [], "module `linear` fails: RuntimeError: mat1 and mat2 shapes cannot be multiplied"),
-        ("WritesThroughExpand", [], "the model writes through as_strided"),
+        ("WritesThroughExpand", [], "the model writes in place through as_strided"),
     ],
 )
-def test_what_cannot_be_recorded_says_why_and_leaves_the_graph_out(tmp_path, capsys, name, flags, said):
+def test_untraceable_model_warns_and_omits_the_graph(tmp_path, capsys, name, flags, said):
     output = tmp_path / "model.json"
     inputs = json.dumps({"x": {"shape": [2, 6, 8], "dtype": "float32"}})
     assert not export_main.main(["--torch", f"test_graph:{name}", "--inputs", inputs, "-o", str(output), *flags])
     error = capsys.readouterr().err
-    assert error.startswith("warning: the file has no graph: ") and said in error and "--no-graph" in error
+    assert error.startswith("warning: the file has no operation graph: ") and said in error and "--no-graph" in error
     assert "graph" not in json.loads(output.read_text())
 
 
-def test_what_needs_data_is_recorded_on_the_cpu_unless_a_device_was_named(tmp_path, capsys):
+def test_data_dependent_model_is_traced_on_the_cpu(tmp_path, capsys):
     output = tmp_path / "model.json"
     inputs = json.dumps({"x": {"shape": [2, 6, 8], "dtype": "float32"}})
     assert not export_main.main(["--torch", "test_graph:NeedsData", "--inputs", inputs, "-o", str(output)])
-    assert capsys.readouterr().err.startswith("note: the operations were recorded on the CPU: ")
+    assert capsys.readouterr().err.startswith("note: the operations were traced on the CPU: ")
     assert "graph" in json.loads(output.read_text())
 
 
-def test_without_inputs_there_is_no_graph_and_no_graph_needs_no_inputs(tmp_path, capsys):
+def test_no_inputs_means_no_graph(tmp_path, capsys):
     output = tmp_path / "model.json"
     assert not export_main.main(["--torch", "test_graph:Fails", "-o", str(output)])
-    assert "nothing says what forward takes" in capsys.readouterr().err
+    assert "the arguments of forward are unknown" in capsys.readouterr().err
     without = output.read_text()
     assert not export_main.main(["--torch", "test_graph:Fails", "--no-graph", "-o", str(output)])
     assert capsys.readouterr().err == "" and output.read_text() == without
@@ -518,12 +518,12 @@ def test_without_inputs_there_is_no_graph_and_no_graph_needs_no_inputs(tmp_path,
 @pytest.mark.parametrize(
     "text", ["[]", '{"x": 3}', '{"x": {"shape": [-1]}}', '{"x": {"shape": [2], "dtype": "float31"}}', "{"]
 )
-def test_inputs_that_are_none_are_refused(text):
+def test_invalid_inputs_are_rejected(text):
     with pytest.raises(export_main.InputError):
         export_main.main(["--torch", "test_graph:Fails", "--inputs", text])
 
 
-# Families that differ in their operations, and what their smallest configuration needs.
+# Families with different operations, and the required fields of their smallest configuration.
 SMALL = {
     "hidden_size": 32,
     "intermediate_size": 48,
@@ -564,8 +564,8 @@ def transformers_model(name, device, settings):
     [(n, "eager") for n in FAMILIES]
     + [(n, "sdpa") for n in ("LlamaForCausalLM", "MixtralForCausalLM", "BertForMaskedLM")],
 )
-def test_models_of_transformers_run_from_their_graphs(name, attention):
-    """The graph from the meta device, with the weights of a model on the CPU: the model's logits and gradients."""
+def test_transformers_models_run_from_their_graphs(name, attention):
+    """The graph from the meta device, with the weights of a CPU model: the model's logits and gradients."""
     pytest.importorskip("transformers")
     mixed = "num_experts" in FAMILIES[name]  # torch has no grouped_mm for float64
     settings = Settings("eval", 2, 6, attention, "grouped_mm" if mixed else None, "float32" if mixed else "float64")

@@ -1,4 +1,4 @@
-"""Heads and fused segments, found by the sizes and the names of attributes of the codebases that people copy."""
+"""Heads and fused segments, inferred from sizes and attribute names of popular codebases."""
 
 import json
 
@@ -24,7 +24,7 @@ def module(type_name, projections, **attributes):
     return made
 
 
-# Type, projections, attributes; what is found of heads (number, of kv, size), and which projection has which segments.
+# Type, projections, attributes; the heads found (number, of kv, size), and the projections with their segments.
 CODEBASES = {
     "nanoGPT": ("CausalSelfAttention", {"c_attn": 96, "c_proj": 32}, {"n_head": 4, "n_embd": 32}, (4, None, 8), ("c_attn", [32] * 3)),
     "minGPT, another type": ("Mixer", {"c_attn": 96, "c_proj": 32}, {"n_head": 4}, (4, None, 8), ("c_attn", [32] * 3)),
@@ -81,7 +81,7 @@ def graph_of(name):
 
 
 @pytest.mark.parametrize("name", CODEBASES)
-def test_heads_and_segments_are_found(name):
+def test_heads_and_segments_are_inferred(name):
     *_, heads, fused = CODEBASES[name]
     found = {m["path"]: m for m in graph_of(name)["modules"]}
     attributes = found["attn"].get("attributes", {})
@@ -91,14 +91,16 @@ def test_heads_and_segments_are_found(name):
             assert parameter.get("segments", {}).get("out") == fused[1]
 
 
-def test_what_was_guessed_is_said(capsys):
+def test_guesses_are_printed(capsys):
     graph_of("nanoGPT")
-    assert capsys.readouterr().err == "note: the sizes of `attn.c_attn` say head_dim 8, which no attribute does\n"
+    assert (
+        capsys.readouterr().err == "note: the sizes of `attn.c_attn` imply head_dim 8, which no attribute specifies\n"
+    )
     graph_of("timm")
     assert capsys.readouterr().err == ""
 
 
-# Which sizes of tp keep heads whole, and which are refused.
+# Sizes of tp that do not split heads, and sizes that are rejected.
 @pytest.mark.parametrize(
     "name, fused, fits, cut",
     [
@@ -110,10 +112,12 @@ def test_what_was_guessed_is_said(capsys):
         ("BLOOM", "query_key_value", 4, 8),
     ],
 )
-def test_fused_projections_are_cut_between_heads_only(tmp_path, name, fused, fits, cut):
+def test_fused_projections_are_sharded_between_heads(tmp_path, name, fused, fits, cut):
     graph = graph_of(name)
-    for size, status in ((fits, 0), (cut, 1)):
-        plan = f"format: tpplan.plan/1\nmesh: {{tp: {size}}}\ntp_plan:\n  attn.{fused}: {{style: colwise, output_layouts: Replicate}}\n"
-        result = bridge.run("check", *bridge.write(tmp_path, json.dumps(graph), plan), "--allow", "TP5150")
-        said = result.stdout.decode()
-        assert result.returncode == status and ("TP5007" in said) == bool(status), said
+    for size in (fits, cut):
+        for options, is_cut in (("", size == cut), (", output_layouts: Replicate", False)):
+            rule = f"attn.{fused}: {{style: colwise{options}}}"
+            plan = f"format: tpplan.plan/1\nmesh: {{tp: {size}}}\ntp_plan:\n  {rule}\n"
+            result = bridge.run("check", *bridge.write(tmp_path, json.dumps(graph), plan), "--allow", "TP5150")
+            said = result.stdout.decode()
+            assert ("TP5007" in said) == is_cut and (is_cut or "TP50" not in said), (rule, said)

@@ -1,5 +1,4 @@
-"""What code changes in place behind a module that a rule reaches: outputs and gradients of the model in one process, or autograd's
-error where that has one, too."""
+"""In-place changes of the output of a parallelized module: outputs and gradients match one process, or autograd raises its usual error."""
 
 import bridge
 import pytest
@@ -51,7 +50,7 @@ def needed(self, x):
 
 
 class Saving(nn.Linear):
-    """What it gives is needed for its gradient."""
+    """A module whose output is saved for its backward."""
 
     def forward(self, x):
         return torch.sigmoid(super().forward(x))
@@ -100,7 +99,7 @@ def changes(rank, path):
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_changes_in_place_behind_a_module_train_as_in_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_in_place_change_trains_as_one_process(tmp_path, ranks, name):  # noqa: F811
     plan = f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {PLANS[name]}\n"
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(make(added)), plan)
     ranks.run(2, changes, str(path))

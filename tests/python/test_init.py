@@ -1,5 +1,5 @@
-"""First plans of `tpplan init`, run: models of transformers as they are exported, drafted for two ranks, and trained a step on
-these ranks beside the model that nothing cuts, in float64."""
+"""First plans of `tpplan init`, executed: exported transformers models, drafted for two ranks and trained for one step in float64,
+compared with the unsharded model."""
 
 import json
 import math
@@ -20,14 +20,14 @@ from tpplan import torch as bridge_torch  # noqa: E402
 from tpplan.export import operations, transformers_model  # noqa: E402
 from tpplan.graph.settings import Settings  # noqa: E402
 
-# Models of which a part has code that a part of the heads or of the hidden layer does not fit: each rank computes all of it.
+# Models with code that fits neither a part of the heads nor of the hidden layer: each rank computes all of it.
 DEARER = set(
     """
 AXK2ForCausalLM AfmoeForCausalLM BeamForCausalLM BigBirdForCausalLM BigBirdForMaskedLM BigBirdPegasusForConditionalGeneration
 BitNetForCausalLM BloomForCausalLM CodeGenForCausalLM ConvBertForMaskedLM DebertaV2ForMaskedLM DeepseekV4ForCausalLM
 DiffLlamaForCausalLM DogeForCausalLM Dots3NoteForCausalLM EsmcForMaskedLM FalconForCausalLM FlexOlmoForCausalLM GPT2LMHeadModel
 GPTBigCodeForCausalLM GPTJForCausalLM GPTNeoXJapaneseForCausalLM HYV4ForCausalLM HrmTextForCausalLM
-Inkling2ForCausalLM InklingForCausalLM LagunaForCausalLM Llama4ForCausalLM LongT5ForConditionalGeneration MPNetForMaskedLM
+Inkling2ForCausalLM InklingForCausalLM LagunaForCausalLM LongT5ForConditionalGeneration MPNetForMaskedLM
 MT5ForConditionalGeneration MegatronBertForCausalLM MegatronBertForMaskedLM MiniMaxForCausalLM MiniMaxM2ForCausalLM MllamaForCausalLM
 MoshiForCausalLM MptForCausalLM MraForMaskedLM MvpForCausalLM MvpForConditionalGeneration NystromformerForMaskedLM
 OPTForCausalLM Olmo2ForCausalLM Olmo3ForCausalLM OlmoHybridForCausalLM OlmoeForCausalLM OpenAIGPTLMHeadModel
@@ -37,20 +37,22 @@ SwitchTransformersForConditionalGeneration T5ForConditionalGeneration TapasForMa
 WhisperForCausalLM XGLMForCausalLM YosoForMaskedLM ZayaForCausalLM xLSTMForCausalLM
     """.split()
 )
-# Models of whose bytes less than a half is cut: at these sizes most are in layers of which no way of cutting is known.
+# Models with less than half of their bytes sharded: at these sizes most are in layers without a known sharding.
 LITTLE = set(
     """
-AXK2ForCausalLM DeepseekV32ForCausalLM DeepseekV4ForCausalLM Dots3NoteForCausalLM FalconForCausalLM FalconMambaForCausalLM
+AXK2ForCausalLM CTRLLMHeadModel DeepseekV32ForCausalLM DeepseekV4ForCausalLM Dots3NoteForCausalLM FalconMambaForCausalLM
 FunnelForMaskedLM GlmMoeDsaForCausalLM HYV4ForCausalLM LayoutLMForMaskedLM MambaForCausalLM MoshiForCausalLM
 ProphetNetForCausalLM ProphetNetForConditionalGeneration Qwen4ExpForCausalLM RecurrentGemmaForCausalLM RwkvForCausalLM
 SqueezeBertForMaskedLM TapasForMaskedLM xLSTMForCausalLM
     """.split()
 )
-NOTHING = {"CTRLLMHeadModel"}  # it writes into what its embedding returns, which torch refuses of a cut one
+UNTRAINED = {
+    "CTRLLMHeadModel"
+}  # the tests' model in float64 computes its positions in another dtype than the exported one
 
 
 class Double(TorchFunctionMode):
-    """Norms, routers and rotary positions of transformers are in float32, whatever the model's dtype: here they are not."""
+    """Norms, routers and rotary positions of transformers are in float32 for every dtype of the model: here they are not."""
 
     def __torch_function__(self, function, types, args=(), kwargs=None):
         function = torch.Tensor.double if function is torch.Tensor.float else function
@@ -67,14 +69,14 @@ def settings_of(name, experts):
 
 
 def export(path, name):
-    settings = settings_of(name, "grouped_mm")  # which tokens an expert takes is data: eager ones cannot be recorded
+    settings = settings_of(name, "grouped_mm")  # the tokens of an expert depend on data: eager experts cannot be traced
     model = transformers_model.build(name, small_classes.kwargs_of(name), "meta", settings).train()
     text = operations.record(transformers_model, model, "meta", settings)
     path.write_text(json.dumps(transformers_model.model_graph(model) | {"graph": json.loads(text)}))
 
 
 def draft(folder, name):
-    """What init says; the share of bytes that the plan cuts, where it is right."""
+    """The output of init, and for a correct plan the share of bytes that it shards."""
     model, plan, manifest = folder / f"{name}.model.json", folder / f"{name}.yaml", folder / f"{name}.json"
     export(model, name)
     drafted = bridge.run("init", model, "--mesh", "tp=2", "--no-schema", "-o", plan)
@@ -110,7 +112,7 @@ def train_on_rank(rank, name, path):
     for _ in range(2):
         torch.manual_seed(1)
         models.append(transformers_model.build(name, small_classes.kwargs_of(name), "cpu", settings).train())
-        with torch.no_grad():  # biases are not zero, and norms not one
+        with torch.no_grad():  # nonzero biases, and norms other than one
             for parameter in models[-1].parameters():
                 parameter.add_(torch.randn_like(parameter) * 0.1)
     reference, model = models
@@ -134,7 +136,7 @@ def train_on_rank(rank, name, path):
 
 @pytest.fixture(scope="module")
 def drafts(request, ranks, tmp_path_factory):  # noqa: F811
-    """Where the models, plans and manifests of the classes that are asked for are, and what came of them."""
+    """The folder with models, plans, manifests and results of the selected classes."""
     folder = tmp_path_factory.mktemp("drafts")
     asked = [item.callspec.params["name"] for item in request.session.items if hasattr(item, "callspec")]
     names = [name for name in small_classes.NAMES if name in asked] or small_classes.NAMES
@@ -146,31 +148,26 @@ def drafted(folder, name):
     return json.loads((folder / f"{name}.draft").read_text())
 
 
-@pytest.mark.parametrize("name", sorted(set(small_classes.NAMES) - NOTHING))
-def test_a_first_plan_trains_as_one_process_does(drafts, ranks, name):  # noqa: F811
+@pytest.mark.parametrize("name", sorted(small_classes.NAMES))
+def test_first_plan_trains_as_one_process(drafts, ranks, name):  # noqa: F811
     found = drafted(drafts, name)
     assert found["status"] == 0, found["said"]
     assert found["compiles"], found["found"]
-    assert ("dearer" in found["said"]) == (name in DEARER), found["plan"]
+    assert ("at a higher cost" in found["said"]) == (name in DEARER), found["plan"]
     assert (found["share"] < 0.5) == (name in LITTLE), found["plan"]
-    ranks.run(2, train_on_rank, name, str(drafts / f"{name}.json"))
+    if name not in UNTRAINED:
+        ranks.run(2, train_on_rank, name, str(drafts / f"{name}.json"))
 
 
-@pytest.mark.parametrize("name", sorted(NOTHING))
-def test_where_nothing_can_be_cut_that_is_said(drafts, name):
-    found = drafted(drafts, name)
-    assert found["status"] == 1 and f"no part of {name} is known that can be cut on [tp=2]" in found["said"]
-
-
-def test_how_much_is_cut_is_printed(drafts, capsys):
+def test_sharded_share_is_printed(drafts, capsys):
     """`ctest -V -R python/init`, or pytest, shows the table."""
     rows = {path.stem: drafted(drafts, path.stem) for path in sorted(drafts.glob("*.draft"))}
     right = {name: row["share"] for name, row in rows.items() if "share" in row}
-    assert len(right) + len(NOTHING & set(rows)) == len(rows)
+    assert len(right) == len(rows)
     with capsys.disabled():
         print("\nclass, share of the parameters' bytes that the first plan cuts")
         for name, share in sorted(right.items(), key=lambda row: row[1]):
             print(
-                f"  {name:45} {100 * share:5.1f} %{'  in a dearer way in places' if 'dearer' in rows[name]['said'] else ''}"
+                f"  {name:45} {100 * share:5.1f} %{'  in a dearer way in places' if 'at a higher cost' in rows[name]['said'] else ''}"
             )
-        print(f"{len(right)} classes of transformers, and {len(NOTHING & set(rows))} of which nothing is cut")
+        print(f"{len(right)} classes of transformers")

@@ -1,4 +1,4 @@
-"""tpplan.jax and the exports of JAX models, on eight devices of the host: jax_checks.py, function by function."""
+"""tpplan.jax and the exports of JAX models, on eight devices of the host: jax_checks.py, one function per test."""
 
 import json
 import sys
@@ -14,7 +14,7 @@ from tpplan.export import __main__ as export_main  # noqa: E402
 
 
 @pytest.mark.parametrize("seed", range(3))
-def test_ranks_hold_what_devices_hold(tmp_path, seed):
+def test_rank_slices_match_the_devices(tmp_path, seed):
     run_apart("jax_checks", "indices", seed, tmp_path)
 
 
@@ -36,7 +36,7 @@ def test_ranks_hold_what_devices_hold(tmp_path, seed):
         "constraint_functions",
     ],
 )
-def test_on_eight_devices(tmp_path, check):
+def test_jax_check_on_eight_devices(tmp_path, check):
     run_apart("jax_checks", check, tmp_path)
 
 
@@ -81,7 +81,7 @@ def export(*arguments):
     return files.run_command(export_main.main, list(map(str, arguments)))
 
 
-def test_the_command_writes_graphs_and_plans_that_compile(package):
+def test_command_writes_models_and_plans_that_compile(package):
     assert export("--jax", "trees_to_export:make", "--kwargs", '{"size": 16}', "-o", "model.json") == 0
     graph = json.loads((package / "model.json").read_text())
     assert graph["framework"] == "jax" and [m["path"] for m in graph["modules"]] == [
@@ -132,7 +132,7 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
 @pytest.mark.parametrize(
     "arguments, status, said",
     [
-        (["--jax", "trees_to_export:number"], 1, "no model"),
+        (["--jax", "trees_to_export:number"], 1, "not a model"),
         (["--jax", "trees_to_export:fails"], 1, "luck"),
         (["--jax", "trees_to_export:looks"], 1, "eval_shape"),
         (["--jax", "trees_to_export:keys"], 1, "dtype key<fry>"),
@@ -141,11 +141,11 @@ def test_the_command_writes_graphs_and_plans_that_compile(package):
         (["--jax", "trees_to_export:tree", "--kwargs", '{"a": 1}'], 2, "--kwargs"),
         (["--jax", "trees_to_export:make", "--kwargs", '{"x": 1}'], 1, "TypeError"),
         (["--plan-from", "flax", "trees_to_export:fails"], 1, "luck"),
-        (["--plan-from", "flax", "trees_to_export:number"], 1, "no list of logical axis rules"),
-        (["--plan-from", "flax", "trees_to_export:pairs"], 1, "is no logical axis rule"),
+        (["--plan-from", "flax", "trees_to_export:number"], 1, "is not a list of logical axis rules"),
+        (["--plan-from", "flax", "trees_to_export:pairs"], 1, "is not a logical axis rule"),
     ],
 )
-def test_the_command_says_what_is_wrong(package, capsys, arguments, status, said):
+def test_command_errors_have_text_and_help(package, capsys, arguments, status, said):
     assert (
         export("--jax", "trees_to_export:Net", "-o", "net.json")
         == export("--jax", "trees_to_export:make", "-o", "bare.json")

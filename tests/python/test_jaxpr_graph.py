@@ -1,5 +1,5 @@
-"""Programs under jax.shard_map, judged from their jaxpr and run on devices: jaxpr_checks.py, function by function; and what
-the exporter says of what it cannot record."""
+"""Programs under jax.shard_map, checked from their jaxpr and executed on devices (jaxpr_checks.py, one function per test), and the errors
+of the exporter for untraceable programs."""
 
 import json
 import sys
@@ -15,16 +15,16 @@ from tpplan.export import __main__ as export_main  # noqa: E402
 
 
 @pytest.mark.parametrize("verdict", ["right", "wrong", "fails"])
-def test_programs_are_judged_as_they_run(tmp_path, verdict):
+def test_programs_run_as_checked(tmp_path, verdict):
     run_apart("jaxpr_checks", "programs", tmp_path, verdict)
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_random_plans_are_judged_as_they_run(tmp_path, seed):
+def test_random_plans_run_as_checked(tmp_path, seed):
     run_apart("jaxpr_checks", "random_plans", tmp_path, seed)
 
 
-def test_modules_of_equinox_and_flax_are_recorded(tmp_path):
+def test_equinox_and_flax_modules_are_traced(tmp_path):
     run_apart("jaxpr_checks", "modules", tmp_path)
 
 
@@ -84,7 +84,7 @@ def programs(tmp_path, monkeypatch):
 
 
 def export(folder, function, *more, inputs=INPUTS):
-    """The model file, or what the exporter says."""
+    """The model file, or the error of the exporter."""
     arguments = ["--jax", "programs_of_test:make", "--shard-map", f"programs_of_test:{function}", "--inputs", inputs]
     arguments += ["--plan", str(folder / "plan.yaml"), "-o", str(folder / "model.json"), *more]
     export_main.main(arguments)
@@ -96,27 +96,27 @@ def check(model, plan, *more):
     return json.loads(result.stdout)
 
 
-def test_a_right_program_is_judged_and_its_way_back_is_said_to_be_unchecked(programs):
+def test_correct_program_lists_its_backward_as_unchecked(programs):
     model = export(programs, "forward")
     document = check(model, programs / "plan.yaml")
     assert document["diagnostics"] == []
-    assert [gap["checks"] for gap in document["unchecked"]] == ["gradients and collectives of the way back"]
+    assert [gap["checks"] for gap in document["unchecked"]] == ["gradients and collectives of the backward pass"]
     assert "unchecked" not in check(model, programs / "plan.yaml", "--mode", "infer")
 
 
-def test_under_another_runtime_whole_arrays_run(programs):
+def test_other_runtime_uses_global_arrays(programs):
     document = check(export(programs, "forward"), programs / "plan.yaml", "--runtime", "tpplan")
     assert "GSPMD" in document["unchecked"][0]["reason"]
 
 
 @pytest.mark.parametrize("function", ["loops", "branches", "calls_back", "passes_on"])
-def test_what_no_rule_describes_is_said(programs, function):
+def test_operations_without_a_rule_are_reported(programs, function):
     document = check(export(programs, function), programs / "plan.yaml")
     assert [d["code"] for d in document["diagnostics"]] == ["TP5114"]
     assert document["unchecked"]
 
 
-def test_a_recording_is_of_its_plan_and_mesh(programs):
+def test_trace_depends_on_its_plan_and_mesh(programs):
     model = export(programs, "forward")
     other = programs / "other.yaml"
     other.write_text(PLAN.replace("down: rowwise", "down: replicate"))
@@ -129,14 +129,14 @@ def test_a_recording_is_of_its_plan_and_mesh(programs):
 @pytest.mark.parametrize(
     ("function", "said"),
     [
-        ("ring", "goes another way on the mesh than on one rank"),
-        ("other_array", "an array that the program makes outside of JAX is another one"),
+        ("ring", "the program on the mesh differs from the program on one rank"),
+        ("other_array", "an array that is created outside of JAX differs"),
         ("nothing", "returns no array"),
         ("raises", "the program fails on one rank: RuntimeError: no \\x1b[31m luck"),
         ("absent", "absent"),
     ],
 )
-def test_what_cannot_be_recorded_is_said(programs, function, said):
+def test_untraceable_programs_are_rejected(programs, function, said):
     with pytest.raises(files.InputError) as refused:
         export(programs, function)
     assert said in str(refused.value) and "\x1b" not in str(refused.value)
@@ -145,16 +145,16 @@ def test_what_cannot_be_recorded_is_said(programs, function, said):
 @pytest.mark.parametrize(
     ("more", "inputs", "said"),
     [
-        ((), "{}", "takes no inputs"),
+        ((), "{}", "no inputs of the program are described"),
         ((), '{"x": 3}', "`x` has no shape"),
-        ((), '{"x": {"shape": [4, 8], "dtype": "float12"}}', "a dtype that JAX does not know"),
-        ((), '{"x": {"shape": [4, 8], "spec": ["dp"]}}', "`dp` is no axis of the mesh"),
-        ((), '{"x": {"shape": [4, 8], "spec": [null, null, null]}}', "is no list of its dims"),
-        (("--out-specs", "{}"), INPUTS, "--out-specs is no list"),
+        ((), '{"x": {"shape": [4, 8], "dtype": "float12"}}', "a dtype that JAX does not support"),
+        ((), '{"x": {"shape": [4, 8], "spec": ["dp"]}}', "`dp` is not an axis of the mesh"),
+        ((), '{"x": {"shape": [4, 8], "spec": [null, null, null]}}', "is not a list with at most one entry per dim"),
+        (("--out-specs", "{}"), INPUTS, "--out-specs is not a list"),
         (("--out-specs", "[null, null]"), INPUTS, "2 specs for 1 results"),
-        (("--mesh", "dp=2"), INPUTS, "the plan is wrong"),
+        (("--mesh", "dp=2"), INPUTS, "the plan has errors"),
     ],
 )
-def test_bad_flags_are_said(programs, more, inputs, said):
+def test_wrong_flags_are_rejected(programs, more, inputs, said):
     with pytest.raises(files.InputError, match=said):
         export(programs, "forward", *more, inputs=inputs)

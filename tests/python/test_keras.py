@@ -1,4 +1,4 @@
-"""tpplan.keras and the exports of Keras models, on the JAX and the torch backend: keras_checks.py, function by function."""
+"""tpplan.keras and the exports of Keras models, on the JAX and the torch backend: keras_checks.py, one function per test."""
 
 import json
 import os
@@ -8,14 +8,14 @@ import sys
 import bridge
 import pytest
 
-os.environ.setdefault("KERAS_BACKEND", "jax")  # without one Keras asks for TensorFlow
+os.environ.setdefault("KERAS_BACKEND", "jax")  # the default of Keras is TensorFlow
 bridge.needs("keras", "jax", "torch")
 
 from apart import ENVIRONMENTS, run_apart  # noqa: E402
 
 
 @pytest.mark.parametrize("check", ["distribute_on_jax", "first_plan", "tuples_on_jax", "refusals"])
-def test_on_jax(tmp_path, check):
+def test_keras_check_on_jax(tmp_path, check):
     run_apart("keras_checks", check, tmp_path)
 
 
@@ -25,7 +25,7 @@ def test_fit_on_jax(tmp_path, mesh, data):
 
 
 @pytest.mark.parametrize("seed", range(2))
-def test_look_ups_are_those_of_keras(tmp_path, seed):
+def test_layout_lookups_match_keras(tmp_path, seed):
     run_apart("keras_checks", "look_ups", seed, tmp_path)
 
 
@@ -37,12 +37,12 @@ def test_fit_on_two_processes(tmp_path, mesh, data, optimizer):
     run_apart("keras_checks", "fit_on_torch", tmp_path, mesh, data, optimizer, framework="torch", ranks=2)
 
 
-def test_the_library_on_two_processes(tmp_path):
+def test_library_on_two_processes(tmp_path):
     run_apart("keras_checks", "library_on_torch", tmp_path, framework="torch", ranks=2)
 
 
 @pytest.mark.parametrize("framework, count", [("jax", 0), ("torch", 2)])
-def test_weights_are_those_of_a_checkpoint(tmp_path, framework, count):
+def test_weights_match_the_checkpoint(tmp_path, framework, count):
     bridge.needs("safetensors")
     run_apart("keras_checks", "loaded_weights", tmp_path, framework=framework, ranks=count)
 
@@ -79,7 +79,7 @@ number = 3
 
 
 @pytest.mark.parametrize("backend", ["jax", "torch"])
-def test_the_command_writes_graphs_and_plans(tmp_path, backend):
+def test_command_writes_models_and_plans(tmp_path, backend):
     (tmp_path / "layers_to_export.py").write_text(SOURCE)
 
     def export(*arguments):
@@ -119,7 +119,7 @@ def test_the_command_writes_graphs_and_plans(tmp_path, backend):
     assert modules["mha"]["attributes"] == {"num_heads": 4, "head_dim": 2} and modules["mha/query"]["parameters"][
         "kernel"
     ]["dims"] == ["in", "out", "out_1"]
-    for name, status, said in (("number", 2, "no model"), ("unbuilt", 1, "not built"), ("absent", 2, "has no")):
+    for name, status, said in (("number", 2, "not a model"), ("unbuilt", 1, "not built"), ("absent", 2, "has no")):
         done = export("--keras", f"layers_to_export:{name}", "-o", "out.json")
         assert (
             done.returncode == status

@@ -1,4 +1,4 @@
-"""Keras on the torch backend: models of each kind train on ranks as in one process (keras_train.py, function by function)."""
+"""Keras on the torch backend: models of each kind train on ranks as in one process (keras_train.py, one function per test)."""
 
 import importlib
 import multiprocessing
@@ -22,25 +22,25 @@ def on_rank(rank, function, *arguments):
 @pytest.mark.parametrize(
     "model, mesh", [("transformer", (1, 2)), ("convolutions", (1, 2)), ("convolutions", None), ("embeddings", (1, 2))]
 )
-def test_twenty_steps_lose_what_one_process_loses(ranks, model, mesh):  # noqa: F811
+def test_twenty_steps_have_the_losses_of_one_process(ranks, model, mesh):  # noqa: F811
     ranks.run(2, on_rank, "trains", model, mesh)
 
 
 @pytest.mark.parametrize("model, mesh", [("transformer", (1, 2)), ("embeddings", (2, 1))])
-def test_a_loop_of_the_users_own_knows_of_nothing(ranks, model, mesh):  # noqa: F811
+def test_custom_loop_needs_no_changes(ranks, model, mesh):  # noqa: F811
     ranks.run(2, on_rank, "loop", model, mesh)
 
 
-def test_fit_validates_and_takes_a_last_batch_that_does_not_divide(ranks):  # noqa: F811
+def test_fit_validates_and_accepts_an_uneven_last_batch(ranks):  # noqa: F811
     ranks.run(2, on_rank, "fits", "convolutions", (2, 1))
 
 
 @pytest.mark.parametrize("model", ["transformer", "embeddings"])
-def test_a_model_is_saved_whole_and_goes_on(ranks, tmp_path, model):  # noqa: F811
+def test_model_is_saved_unsharded_and_resumes(ranks, tmp_path, model):  # noqa: F811
     ranks.run(2, on_rank, "saves", str(tmp_path), model, (1, 2))
 
 
-# Of the layers in keras_train.LAYERS those whose operations have rules here, or none in DTensor. TPPLAN_ALL_LAYERS=1 takes all.
+# The layers of keras_train.LAYERS that have rules here, or none in DTensor. TPPLAN_ALL_LAYERS=1 selects all.
 SAMPLE = [
     "Conv2D",
     "Conv1D causal",
@@ -57,7 +57,7 @@ SAMPLE = [
 ]
 
 
-def test_layers_that_are_cut_train_as_in_one_process(ranks):  # noqa: F811
+def test_sharded_layers_train_as_one_process(ranks):  # noqa: F811
     ranks.run(2, on_rank, "layers_train", None if "TPPLAN_ALL_LAYERS" in os.environ else SAMPLE, (1, 2))
 
 

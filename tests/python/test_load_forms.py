@@ -1,5 +1,5 @@
-"""Weights in other forms than the model's: parts of fused tensors and fused ones of parts, also where heads of a group stand together;
-other types; a stage of a pipeline. What a rank gets is cut out of what torch makes of the whole weights."""
+"""Weights in other forms than the model's: fused tensors and their parts, also with interleaved heads of a group, other dtypes, and a
+pipeline stage. The expected shard of a rank is a slice of torch's result for the global weights."""
 
 import subprocess
 
@@ -15,7 +15,7 @@ import tpplan  # noqa: E402
 from conftest import EXECUTOR  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 
-# A fused tensor, its parts, and the dim in which they stand behind each other.
+# A fused tensor, its parts, and the dim along which they are concatenated.
 FORMS = {
     "attn.qkv_proj.weight": (
         {"attn.q_proj.weight": (16, 16), "attn.k_proj.weight": (8, 16), "attn.v_proj.weight": (8, 16)},
@@ -35,7 +35,7 @@ LAYERS = 4
 
 
 def tensors(dtype=torch.float32):
-    """(fused, in parts) of the same values."""
+    """The same values, fused and as separate parts."""
     torch.manual_seed(3)
     fused, apart = {}, {}
     for layer in range(LAYERS):
@@ -47,7 +47,7 @@ def tensors(dtype=torch.float32):
 
 
 def interleaved(fused, groups):
-    """As q of a group, k of it, v of it, and then the next group."""
+    """q of a group, k of it, v of it, and then the next group."""
     again = {}
     for path, value in fused.items():
         parts, dim = FORMS[path.split(".", 2)[2]]
@@ -57,7 +57,7 @@ def interleaved(fused, groups):
 
 
 def compiled(folder, values, mesh, segments=False, dtype="float32"):
-    """The manifest of such tensors; with `segments` each part of a fused one is cut by itself."""
+    """The manifest of such tensors; with `segments` each part of a fused one is sharded separately."""
     modules, rules = {}, []
     for path, value in values.items():
         module, name = path.rsplit(".", 1)
@@ -84,7 +84,7 @@ def cut(manifest, path, value, rank):
 
 
 def check(path, weights, wanted, **options):
-    """Every rank gets its pieces of `wanted`, and reads no more than it holds."""
+    """Checks that every rank gets its shards of `wanted`, and reads only their bytes."""
     manifest = m.load_manifest(path)
     for rank in range(m.device_count(manifest)):
         pieces = {path: cut(manifest, path, value, rank) for path, value in wanted.items()}
@@ -133,7 +133,7 @@ def test_fused_tensors_become_their_parts(made, source, groups):
     assert done.needed_bytes == sum(cut(manifest, path, value, 3).numel() * 4 for path, value in apart.items())
 
 
-def test_parts_become_tensors_in_which_the_heads_of_a_group_stand_together(made):
+def test_parts_become_tensors_with_interleaved_groups(made):
     folder, manifests, fused, _ = made
     rules = {name: {"parts": parts, "groups": 4} for name, parts in FUSE.items()}
     for source in ("apart.safetensors", "saved"):
@@ -142,7 +142,7 @@ def test_parts_become_tensors_in_which_the_heads_of_a_group_stand_together(made)
 
 @pytest.mark.parametrize("stored", ["bfloat16", "float16", "float32", "float64"])
 @pytest.mark.parametrize("held", ["bfloat16", "float16", "float32", "float64"])
-def test_types_are_cast_as_torch_casts_them(made, tmp_path, recwarn, stored, held):
+def test_casts_match_torch(made, tmp_path, recwarn, stored, held):
     folder, manifests, *_ = made
     fused, apart = (
         {path: value.to(getattr(torch, stored)) for path, value in tree.items()} for tree in tensors(torch.float64)
@@ -171,13 +171,13 @@ def test_types_are_cast_as_torch_casts_them(made, tmp_path, recwarn, stored, hel
             check(manifests["segments"], given, wanted, dtype="manifest")
         if stored != held:
             with pytest.raises(
-                tpplan.LoadError, match=f"is {stored} there and float32 in the manifest: nothing is cast"
+                tpplan.LoadError, match=f"is {stored} in the weights and float32 in the manifest: dtypes are not cast"
             ):
                 check(manifests["segments"], tmp_path / "w.safetensors", wanted, fuse=FUSE)
 
 
-def test_a_stage_takes_its_layers_under_its_own_numbers(made, tmp_path):
-    """The stage of layers 2 and 3, by the manifest of the whole model, and by one of its own."""
+def test_pipeline_stage_loads_its_layers_under_local_indices(made, tmp_path):
+    """The stage of layers 2 and 3, with the manifest of the full model, and with a separate one."""
     folder, manifests, _, apart = made
     names = {"layers.0": "layers.2", "layers.1": "layers.3"}
     own = {
@@ -211,8 +211,8 @@ def test_a_stage_takes_its_layers_under_its_own_numbers(made, tmp_path):
         )
 
 
-def test_memory_of_another_device_is_filled_through_the_hosts(made, monkeypatch):
-    """Whose memory it is nobody can tell here: all of it counts as another device's."""
+def test_other_device_memory_is_filled_through_the_host(made, monkeypatch):
+    """No GPU is needed: the test treats all memory as that of another device."""
     folder, manifests, fused, _ = made
     before, told = [], []
     make = torch.empty
@@ -221,7 +221,7 @@ def test_memory_of_another_device_is_filled_through_the_hosts(made, monkeypatch)
     check(manifests["segments"], folder / "apart.safetensors", fused, fuse=FUSE, on_module=told.append)
     assert len(before) == len(fused) * 8 and told.count("") == 8
     on_meta = {"layers.0.attn.qkv_proj.bias": torch.zeros(8, device="meta")}
-    with pytest.raises(tpplan.ManifestError, match="is on the meta device, without memory"):
+    with pytest.raises(tpplan.ManifestError, match="is on the meta device, which has no memory"):
         tpplan.load(manifests["segments"], folder / "apart.safetensors", into=on_meta, fuse=FUSE)
 
 
@@ -232,26 +232,44 @@ def test_memory_of_another_device_is_filled_through_the_hosts(made, monkeypatch)
         ({"qkv_proj": ["q_proj", "v_proj"]}, r"TP8023.*its parts do not add up to \[32, 16\]"),
         ({"qkv_proj": {"parts": ["q_proj", "k_proj", "v_proj"], "groups": 3}}, "`groups` does not divide its parts"),
         ({"qkv": ["q_proj", "k_proj", "v_proj"]}, "TP8022"),
-        ({"qkv_proj": ["q_proj"]}, "names no parts"),
-        ({"qkv_proj": "q_proj"}, "names no parts"),
+        ({"qkv_proj": ["q_proj"]}, "is not a list of at least two names"),
+        ({"qkv_proj": "q_proj"}, "is not a list of at least two names"),
     ],
 )
-def test_rules_that_do_not_fit_are_refused(made, fuse, says):
+def test_wrong_fuse_rules_are_rejected(made, fuse, says):
     folder, manifests, fused, _ = made
     with pytest.raises((tpplan.LoadError, tpplan.ManifestError), match=says):
         check(manifests["fused"], folder / "apart.safetensors", fused, fuse=FUSE | fuse if "qkv_proj" in fuse else fuse)
 
 
-def test_parts_that_are_not_what_is_stored_are_refused(made, tmp_path):
+def test_parts_that_mismatch_the_stored_tensor_are_rejected(made, tmp_path):
     folder, manifests, fused, apart = made
-    with pytest.raises(tpplan.LoadError, match="`layers.0.attn.q_proj.weight`.*the manifest has no `w_proj` beside it"):
+    with pytest.raises(
+        tpplan.LoadError, match="`layers.0.attn.q_proj.weight`.*the manifest has no `w_proj` next to it"
+    ):
         check(manifests["apart"], folder / "fused.safetensors", apart, fuse=FUSE | {"qkv_proj": ["q_proj", "w_proj"]})
     save_file({path: value[:-1].contiguous() for path, value in fused.items()}, tmp_path / "w.safetensors")
-    with pytest.raises(tpplan.LoadError, match=r"the parts do not add up to \[31, 16\], which is stored"):
+    with pytest.raises(tpplan.LoadError, match=r"the parts do not add up to the stored shape \[31, 16\]"):
         check(manifests["apart"], tmp_path / "w.safetensors", apart, fuse=FUSE)
 
 
-def test_memory_that_is_no_plain_memory_is_refused_and_autograd_hears_of_what_is_written(made):
+def test_storage_cannot_be_resized_during_a_load(made):
+    folder, manifests, _, apart = made
+    manifest, refused = m.load_manifest(manifests["apart"]), []
+    wanted = {path: cut(manifest, path, value, 0) for path, value in apart.items()}
+    into = {path: torch.zeros_like(value) for path, value in wanted.items()}
+
+    def resize(*_):
+        for value in into.values():
+            with pytest.raises(RuntimeError, match="not resizable"):
+                value.untyped_storage().resize_(0)
+            refused.append(value)
+
+    tpplan.load(manifest, folder / "apart.safetensors", into=into, rank=0, progress=resize, on_module=resize)
+    assert refused and all(torch.equal(into[path], value) for path, value in wanted.items())
+
+
+def test_odd_memory_is_rejected_and_autograd_sees_writes(made):
     import numpy as np
 
     folder, manifests, fused, apart = made
@@ -264,7 +282,7 @@ def test_memory_that_is_no_plain_memory_is_refused_and_autograd_hears_of_what_is
 
     swapped = np.zeros(tuple(rank_0.shape), ">f4")
     for value, says in (
-        (swapped, "has its bytes in the other order"),
+        (swapped, "is not in this machine's byte order"),
         (torch._neg_view(torch.zeros_like(rank_0)), "is a view that negates"),
         (torch.zeros_like(rank_0).to_sparse(), "is sparse_coo, not strided"),
     ):
@@ -272,7 +290,7 @@ def test_memory_that_is_no_plain_memory_is_refused_and_autograd_hears_of_what_is
             load(value)
     assert not swapped.any()
     weight = torch.nn.Parameter(torch.zeros_like(rank_0))
-    loss = (weight * weight).sum()  # whose gradient is of the values that were there
+    loss = (weight * weight).sum()  # whose gradient uses the old values
     assert torch.equal(load(weight), rank_0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()

@@ -1,5 +1,5 @@
-"""DTensors that are cut otherwise than the manifest says have pieces of the same shapes, and are filled with none: which rank a process
-is, and what it holds, goes by the axes of their meshes. Meshes that have them in another order, or some of them, are as good."""
+"""DTensors with other placements than the manifest's have shards of the same shapes, and are rejected. The rank of a process and its
+shards follow from the axes of the tensors' meshes; meshes with the axes in another order, or with some of them, are accepted."""
 
 import bridge
 import pytest
@@ -24,7 +24,7 @@ tp_plan:
   "fused": {spec: [tp, null]}
 """
 S, R = Shard(0), Replicate()
-# Axes of a mesh of 2 x 2, of which `part` is taken; the placements of each tensor; what is said (None: it is filled).
+# Axes of a mesh of 2 x 2 and the selected ones, `part`; placements of each tensor; the error (None: it is filled).
 CASES = {
     "as the manifest": (("tp", "dp"), None, {"one": (S, R), "both": (_StridedShard(0, split_factor=2), S)}, None),
     "axes in another order": (("dp", "tp"), None, {"one": (R, S), "both": (S, S), "same": (R, R)}, None),
@@ -35,7 +35,7 @@ CASES = {
         ("tp", "dp"),
         None,
         {"one": (R, S)},
-        "`one`: is Replicate over tp, Shard.0. over dp, and the manifest",
+        "`one`: is Replicate over tp, Shard.0. over dp, but the manifest",
     ),
     "another order of cutting": (("tp", "dp"), None, {"both": (S, S)}, "`both`: is Shard.0. over tp, Shard.0. over dp"),
     "cut over what the manifest lacks": (
@@ -44,12 +44,12 @@ CASES = {
         {"one": (S, R)},
         "`one`: is Shard.0. over pp, Replicate over tp",
     ),
-    "not over all": (("dp", "tp"), "tp", {"one": (S,), "both": (S,)}, "no DTensor is on axis `dp`, which cuts `both`"),
+    "not over all": (("dp", "tp"), "tp", {"one": (S,), "both": (S,)}, "no DTensor has axis `dp`, which shards `both`"),
     "segments": (
         ("tp", "dp"),
         None,
         {"fused": (S, R)},
-        "`fused`: is a DTensor, and torch has no placement for its segments",
+        "`fused`: is a DTensor, but torch has no placement for its segments",
     ),
 }
 
@@ -70,11 +70,11 @@ def fills(rank, path, weights):
             assert torch.equal(value.full_tensor(), wanted), (name, path_)
     mesh = init_device_mesh("cpu", (2, 2), mesh_dim_names=("tp", "dp"))
     into = {"one": distribute_tensor(torch.zeros(8, 8), mesh, (S, R), src_data_rank=None)}
-    with pytest.raises(tpplan.ManifestError, match="is at . of axis `tp`, and rank . at ."):
+    with pytest.raises(tpplan.ManifestError, match="is at index . of axis `tp`, but rank . is at ."):
         tpplan.load(path, weights, into=into, rank=3 - rank)
 
 
-def test_dtensors_are_filled_where_they_are_cut_as_the_manifest_says(tmp_path, ranks):  # noqa: F811
+def test_dtensors_are_filled_if_their_placements_match(tmp_path, ranks):  # noqa: F811
     own = {name: {"shape": [8, 8], "dtype": "float32"} for name in WHOLE}
     own["fused"] |= {"dims": ["out", "in"], "segments": {"out": [6, 2]}}
     graph = {"format": "tpplan.model/1", "name": "Own", "framework": "torch", "tied": []}

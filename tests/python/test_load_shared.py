@@ -1,5 +1,5 @@
-"""What ranks hold alike, read by one of them and sent to the others: every value is as it is without, each byte is read once in the job,
-and who fails leaves nobody waiting."""
+"""Shared reads: one rank reads the bytes that several ranks hold and sends them to the others. The values are those of separate reads, the
+job reads each byte once, and no rank waits for a failed one."""
 
 import bridge
 import pytest
@@ -21,7 +21,7 @@ NAMES = {"tp, biases, tied": 2, "fsdp x tp": 4, "grouped heads, fused, fsdp x tp
 
 
 def whole_bytes(manifest):
-    """Of the weights, each tensor once."""
+    """The bytes of the weights, each tensor once."""
     twins = {other for group in manifest.tied for other in group[1:]}
     kept = (t for path, t in manifest.parameters.items() if path not in twins)
     return sum(torch.Size(t.shape).numel() * getattr(torch, t.dtype).itemsize for t in kept)
@@ -63,7 +63,7 @@ def fails(rank, path, weights, lacking):
     manifest = m.load_manifest(path)
     model = bridge_torch.parallelize(make(CASES["tp"]), manifest, mesh_of(manifest))
     before = {n: p.to_local().clone() for n, p in model.named_parameters()}
-    mine = {0: pytest.raises(tpplan.LoadError, match="rank 1 cannot read its weights, and says why")}
+    mine = {0: pytest.raises(tpplan.LoadError, match="rank 1 cannot read its weights; that rank raises the error")}
     with mine.get(rank, pytest.raises(tpplan.LoadError, match="TP8022")):
         tpplan.load(path, weights if rank == 0 else lacking, into=model, share=True)
     assert all(torch.equal(p.to_local(), before[n]) for n, p in model.named_parameters())
@@ -79,20 +79,20 @@ def fails(rank, path, weights, lacking):
     some = dict(model.named_parameters())
     if rank == 1:
         del some["norm.weight"]
-    with pytest.raises(tpplan.LoadError, match="ranks are asked for other tensors than each other"):
+    with pytest.raises(tpplan.LoadError, match="ranks request different tensors"):
         tpplan.load(path, weights, into=some, share=True)
-    with pytest.raises(tpplan.ManifestError, match="`share`: shares what DTensors hold, and there are none"):
+    with pytest.raises(tpplan.ManifestError, match="`share`: needs DTensors, but none are given"):
         tpplan.load(path, weights, into={"norm.weight": torch.zeros(16)}, share=True, rank=rank)
     with pytest.raises(tpplan.ManifestError, match="`share`: is given twice"):
         tpplan.load(path, tpplan.Checkpoint(weights, share=True), into=some, share=True)
 
 
-def test_who_fails_leaves_nobody_waiting(tmp_path, ranks):  # noqa: F811
+def test_failed_rank_leaves_no_rank_waiting(tmp_path, ranks):  # noqa: F811
     ranks.run(2, fails, *loads.whole_and_lacking(tmp_path))
 
 
-def test_bridges_that_do_not_share_say_so(tmp_path):
+def test_other_bridges_reject_share(tmp_path):
     from tpplan.reading import read_new
 
-    with pytest.raises(tpplan.ManifestError, match="`share`: is for meshes of torch"):
+    with pytest.raises(tpplan.ManifestError, match="`share`: needs a device mesh of torch"):
         read_new("manifest.json", tpplan.Checkpoint("w.safetensors", share=True), 0, torch.empty)

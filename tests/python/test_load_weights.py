@@ -1,5 +1,5 @@
-"""tpplan.load and the `weights` of the bridges: checkpoints read by libtpplan_load straight into what torch and JAX hold, from
-files and from folders that were saved by another mesh; values and training are those of one process."""
+"""tpplan.load and the `weights` of the bridges: libtpplan_load reads checkpoints directly into tensors of torch and JAX, from files and
+from folders that another mesh saved. Values and training match one process."""
 
 import math
 import os
@@ -24,7 +24,7 @@ from test_torch_training import CASES, graph_of, make  # noqa: E402
 from tpplan import manifest as m  # noqa: E402
 from tpplan import torch as bridge_torch  # noqa: E402
 
-# A case, and the mesh of another that wrote the folder it is read from.
+# A case, and the case whose mesh wrote the folder.
 RUNS = {
     "tp, biases, tied": "tp, biases, tied",
     "fsdp x tp": "tp",
@@ -35,7 +35,7 @@ RUNS = {
 
 
 def on_meta(case_):
-    """The model without memory; what no checkpoint has, and nothing makes, is real."""
+    """The model on the meta device; only tensors that are in no checkpoint and have no initialiser are real."""
     with torch.device("meta"):
         model = case_["model"](**case_["kwargs"]).double()
     model.rotary = make(case_).rotary
@@ -49,7 +49,7 @@ def fills(rank, name, path, files):
         expected = {n: p.detach().clone() for n, p in whole.named_parameters(remove_duplicate=False)}
         model = bridge_torch.parallelize(on_meta(case_), manifest, mesh, weights=weights)
         training.check_pieces(model, manifest, rank, expected)
-        # into the tensors that are there: their memory stays, and modules are told from the inside out
+        # into the existing tensors: their memory remains, and inner modules are reported before outer ones
         places, told = [p.to_local().data_ptr() for p in model.parameters()], []
         with torch.no_grad():
             for parameter in model.parameters():
@@ -60,7 +60,7 @@ def fills(rank, name, path, files):
             below = [n for n, _ in whole.named_parameters() if n.startswith(f"{module}." if module else "")]
             for n in below:
                 own = model.get_parameter(n).to_local()
-                assert torch.equal(own, expected[n]), (module, n)  # cut by check_pieces
+                assert torch.equal(own, expected[n]), (module, n)  # check_pieces compares the shards
 
         done = tpplan.load(path, weights, into=model, on_module=on_module)
         assert places == [p.to_local().data_ptr() for p in model.parameters()]
@@ -86,7 +86,7 @@ def fills(rank, name, path, files):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_a_model_is_filled_from_files_and_from_folders_of_other_meshes(tmp_path, ranks, name):  # noqa: F811
+def test_model_loads_from_files_and_folders_of_other_meshes(tmp_path, ranks, name):  # noqa: F811
     whole = make(CASES[name])
     (tmp_path / "other").mkdir()
     path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
@@ -107,16 +107,18 @@ def refuses(rank, path, weights, lacking):
     mesh, case_ = mesh_of(manifest), CASES["tp"]
     whole = make(case_)
     before = {n: p.detach().clone() for n, p in whole.named_parameters()}
-    # one rank alone cannot read: all raise, and no rank waits for another
+    # only one rank cannot read: all raise, and no rank waits for another
     with pytest.raises(tpplan.LoadError, match=r"TP8022" if rank == 1 else "rank 1 cannot read its weights"):
         bridge_torch.parallelize(whole, manifest, mesh, weights=lacking if rank == 1 else weights)
-    with pytest.raises(m.ManifestError, match="give one of them"):
+    with pytest.raises(m.ManifestError, match="pass only one of them"):
         bridge_torch.parallelize(whole, manifest, mesh, weights=weights, shards={})
     assert all(torch.equal(p, before[n]) for n, p in whole.named_parameters())
     model = bridge_torch.parallelize(whole, manifest, mesh)
     with pytest.raises(m.ManifestError, match="`extra`: is not in the manifest"):
         tpplan.load(path, weights, into={"extra": torch.zeros(2)})
-    with pytest.raises(m.ManifestError, match=r"`norm.weight`: is \[16\] float32, and this rank holds \[16\] float64"):
+    with pytest.raises(
+        m.ManifestError, match=r"`norm.weight`: is \[16\] float32, but this rank's shard is \[16\] float64"
+    ):
         tpplan.load(path, weights, rank=rank, into={"norm.weight": torch.zeros(16)})
     with pytest.raises(m.ManifestError, match="`head.weight`: is not contiguous"):
         tpplan.load(path, weights, rank=rank, into={"head.weight": torch.zeros(16, 16).double().t()})
@@ -126,7 +128,7 @@ def refuses(rank, path, weights, lacking):
 
 
 def whole_and_lacking(folder):
-    """A manifest, weights of its model, and weights that lack one tensor, as paths."""
+    """Paths of a manifest, the weights of its model, and weights without one tensor."""
     path = bridge.compile_manifest(folder, graph_of(CASES["tp"]), CASES["tp"]["plan"])
     state = make(CASES["tp"]).state_dict()
     save_file(state, folder / "model.safetensors")
@@ -134,16 +136,16 @@ def whole_and_lacking(folder):
     return str(path), str(folder / "model.safetensors"), str(folder / "lacking.safetensors")
 
 
-def test_what_does_not_fit_is_refused_on_every_rank(tmp_path, ranks):  # noqa: F811
+def test_mismatch_is_rejected_on_every_rank(tmp_path, ranks):  # noqa: F811
     ranks.run(2, refuses, *whole_and_lacking(tmp_path))
 
 
-def test_arrays_of_jax_are_made_of_the_memory_that_is_read_into(tmp_path):
+def test_jax_arrays_use_the_memory_of_the_read(tmp_path):
     bridge.needs("jax", "equinox", "flax", "optax")
     run_apart("jax_checks", "loaded_weights", tmp_path)
 
 
-def test_the_benchmark_of_loaders_prints_each_and_compares_what_they_bring():
+def test_loader_benchmark_compares_all_loaders():
     script, names = ROOT / "tests/bench/bench_loaders.py", ["tpplan.load", "safetensors, get_slice"]
     command = [sys.executable, script, "--size", "2MiB", "--rounds", "1", "--loaders", *names]
     result = subprocess.run(command, capture_output=True, text=True, timeout=200, env=os.environ | {"TPPLAN": PROGRAM})

@@ -1,4 +1,4 @@
-"""The simulation on virtual ranks (lockstep.py) says of every recorded plan what happened on real ranks."""
+"""The simulation on virtual ranks (lockstep.py) predicts the result on real ranks for every recorded plan."""
 
 import collections
 import json
@@ -19,7 +19,7 @@ DENSE = [i for i, model in enumerate(RUNS["models"]) if "nonzero" not in model["
 
 
 def leaves_of(model):
-    """A tensor for every leaf of the graph. Weights and biases are such that nothing is one, zero or alike by chance."""
+    """A tensor for every leaf of the graph. No weight or bias is one, zero or equal to another by chance."""
     graph, generator, found = graph_runs.Graph(model["graph"]), torch.Generator().manual_seed(5), {}
     for value, kind, path in graph.leaves:
         shape, dtype = graph.shapes[value], getattr(torch, graph.dtypes[value])
@@ -34,7 +34,7 @@ def leaves_of(model):
 
 
 @pytest.mark.parametrize("number", DENSE, ids=lambda i: f"{RUNS['models'][i]['name']}-{i}")
-def test_recorded_plans_have_the_recorded_outcome(number):
+def test_simulated_plans_have_the_recorded_outcome(number):
     model = RUNS["models"][number]
     leaves = leaves_of(model)
     wanted = lockstep.whole_run(model, leaves)
@@ -54,14 +54,14 @@ def test_recorded_plans_have_the_recorded_outcome(number):
     assert unknown <= len(cases) // 10
 
 
-def test_the_record_has_every_outcome():
+def test_recorded_plans_cover_every_outcome():
     outcomes = collections.Counter(case["outcome"] for case in RUNS["cases"] if case["file"] in DENSE)
     assert set(outcomes) == {"ok", "crash_apply", "crash_forward", "wrong_output", "wrong_grad"}
     assert min(outcomes.values()) >= 5
 
 
-def test_a_collective_that_is_left_out_is_noticed(monkeypatch):
-    """The simulation is no rubber stamp: without the sum behind a rowwise layer the right plan is a wrong output."""
+def test_missing_collective_is_detected(monkeypatch):
+    """The simulation can fail: without the reduction after a rowwise layer the correct plan has a wrong output."""
     number = DENSE[0]
     case = next(
         c for c in RUNS["cases"] if c["file"] == number and c["outcome"] == "ok" and c["mutation_kind"] == "shipped"

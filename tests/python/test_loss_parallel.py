@@ -1,5 +1,5 @@
-"""Cross-entropy of what parallelize_module leaves, inside torch's loss_parallel and outside of it: what `tpplan check` says of
-`loss.cross_entropy` is what real ranks do, and the calls of loss and step are those of the manifest."""
+"""Cross-entropy of the output of parallelize_module, inside torch's loss_parallel and outside of it: the `tpplan check` result for
+`loss.cross_entropy` matches real ranks, and the calls of loss and step match the manifest."""
 
 import functools
 import json
@@ -38,7 +38,7 @@ class Classifier(nn.Module):
 
 
 class Uneven(Classifier):
-    """Classes that four ranks do not divide."""
+    """A number of classes that four ranks do not divide."""
 
     classes = 50
 
@@ -70,7 +70,7 @@ def model_file(kind):
 CUT = {"head": {"style": "colwise", "use_local_output": False}}
 GATHERED = {"head": {"style": "colwise", "output_layouts": "Replicate", "use_local_output": False}}
 
-# Plan, where cross-entropy is computed, the class of the first error, and where it is not Classifier, of what.
+# Plan, place of the cross-entropy, class of the first error, and the model if it is not Classifier.
 CASES = {
     "pieces of the classes, in parallel": (CUT, "parallel", None),
     "pieces of the classes that do not divide, in parallel": (CUT, "parallel", None, Uneven),
@@ -101,7 +101,7 @@ CASES = {
 
 
 def outcome(kind, rules, where, count, calls):
-    """The class of the first thing that goes wrong in a step with its loss; None where it is that of one process."""
+    """The class of the first error of a step with its loss; None if the step matches one process."""
     x, targets = data(kind)
     expected = make(kind)
     right = loss_of(expected(x), targets)
@@ -128,7 +128,7 @@ def outcome(kind, rules, where, count, calls):
     if where == "plain":
         found = step()
     else:
-        # torch leaves its operations as they are inside where an error passes through
+        # if an exception passes through, torch does not restore its operations
         within = parallel.loss_parallel()
         within.__enter__()
         found = step()
@@ -157,7 +157,7 @@ def plan_text(rules, where, count):
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
+def test_check_result_and_calls_match_the_ranks(tmp_path, ranks, name, count):  # noqa: F811
     rules, where, fails, kind = (*CASES[name], Classifier)[:4]
     model, plan = bridge.write(tmp_path, json.dumps(model_file(kind)), plan_text(rules, where, count))
     ranks.run(count, check_on_rank, kind, rules, where, count, fails, str(tmp_path / "calls.json"))
@@ -172,7 +172,7 @@ def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name
 
 
 @pytest.mark.parametrize("where", ["plain", "parallel"])
-def test_pieces_of_the_classes_that_are_plain_tensors_are_found_in_both(tmp_path, where):
+def test_plain_class_shards_are_found_in_both(tmp_path, where):
     plan = plan_text({"head": {"style": "colwise"}}, where, 2)
     model, path = bridge.write(tmp_path, json.dumps(model_file(Classifier)), plan)
     found = json.loads(run("check", model, path, "--format", "json").stdout)["diagnostics"]

@@ -1,8 +1,6 @@
-"""What `tpplan compile` says is kept for the backward pass, beside what torch's saved_tensors_hooks see in runs of models of
-transformers: whole, and as rank 0 of 2 and 4 runs them, by transformers itself and by tpplan.torch.
-
-Counted is memory, each storage once, without those of parameters, buffers and inputs. A process group that answers nothing stands
-in for the other ranks: what they would send changes no shape."""
+"""The forecast of `tpplan compile` for activations saved for backward, compared with torch's saved_tensors_hooks in steps of transformers
+models: unsharded, and as rank 0 of 2 and 4, with transformers or tpplan.torch as the runtime. Memory is counted once per storage, without
+parameters, buffers and inputs. A fake process group replaces the other ranks: their data would change no shape."""
 
 import json
 import pathlib
@@ -67,7 +65,7 @@ IN_SEQUENCE = {
     "MinistralForCausalLM": SMALL | dict(head_dim=8),
 }
 SEQUENCE_PLAN = (bridge.ROOT / "plans/llama-fsdp-tp.yaml").read_text()
-TOLERANCE = 0.01  # what was seen: none
+TOLERANCE = 0.01  # the observed difference is zero
 
 
 class Family:
@@ -89,7 +87,7 @@ class Family:
         torch.manual_seed(0)
         if tied:
             return transformers_model.build(self.name, self.kwargs, device, self.settings).eval()
-        with initialization.no_tie_weights():  # as a checkpoint is loaded: they are tied behind the plan
+        with initialization.no_tie_weights():  # as in a checkpoint load: they are tied after the plan is applied
             return transformers_model.build(self.name, self.kwargs, device, self.settings).eval()
 
     def compile(self, plan, *flags):
@@ -136,14 +134,14 @@ def near(found, wanted, tolerance=TOLERANCE):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_of_a_whole_model(families, name):
+def test_saved_bytes_of_the_unsharded_model(families, name):
     family = families(name, FAMILIES[name])
     wanted = family.saved(family.build())
     assert near(kept(family.compile(family.plan_of(1))), wanted)
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_as_transformers_runs_its_plan(families, name, mesh):
+def test_saved_bytes_under_transformers(families, name, mesh):
     from transformers.distributed import DistributedConfig
     from transformers.distributed.tensor_parallel import apply_tensor_parallelism
 
@@ -157,7 +155,7 @@ def test_as_transformers_runs_its_plan(families, name, mesh):
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-def test_as_our_package_runs_the_same_plan(families, name, mesh):
+def test_saved_bytes_under_tpplan_torch(families, name, mesh):
     family = families(name, FAMILIES[name])
     manifest = family.compile(family.plan_of(mesh.size()), "--runtime", "tpplan")
     model = bridge_torch.parallelize(family.build(), m.load_manifest(str(manifest)), mesh)
@@ -165,8 +163,8 @@ def test_as_our_package_runs_the_same_plan(families, name, mesh):
 
 
 @pytest.mark.parametrize("name", IN_SEQUENCE)
-def test_with_sequence_parallel(families, name, mesh):
-    """The same, where values between the blocks are cut along the sequence: gathered copies are kept by each projection's module."""
+def test_saved_bytes_with_sequence_parallel(families, name, mesh):
+    """With values sharded along the sequence between the blocks: each projection saves its gathered copy."""
     family, tp = families(name, IN_SEQUENCE[name]), mesh.size()
     manifest = family.compile(in_sequence(tp))
     model = bridge_torch.parallelize(family.build(), m.load_manifest(str(manifest)), mesh)
@@ -180,9 +178,9 @@ def in_sequence(tp):
     return "\n".join(f"mesh: {{tp: {tp}}}" if line.startswith("mesh:") else line for line in kept_lines) + "\n"
 
 
-def test_fused_attention_keeps_no_scores(families):
-    """Where the mask is there, as in the recorded run. Without one transformers hands grouped heads over as they are: the recorded run
-    has repeated them, so that what is counted is more, by the copies of keys and values and by the masks."""
+def test_fused_attention_saves_no_scores(families):
+    """With a mask, as in the trace. Without one transformers passes grouped heads unrepeated: the trace repeats them, so the forecast is
+    larger by the copies of keys and values and by the masks."""
     family = families("LlamaForCausalLM", SMALL, "sdpa")
     model = family.build()
     _, inputs = transformers_model.inputs(model, family.settings, "cpu")

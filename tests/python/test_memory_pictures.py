@@ -1,5 +1,5 @@
-"""What `tpplan compile` says is kept for the backward pass of models of pictures and sound, beside what torch's saved_tensors_hooks
-see: convolutions, norms of channels, pools, interpolation. Within 1 %, as of language models (test_memory.py)."""
+"""The forecast of `tpplan compile` for activations saved for backward in image and sound models, compared with torch's
+saved_tensors_hooks: convolutions, channel norms, pools, interpolation. Within 1 %, as for language models (test_memory.py)."""
 
 import json
 
@@ -22,7 +22,7 @@ PLAN = 'format: tpplan.plan/1\nmesh: {tp: 1}\ntp_plan: {"*": replicate}\n'
 
 
 class Layers(nn.Module):
-    """Most of what torch has of them, one behind the other."""
+    """Most of torch's image modules in sequence."""
 
     def __init__(self):
         super().__init__()
@@ -59,7 +59,7 @@ MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_of_a_whole_model_of_pictures_or_sound(name, tmp_path):
+def test_saved_bytes_of_an_image_or_sound_model(name, tmp_path):
     make, shapes = MODELS[name]
     settings = Settings(inputs={key: {"shape": list(shape), "dtype": "float32"} for key, shape in shapes.items()})
     with torch.device("meta"):

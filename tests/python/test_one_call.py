@@ -1,4 +1,4 @@
-"""One call from Python: a plan where a manifest is taken, compiled for the model that is there, by the program."""
+"""One call from Python: a plan in place of a manifest, which the program compiles for the existing model."""
 
 import json
 import os
@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import bridge
 import pytest
 
-os.environ.setdefault("KERAS_BACKEND", "jax")  # read when Keras is imported
+os.environ.setdefault("KERAS_BACKEND", "jax")  # read at the import of Keras
 bridge.needs("torch")
 
 import torch  # noqa: E402
@@ -73,14 +73,14 @@ def trains(rank, plan, folder):
     model = check(plan, inputs=inputs(), manifest=kept)
     torch.distributed.barrier()
     assert dict(tpplan.load_manifest(kept).mesh) == {"data": 2, "tp": 2}
-    # What was kept is a manifest as any other, as a path and as text.
+    # The saved output is a normal manifest, as a path and as text.
     for again in (check(kept), check(kept.read_text())):
         for parameter, other in zip(again.parameters(), model.parameters()):
             assert parameter.placements == other.placements and torch.equal(parameter.to_local(), other.to_local())
 
 
 @pytest.mark.parametrize("kind", ["path", "text", "dict"])
-def test_a_model_is_spread_by_a_plan_as_by_its_manifest(tmp_path, ranks, kind):  # noqa: F811
+def test_plan_parallelizes_like_its_manifest(tmp_path, ranks, kind):  # noqa: F811
     (tmp_path / "plan.yaml").write_text(MESHED)
     plan = {"path": str(tmp_path / "plan.yaml"), "text": TEXT, "dict": DICT}[kind]
     ranks.run(4, trains, plan, str(tmp_path))
@@ -97,11 +97,11 @@ def refuses(rank, plan, said, findings):
 
 
 @pytest.mark.parametrize("wrong", ["layers of one product", "a spec that does not fit"])
-def test_findings_are_an_exception_with_the_programs_text_on_every_rank(tmp_path, ranks, wrong):  # noqa: F811
+def test_errors_are_exceptions_with_the_same_text_on_every_rank(tmp_path, ranks, wrong):  # noqa: F811
     from tpplan.export.live_model import torch_text
 
     plan, output = tmp_path / "plan.yaml", tmp_path / "m.json"
-    # The first is found in the operations, the second one's note has a place in the model file.
+    # The first is found in the operations, the note of the second has a place in the model file.
     text, expected = {
         "layers of one product": (WRONG, "TP5102"),
         "a spec that does not fit": (
@@ -121,7 +121,7 @@ def test_findings_are_an_exception_with_the_programs_text_on_every_rank(tmp_path
 
 
 def raises(rank, plans, said):
-    """Each rank has its own of `plans`; `said` None: all are spread alike."""
+    """Each rank has its entry of `plans`; `said` None: all ranks are parallelized identically."""
     mesh = on_two_ranks()
     model = models.Llama().double()
     if said is None:
@@ -133,7 +133,7 @@ def raises(rank, plans, said):
     assert not isinstance(error.value, torch.distributed.DistError)
 
 
-def test_all_ranks_go_by_the_plan_of_the_first(tmp_path, ranks):  # noqa: F811
+def test_all_ranks_use_the_plan_of_rank_0(tmp_path, ranks):  # noqa: F811
     absent = str(tmp_path / "absent.yaml")
     ranks.run(2, raises, [WRONG, ALONE], "TP5102")
     ranks.run(2, raises, [absent, ALONE], "cannot be read")
@@ -155,7 +155,7 @@ class Unwritable:
         raise ValueError("no size today")
 
 
-def test_what_fails_on_the_first_rank_is_raised_on_all(ranks):  # noqa: F811
+def test_error_on_rank_0_is_raised_on_all(ranks):  # noqa: F811
     ranks.run(2, fails_in_the_export)
 
 
@@ -164,7 +164,9 @@ def holds_meshes(rank):
     mesh = init_device_mesh("cpu", (2, 1), mesh_dim_names=("data", "tp"))
     for own in ("{tp: 1, data: 2}", "\n  dp: 2\n  tp: 1"):
         plan = MESHED.replace("{data: 2, tp: 2}", own).replace("data: {axes: [data]}\n", "")
-        with pytest.raises(tpplan.ManifestError, match=r"plan is for \[.*=.*\], the device mesh is \[data=2, tp=1\]"):
+        with pytest.raises(
+            tpplan.ManifestError, match=r"plan is for mesh \[.*=.*\], but the device mesh is \[data=2, tp=1\]"
+        ):
             bridge_torch.parallelize(models.Llama().double(), plan, mesh, inputs=inputs())
     with pytest.raises(tpplan.ManifestError, match="plan is for"):
         bridge_torch.parallelize(models.Llama().double(), DICT | {"mesh": {"tp": 1, "data": 2}}, mesh, inputs=inputs())
@@ -179,11 +181,11 @@ def takes_sizes(rank):
         kept.unlink()
 
 
-def test_the_sizes_of_the_device_mesh_are_the_plans(ranks):  # noqa: F811
+def test_plan_uses_the_sizes_of_the_device_mesh(ranks):  # noqa: F811
     ranks.run(2, takes_sizes)
 
 
-def test_a_plan_of_other_axes_is_refused_and_both_are_named(ranks):  # noqa: F811
+def test_plan_with_other_axes_is_rejected_with_both_named(ranks):  # noqa: F811
     ranks.run(2, holds_meshes)
 
 
@@ -203,11 +205,11 @@ def warns_once(rank, plan):
         assert found and all(f"[{code}]" in str(warning.message) for code in found)
 
 
-def test_warnings_are_pythons_and_come_once(ranks):  # noqa: F811
+def test_warnings_are_python_warnings_and_appear_once(ranks):  # noqa: F811
     ranks.run(2, warns_once, WARNED)
 
 
-def test_the_operations_are_recorded_on_a_copy_without_values():
+def test_operations_are_traced_on_a_copy_without_values():
     from tpplan.export.live_model import torch_text
 
     model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.BatchNorm1d(8)).double()
@@ -220,7 +222,7 @@ def test_the_operations_are_recorded_on_a_copy_without_values():
         assert "graph" not in json.loads(torch_text(model))
 
 
-def test_a_program_that_is_not_there_is_said(monkeypatch):
+def test_missing_program_is_reported(monkeypatch):
     monkeypatch.delenv("TPPLAN", raising=False)
     monkeypatch.setenv("PATH", "/nowhere")
     monkeypatch.setattr(compiled.sysconfig, "get_path", lambda name: "/nowhere")
@@ -230,7 +232,7 @@ def test_a_program_that_is_not_there_is_said(monkeypatch):
     assert compiled.find_program() == PROGRAM
 
 
-def test_plans_are_told_from_manifests(tmp_path):
+def test_plans_and_manifests_are_distinguished(tmp_path):
     plan, manifest, as_json = tmp_path / "p.yaml", tmp_path / "m.json", tmp_path / "p.json"
     plan.write_text(TEXT)
     manifest.write_text('{\n "format": "tpplan.manifest/1"}')
@@ -252,17 +254,17 @@ def test_plans_are_told_from_manifests(tmp_path):
     for other in (neither, "a: b\n", "format: tpplan.model/1\n", {"format": "tpplan.model/1"}, "{}", None, 7, [TEXT]):
         with pytest.raises(tpplan.ManifestError, match="neither a plan"):
             compiled.is_plan(other)
-    with pytest.raises(tpplan.ManifestError, match="for what is compiled"):
+    with pytest.raises(tpplan.ManifestError, match="stores a compiled plan"):
         compiled.manifest_of(manifest, None, keep="x.json")
 
 
-def test_jax_takes_plans_too(tmp_path, monkeypatch):
+def test_jax_accepts_plans(tmp_path, monkeypatch):
     monkeypatch.setenv("TPPLAN", PROGRAM)
     bridge.needs("jax", "equinox", "flax")
     run_apart("jax_checks", "one_call", tmp_path)
 
 
-def test_all_processes_of_jax_go_by_the_plan_of_the_first(tmp_path, monkeypatch):
+def test_all_jax_processes_use_the_plan_of_the_first(tmp_path, monkeypatch):
     monkeypatch.setenv("TPPLAN", PROGRAM)
     bridge.needs("jax", "equinox", "flax")
     port = bridge.free_port()
@@ -271,7 +273,7 @@ def test_all_processes_of_jax_go_by_the_plan_of_the_first(tmp_path, monkeypatch)
 
 
 @pytest.mark.parametrize("framework, ranks", [("jax", 0), ("torch", 2)])
-def test_keras_takes_plans_too(tmp_path, monkeypatch, framework, ranks):
+def test_keras_accepts_plans(tmp_path, monkeypatch, framework, ranks):
     monkeypatch.setenv("TPPLAN", PROGRAM)
     bridge.needs("jax", "keras")
     run_apart("keras_checks", "one_call", tmp_path, framework=framework, ranks=ranks)

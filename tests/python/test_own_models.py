@@ -1,5 +1,5 @@
-"""Models as people write them, with rules for parts that are no Linear and no Embedding: three clipped steps of them are those of one
-process, nothing is said of the plan, and what torch saved of them goes on on another mesh."""
+"""User models with rules for modules that are neither Linear nor Embedding: three steps with clipping match one process, the plan has no
+diagnostics, and training resumes from torch's checkpoint on another mesh."""
 
 import warnings
 
@@ -23,7 +23,7 @@ WORDS, SIZE, HEADS, LENGTH = 32, 16, 4, 8
 
 
 class Ends(nn.Module):
-    """A table of words at both ends, scaled, and two blocks between them."""
+    """An embedding shared with the head, scaled, and two blocks between them."""
 
     def __init__(self):
         super().__init__()
@@ -92,7 +92,7 @@ def of(block):
 
 
 class Named(nn.Module):
-    """Forward takes names alone, and runs its blocks again in the backward pass by a function with a backward of its own."""
+    """A forward with keyword-only arguments, which recomputes its blocks with a custom autograd function."""
 
     def __init__(self):
         super().__init__()
@@ -124,7 +124,7 @@ def make(name):
 
 
 def trained(model, tokens, targets):
-    """(losses, norms of gradients, optimizer) of three steps."""
+    """(losses, gradient norms, optimizer) of three steps."""
     optimizer, losses, norms = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], 1e-2), [], []
     for _ in range(3):
         optimizer.zero_grad()
@@ -172,5 +172,5 @@ def trains(rank, name, folder):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_models_of_ones_own_train_and_go_on_as_in_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_user_models_train_and_resume_as_one_process(tmp_path, ranks, name):  # noqa: F811
     ranks.run(2, trains, name, str(tmp_path))

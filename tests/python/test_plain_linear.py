@@ -1,4 +1,4 @@
-"""Linear modules that tpplan.torch runs on plain pieces: which these are, and that values, gradients and calls are DTensor's."""
+"""Linear modules that tpplan.torch runs on plain local shards: which ones, and that values, gradients and calls match DTensor."""
 
 import json
 
@@ -20,7 +20,7 @@ from tpplan.torch import modules  # noqa: E402
 
 
 class Net(nn.Module):
-    """Two products, one behind the other."""
+    """Two matmuls in sequence."""
 
     def __init__(self, bias):
         super().__init__()
@@ -32,7 +32,7 @@ class Net(nn.Module):
 
 COLUMNS = {"style": "colwise"}
 ROWS = {"style": "rowwise"}
-# Rules, and which of their modules run plain.
+# Rules, and the modules that run on plain tensors.
 PLANS = {
     "a pair": ({"first": COLUMNS, "second": ROWS}, {"first", "second"}),
     "rows and pieces of the sequence": (
@@ -54,7 +54,7 @@ def batch(rank, count, name):
 
 
 def step(rank, count, name, bias, manifest):
-    """The modules that computed with plain weights; and what a step gives and sends on this rank."""
+    """The modules that computed with plain weights, and the results and calls of a step on this rank."""
     torch.manual_seed(0)
     model = bridge_torch.parallelize(Net(bias).double(), manifest, mesh_of(manifest))
     plain, original = set(), nn.functional.linear
@@ -107,7 +107,7 @@ def check_on_rank(rank, count, name, bias, path):
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("bias", [False, True], ids=["no bias", "bias"])
 @pytest.mark.parametrize("name", PLANS)
-def test_linears_on_plain_pieces_give_and_send_what_dtensors_do(tmp_path, ranks, name, bias, count):  # noqa: F811
+def test_plain_linears_match_dtensor(tmp_path, ranks, name, bias, count):  # noqa: F811
     rules = "".join(f"  {key}: {json.dumps(rule)}\n" for key, rule in PLANS[name][0].items())
     plan = f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: {count}}}\nuneven: torch\ntp_plan:\n{rules}"
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(Net(bias).double()), plan)
@@ -118,7 +118,8 @@ def given_whole(rank, path):
     manifest = m.load_manifest(path)
     model = bridge_torch.parallelize(Net(True), manifest, mesh_of(manifest))
     with pytest.raises(
-        ValueError, match=r"module `second`: a value is said to be .*Shard.* and this rank's piece is \[2, 14\]"
+        ValueError,
+        match=r"module `second`: the rule declares .*Shard.* for a value, but this rank's shard is \[2, 14\]",
     ):
         model.second(torch.ones(2, 14))
     with pytest.raises(RuntimeError, match="shapes cannot be multiplied"):
@@ -126,7 +127,7 @@ def given_whole(rank, path):
     assert model(torch.ones(2, 6)).shape == (2, 6)
 
 
-def test_a_whole_value_where_pieces_are_promised_is_refused_with_its_module(tmp_path, ranks):  # noqa: F811
+def test_replicated_input_in_place_of_a_shard_is_rejected(tmp_path, ranks):  # noqa: F811
     plan = "format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {first: colwise, second: rowwise}\n"
     ranks.run(2, given_whole, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(Net(True)), plan)))
 
@@ -144,7 +145,7 @@ def beside_fsdp(rank, path):
 
 
 @pytest.mark.parametrize("policy", ["dim0", "largest_dim"])
-def test_what_fsdp_cuts_besides_runs_on_plain_pieces_too(tmp_path, ranks, policy):  # noqa: F811
+def test_fsdp_linears_run_on_plain_shards(tmp_path, ranks, policy):  # noqa: F811
     plan = f"""format: tpplan.plan/1
 mesh: {{fsdp: 2, tp: 2}}
 uneven: torch

@@ -1,5 +1,5 @@
-"""A step that was recorded at one batch and sequence, asked about at another, is the step that is recorded there: every value of every
-operation, and every collective."""
+"""A step traced at one batch and sequence, resized to another, equals the step traced there: every value of every operation, and every
+collective."""
 
 import json
 import os
@@ -53,7 +53,7 @@ def recorded(folder, name, kwargs, batch, sequence, **more):
 
 
 def plan_for(folder, model):
-    """Cuts the head alone, so that all operations are walked, whatever a model is made of."""
+    """Shards only the head, so that all operations of any model are walked."""
     paths = {m["path"] for m in json.loads(model.read_text())["modules"]}
     head = next(p for p in ("lm_head", "embed_out") if p in paths)
     (folder / "plan.yaml").write_text(
@@ -72,7 +72,7 @@ def printed(model, plan, *flags):
 @pytest.mark.parametrize(
     "name, kwargs", [(n, k) for n, k, _ in (*FAMILIES, MIXTRAL)], ids=lambda v: v if isinstance(v, str) else ""
 )
-def test_a_step_asked_about_at_other_sizes_is_the_one_that_is_recorded_there(tmp_path, name, kwargs, mode, attention):
+def test_resized_step_matches_a_trace_at_those_sizes(tmp_path, name, kwargs, mode, attention):
     if name.startswith("Gemma2") and attention == "sdpa":
         pytest.skip("transformers has no sdpa for Gemma2")
     first = recorded(tmp_path, name, kwargs, 2, 12, mode=mode, attention=attention)
@@ -84,7 +84,7 @@ def test_a_step_asked_about_at_other_sizes_is_the_one_that_is_recorded_there(tmp
         assert wanted != own and found == wanted
 
 
-def test_collectives_of_a_real_plan_are_those_of_the_step_recorded_there(tmp_path):
+def test_resized_collectives_match_a_trace_at_those_sizes(tmp_path):
     name, kwargs, _ = FAMILIES[0]
     first, there = recorded(tmp_path, name, kwargs, 2, 12), recorded(tmp_path, name, kwargs, 4, 48)
     plan = tmp_path / "plan.yaml"
@@ -97,7 +97,7 @@ def test_collectives_of_a_real_plan_are_those_of_the_step_recorded_there(tmp_pat
 
 
 class Branches(torch.nn.Module):
-    """Goes another way from 64 positions on."""
+    """Takes another branch from 64 positions on."""
 
     def __init__(self):
         super().__init__()
@@ -108,7 +108,7 @@ class Branches(torch.nn.Module):
         return y + 1 if x.shape[1] < 64 else y
 
 
-def test_a_size_at_which_the_code_goes_another_way_is_a_finding_at_its_place(tmp_path):
+def test_size_with_another_branch_is_an_error_at_its_place(tmp_path):
     settings = Settings(inputs={"x": {"shape": [2, 16, 8], "dtype": "float32"}})
     with torch.device("meta"):
         model = Branches()
@@ -126,7 +126,7 @@ def test_a_size_at_which_the_code_goes_another_way_is_a_finding_at_its_place(tmp
     )
     (found,) = json.loads(result.stdout)["diagnostics"]
     assert (result.returncode, found["code"]) == (2, "TP2015")
-    assert "64 < 64 is false, and it was true in the recorded step (16 < 64)" in found["message"]
+    assert "64 < 64 is false, but was true in the traced step (16 < 64)" in found["message"]
     assert "--batch 4 --sequence 64" in found["help"] and pathlib.Path(found["place"]["file"]).name == "model.json"
 
 
@@ -166,7 +166,7 @@ class Along(torch.nn.Module):
 
 
 @pytest.mark.parametrize("name", ALONG_THE_SEQUENCE)
-def test_windows_and_transforms_along_a_sequence_have_the_sizes_that_torch_gives(tmp_path, name):
+def test_windows_and_transforms_are_resized_like_torch(tmp_path, name):
     plan = tmp_path / "plan.yaml"
     plan.write_text(plan_text({"a": "colwise_gather_output"}, mesh="{tp: 2}", dialect="transformers"))
 

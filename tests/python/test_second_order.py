@@ -1,4 +1,4 @@
-"""Gradients of gradients of parallelized models, beside those of one process: of parameters, and of what a model is given."""
+"""Second-order gradients of parallelized models, compared with one process: of parameters, and of the model input."""
 
 import json
 import math
@@ -26,7 +26,7 @@ def whole(value):
 
 
 def of_parameters(model, loss):
-    """The gradient of the square of the gradient's norm."""
+    """The gradient of the squared gradient norm."""
     named = dict(model.named_parameters())
     gradients = torch.autograd.grad(loss, list(named.values()), create_graph=True)
     squares = sum(whole(g).pow(2).sum() for g in gradients)
@@ -35,7 +35,7 @@ def of_parameters(model, loss):
 
 
 def of_input(model, x):
-    """The gradients of a penalty on the gradient of what a model is given."""
+    """The gradients of a penalty on the gradient of the model input."""
     x = x.clone().requires_grad_()
     (gradient,) = torch.autograd.grad(model(x).pow(2).sum(), x, create_graph=True)
     model.zero_grad()
@@ -53,7 +53,7 @@ def trained_on_rank(rank, name, path):
     case, manifest = CASES[name], m.load_manifest(path)
     mesh = mesh_of(manifest)
     (tokens, targets), count = batch(case["length"]), batch(case["length"])[1].numel()
-    with sdpa_kernel(SDPBackend.MATH):  # of the others the gradient has none
+    with sdpa_kernel(SDPBackend.MATH):  # the other backends have no second-order gradient
         reference = make(case)
         expected = of_parameters(reference, loss_of(reference, tokens, targets, count))
         model = bridge_torch.parallelize(make(case), manifest, mesh, units=False)
@@ -68,7 +68,7 @@ def trained_on_rank(rank, name, path):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_gradients_of_gradients_of_parameters_are_those_of_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_second_order_gradients_match_one_process(tmp_path, ranks, name):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
     ranks.run(math.prod(CASES[name]["mesh"].values()), trained_on_rank, name, str(path))
 
@@ -87,7 +87,7 @@ def penalised_on_rank(rank, path):
 
 
 @pytest.mark.parametrize("name", [name for name in PLANS if "sequence" not in name])
-def test_a_penalty_on_the_gradient_of_an_input_trains_as_in_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_input_gradient_penalty_trains_as_one_process(tmp_path, ranks, name):  # noqa: F811
     rules = "".join(f"  {key}: {json.dumps(rule)}\n" for key, rule in PLANS[name][0].items())
     plan = f"format: tpplan.plan/1\ndialect: torch\nmesh: {{tp: 2}}\ntp_plan:\n{rules}"
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(Net(True).double()), plan)

@@ -1,5 +1,5 @@
-"""Types in which boundaries send values (`forward_dtype`, `backward_dtype`), on real ranks: bits of outputs and gradients are those of
-torch's own DTensor.redistribute with these types, eager and compiled, and what ranks send is what the manifest counts, in its bytes."""
+"""Communication dtypes of boundaries (`forward_dtype`, `backward_dtype`) on real ranks: outputs and gradients match torch's
+DTensor.redistribute with these dtypes bit for bit, eager and compiled, and ranks send the bytes that the manifest counts."""
 
 import collections
 import contextlib
@@ -28,7 +28,7 @@ BF16, FP32, FP64 = torch.bfloat16, torch.float32, torch.float64
 
 
 class Block(nn.Module):
-    """What it makes is added up in the type that it came in."""
+    """Its output is reduced in the dtype of its input."""
 
     def __init__(self):
         super().__init__()
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Around(nn.Module):
-    """A block that is given pieces of the sequence, and gives pieces."""
+    """A block with sequence-sharded input and output."""
 
     def __init__(self):
         super().__init__()
@@ -52,7 +52,7 @@ class Around(nn.Module):
 
 
 class Columns(nn.Module):
-    """The whole of a projection whose columns are cut."""
+    """The gathered output of a colwise projection."""
 
     def __init__(self):
         super().__init__()
@@ -67,7 +67,7 @@ def sent(forward=None, backward=None):
     return {key: d for key, d in (("forward_dtype", forward), ("backward_dtype", backward)) if d is not None}
 
 
-# Model, its type, rules, and by module where its input comes from and goes to, with its types, and its output.
+# Model, its dtype, rules, and by module the layouts and dtypes of its input and output.
 KEPT, SEQUENCE, WHOLE, SUM, LAST = {}, Shard(1), Replicate(), Partial(), Shard(-1)
 CASES = {
     "a sum in a wider type": (
@@ -159,7 +159,7 @@ def make(name):
 
 
 def batch(name):
-    """A value that enters, and the gradient of what leaves."""
+    """An input, and the gradient of the output."""
     torch.manual_seed(4)
     kind, dtype = CASES[name][:2]
     wide = 4 * WIDTH if kind is Columns else WIDTH
@@ -171,13 +171,13 @@ def is_cut(name):
 
 
 def sent_of(phase, kind, given):
-    """(phase, kind, elements, type) of what ranks send; sizes are left out."""
+    """(phase, kind, elements, dtype) of the calls of a rank; exchanges of sizes are omitted."""
     dtype = str(given.dtype).removeprefix("torch.")
     return None if dtype == "int64" else (phase, kind, given.numel(), dtype)
 
 
 def by_hand(name, mesh):
-    """The model's step by DTensor alone: parameters with gradients, and what computes."""
+    """The model's step with DTensor only: parameters with gradients, and the step function."""
     model, boundaries = make(name), CASES[name][3]
     model = model.block if is_cut(name) else model
     stem = list(model.stem.parameters())
@@ -214,7 +214,7 @@ def by_hand(name, mesh):
 
 
 def run_step(name, step, parameters, watch):
-    """The output and the gradients of the parameters, each this rank's piece. The stem's are what came back to its result."""
+    """The output and the gradients of the parameters, as local shards. Those of the stem are computed from the gradient of its output."""
     x, weights = batch(name)
     with watch or contextlib.nullcontext():
         y = step(x)
@@ -232,7 +232,7 @@ def check_on_rank(rank, name, path, compiled, called):
     theirs = SentCalls(sent_of, KINDS)
     parameters, step = by_hand(name, mesh)
     expected = run_step(name, step, parameters, theirs)
-    for path in ("block.stem.weight", "block.stem.bias"):  # pieces of a sequence: each rank has a term
+    for path in ("block.stem.weight", "block.stem.bias"):  # sequence shards: each rank has a partial gradient
         if is_cut(name):
             torch.distributed.all_reduce(parameters[path].grad)
     model = bridge_torch.parallelize(make(name), manifest, mesh)
@@ -266,7 +266,7 @@ def check_on_rank(rank, name, path, compiled, called):
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("name", CASES)
-def test_bits_and_bytes_are_those_of_redistribute(tmp_path, ranks, name, count):  # noqa: F811
+def test_bits_and_bytes_match_redistribute(tmp_path, ranks, name, count):  # noqa: F811
     model = live_model.torch_text(make(name), {"x": batch(name)[0]})
     files = write(tmp_path, model, plan_text(CASES[name][2], count))
     manifest, called = tmp_path / "manifest.json", tmp_path / "called.json"
@@ -284,7 +284,7 @@ def test_bits_and_bytes_are_those_of_redistribute(tmp_path, ranks, name, count):
 
 
 class Norm(nn.Module):
-    """As those of transformers: in float32, and back to the type that it was given."""
+    """As the norms of transformers: computed in float32, and cast to the dtype of the input."""
 
     def __init__(self):
         super().__init__()
@@ -297,7 +297,7 @@ class Norm(nn.Module):
 
 
 class Layer(nn.Module):
-    """A residual stream, a norm of it, and a product."""
+    """A residual stream, a norm of it, and a matmul."""
 
     def __init__(self):
         super().__init__()
@@ -309,21 +309,21 @@ class Layer(nn.Module):
 
 
 class Bare(Layer):
-    """Without the stream, which widens what is narrower."""
+    """Without the stream, which promotes narrower dtypes."""
 
     def forward(self, x):
         return self.out(self.down(F.gelu(self.up(x))))
 
 
 class Cast(Layer):
-    """The code names the type that its product is in."""
+    """The code names the dtype of its matmul."""
 
     def forward(self, x):
         return self.out(self.down(F.gelu(self.up(x))).to(self.out.weight.dtype))
 
 
 class Attending(Layer):
-    """Queries of one type and keys of another."""
+    """Queries of one dtype and keys of another."""
 
     def forward(self, x):
         y = self.down(F.gelu(self.up(x)))
@@ -331,13 +331,13 @@ class Attending(Layer):
 
 
 class Catted(Layer):
-    """The wider type of both."""
+    """The wider dtype of both."""
 
     def forward(self, x):
         return self.out(torch.cat([x, self.down(F.gelu(self.up(x)))], 1)[:, :LENGTH])
 
 
-# Model, its type, the type that its sum is sent in.
+# Model, its dtype, the dtype of its reduction.
 MIXTURES = [
     (kind, own, forward)
     for kind in (Layer, Bare, Cast, Attending, Catted)
@@ -371,7 +371,7 @@ def try_on_rank(rank, path, kind, dtype, fails, out):
 @pytest.mark.parametrize(
     ("kind", "dtype", "forward"), MIXTURES, ids=[f"{k.__name__}-{str(d)[6:]}-{f}" for k, d, f in MIXTURES]
 )
-def test_products_of_unlike_types_are_those_that_torch_refuses(tmp_path, ranks, kind, dtype, forward):  # noqa: F811
+def test_mixed_dtype_matmuls_are_errors_as_in_torch(tmp_path, ranks, kind, dtype, forward):  # noqa: F811
     model, x = make_mixture(kind, dtype)
     rules = {"up": {"style": "colwise"}, "down": {"style": "rowwise", "forward_dtype": forward}}
     lines = [f"  {key}: {json.dumps(rule)}\n" for key, rule in rules.items()]
@@ -381,7 +381,7 @@ def test_products_of_unlike_types_are_those_that_torch_refuses(tmp_path, ranks, 
     errors = [d["code"] for d in found if d["severity"] == "error"]
     assert errors in ([], ["TP5123"]), found
     model_file, plan_file = files
-    if errors:  # what is refused is compiled without its operations
+    if errors:  # a rejected plan is compiled without its operations
         document = json.loads(model_file.read_text())
         del document["graph"]
         model_file.write_text(json.dumps(document))

@@ -1,5 +1,5 @@
-"""One module under several paths: its rules are applied once; rules that contradict each other are refused. And errors of torch
-say in which module they came up."""
+"""One module under several paths: its rules apply once, and contradicting rules are rejected. Errors of torch name the module that raised
+them."""
 
 import bridge
 import pytest
@@ -29,7 +29,7 @@ class Head(nn.Module):
 
 
 class Heads(nn.Module):
-    """Three names of one head, as DETR's decoders have it, and one layer that is there twice."""
+    """Three names of one head, as in DETR's decoders, and one layer that appears twice."""
 
     def __init__(self):
         super().__init__()
@@ -69,12 +69,12 @@ def trains(rank, path):
 
 
 @pytest.mark.parametrize("name", RULES)
-def test_a_module_of_several_paths_is_wrapped_once(tmp_path, ranks, name):  # noqa: F811
+def test_module_with_several_paths_is_wrapped_once(tmp_path, ranks, name):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), PLAN + RULES[name])
     ranks.run(2, trains, str(path))
 
 
-def test_paths_of_one_module_with_unlike_rules_are_refused(tmp_path):
+def test_different_rules_for_one_module_are_rejected(tmp_path):
     path = bridge.compile_manifest(
         tmp_path,
         torch_module.model_graph(make()),
@@ -87,11 +87,11 @@ def test_paths_of_one_module_with_unlike_rules_are_refused(tmp_path):
         assert not hasattr(model, "_tpplan_state")
 
 
-def test_errors_of_torch_name_the_module(tmp_path):
+def test_torch_errors_name_the_module(tmp_path):
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), PLAN + RULES["all paths"])
     with compare_transformers.fake_ranks(2):
         mesh = init_device_mesh("cpu", (2,), mesh_dim_names=("tp",))
         model = bridge_torch.parallelize(make(), m.load_manifest(path), mesh)
         with pytest.raises(RuntimeError) as error:
             model.heads[0].up(torch.zeros(3, 9).double())
-        assert error.value.__notes__ == ["in module `heads.0.up` (Linear, colwise), as tpplan.torch runs it"]
+        assert error.value.__notes__ == ["in module `heads.0.up` (Linear, colwise), run by tpplan.torch"]

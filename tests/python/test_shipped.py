@@ -1,4 +1,4 @@
-"""The plans that ship with transformers and are wrong: the README's table, with the commands above it."""
+"""Plans shipped with transformers that fail: the table of tests/README.md, with the commands above it."""
 
 import json
 import re
@@ -12,16 +12,16 @@ bridge.needs("torch", "transformers")
 
 from tpplan.export import __main__ as export_main  # noqa: E402
 
-README = (ROOT / "README.md").read_text()
+README = (ROOT / "tests/README.md").read_text()
 ROWS = re.findall(r"^\| `([^`]+)` \| `(TP\d{4})` \| (apply|forward|output|gradient) \|", README, re.M)
 
 
-def test_the_table_names_the_plans():
+def test_table_lists_the_plans():
     assert len(ROWS) >= 10
 
 
 @pytest.mark.parametrize("model, code, fails", ROWS, ids=[row[0].split()[0] for row in ROWS])
-def test_a_shipped_plan_is_found_wrong_unasked(model, code, fails, tmp_path, monkeypatch):
+def test_wrong_shipped_plan_is_found_by_default(model, code, fails, tmp_path, monkeypatch):
     monkeypatch.chdir(ROOT)
     arguments = shlex.split(model)
     graph, plan = str(tmp_path / "model.json"), str(tmp_path / "plan.yaml")
@@ -34,8 +34,8 @@ def test_a_shipped_plan_is_found_wrong_unasked(model, code, fails, tmp_path, mon
     assert (code, fails) in {(finding["code"], finding.get("fails")) for finding in findings}
 
 
-def test_the_plan_of_dots3_note_is_right_where_all_layers_have_one_rotary_size(tmp_path, monkeypatch):
-    """With the published sizes; on two real ranks transformers runs this plan, and the one of the table fails."""
+def test_dots3_note_plan_is_right_with_one_rotary_size(tmp_path, monkeypatch):
+    """With the published sizes. On two real ranks transformers runs this plan, and the one of the table fails."""
     monkeypatch.chdir(ROOT)
     graph, plan = str(tmp_path / "model.json"), str(tmp_path / "plan.yaml")
     arguments = ["transformers", "dots3_note_text", "--kwargs", '{"num_hidden_layers": 3}']

@@ -1,5 +1,5 @@
-"""Training that is saved on one mesh and goes on on another, with its optimizer and its master weights: losses are those of one
-process that never stopped. Folders go by tpplan-exec reshard, and by themselves."""
+"""Training saved on one mesh and resumed on another, with optimizer and master weights: losses match one process without interruption.
+Folders are converted by tpplan-exec reshard, or read directly."""
 
 import math
 import pathlib
@@ -27,7 +27,7 @@ STEPS = 5  # before and after
 
 
 class Masters:
-    """An optimizer of copies that are more exact than the parameters."""
+    """An optimizer with copies of higher precision than the parameters."""
 
     def __init__(self, model):
         self.pairs = {path: (p, p.detach().clone().requires_grad_()) for path, p in model.named_parameters()}
@@ -60,7 +60,7 @@ class Plain:
 
 
 TRAINERS = {"foreach": adamw(foreach=True), "fused": adamw(fused=True), "groups": momentum, "masters": Masters}
-# A case that is saved, the one that goes on, and what trains.
+# The case that saves, the case that resumes, and the optimizer.
 RUNS = [
     ("tp", "fsdp x tp, compose", "foreach"),
     ("uneven", "uneven fsdp x tp", "fused"),
@@ -109,7 +109,7 @@ def saves(rank, name, path, kind, folder):
     trainer = TRAINERS[kind](model)
     alike(train(model, trainer, *batch, STEPS, groups), expected(name, kind, STEPS)[0])
     bridge_torch.save_states(folder, model, trainer.optimizer, more=trainer.more)
-    with pytest.raises((m.ManifestError, RuntimeError), match="is there already"):
+    with pytest.raises((m.ManifestError, RuntimeError), match="already exists"):
         bridge_torch.save_states(folder, model, trainer.optimizer, more=trainer.more)
 
 
@@ -118,7 +118,7 @@ def goes_on(rank, name, path, saved, kind, folders):
     for number, folder in enumerate(folders):
         model, batch, groups = begin(name, path, 9)
         trainer = TRAINERS[kind](model)
-        if number:  # an optimizer that was used before becomes the saved one, too
+        if number:  # an optimizer with earlier state becomes the saved one, too
             train(model, trainer, *batch, 1, groups)
         for group in trainer.optimizer.param_groups:
             group["lr"] = 7.0
@@ -129,7 +129,7 @@ def goes_on(rank, name, path, saved, kind, folders):
 
 
 @pytest.mark.parametrize("saved, name, kind", RUNS)
-def test_training_goes_on_on_another_mesh(tmp_path, ranks, saved, name, kind):  # noqa: F811
+def test_training_resumes_on_another_mesh(tmp_path, ranks, saved, name, kind):  # noqa: F811
     def compiled(name, folder):
         (tmp_path / folder).mkdir()
         return bridge.compile_manifest(tmp_path / folder, graph_of(CASES[name]), CASES[name]["plan"])
@@ -153,24 +153,24 @@ def refuses(rank, path, folder):
     model, batch, groups = begin("tp", path, 1)
     trainer = TRAINERS["foreach"](model)
     train(model, trainer, *batch, 1, groups)
-    with pytest.raises((m.ManifestError, RuntimeError), match="trains a tensor of shape .* that is no parameter"):
+    with pytest.raises((m.ManifestError, RuntimeError), match="trains a tensor of shape .* that is not a parameter"):
         bridge_torch.save_states(folder, model, torch.optim.SGD([torch.nn.Parameter(torch.zeros(3))]))
-    with pytest.raises(m.ManifestError, match="`norm.weight`: stands twice"):
+    with pytest.raises(m.ManifestError, match="`norm.weight`: is given twice"):
         bridge_torch.save_states(folder, model, more={"norm": {"weight": torch.zeros(3)}})
     with pytest.raises(m.ManifestError, match="is not parallelized"):
         bridge_torch.save_states(folder, make(CASES["tp"]))
     blocked = pathlib.Path(folder).parent / "file"
-    with pytest.raises((m.ManifestError, RuntimeError), match="cannot be made"):
+    with pytest.raises((m.ManifestError, RuntimeError), match="cannot be created"):
         bridge_torch.save_states(blocked / "below", model)
     bridge_torch.save_states(folder, model, trainer.optimizer)
     before = {path: p.detach().clone() for path, p in model.named_parameters()}
     train(model, trainer, *batch, 1, groups)
     changed = {path: p.detach().clone() for path, p in model.named_parameters()}
     groups_ = TRAINERS["groups"](model).optimizer
-    with pytest.raises(m.ManifestError, match="other groups of parameters"):
+    with pytest.raises(m.ManifestError, match="different parameter groups"):
         bridge_torch.load_states(folder, model, groups_)
     few = torch.optim.AdamW([model.norm.weight])
-    with pytest.raises(m.ManifestError, match="other groups of parameters"):
+    with pytest.raises(m.ManifestError, match="different parameter groups"):
         bridge_torch.load_states(folder, model, few)
     more = {"master": {"norm.weight": torch.zeros(16).double()}}
     with pytest.raises(m.ManifestError, match="`master.norm.weight`: is not in the checkpoint"):
@@ -178,12 +178,12 @@ def refuses(rank, path, folder):
     assert all(torch.equal(p.to_local(), changed[path].to_local()) for path, p in model.named_parameters())
     bridge_torch.load_states(folder, model)
     assert all(torch.equal(p.to_local(), before[path].to_local()) for path, p in model.named_parameters())
-    # what was saved of the model is a checkpoint of it
+    # the saved model is a checkpoint
     with pytest.warns(tpplan.LoadWarning, match="that the manifest lacks"):
         tpplan.load(path, folder, into=model)
 
 
-def test_what_cannot_be_saved_or_loaded_is_named_and_nothing_is_changed(tmp_path, ranks):  # noqa: F811
+def test_save_and_load_errors_name_the_cause_and_change_nothing(tmp_path, ranks):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, graph_of(CASES["tp"]), CASES["tp"]["plan"])
     (tmp_path / "file").write_text("")
     before = {p.name for p in tmp_path.iterdir()}
@@ -191,6 +191,6 @@ def test_what_cannot_be_saved_or_loaded_is_named_and_nothing_is_changed(tmp_path
     assert {p.name for p in tmp_path.iterdir()} == before | {"states"}
 
 
-def test_jax_goes_on_on_another_mesh(tmp_path):
+def test_jax_resumes_on_another_mesh(tmp_path):
     bridge.needs("jax", "equinox", "flax", "optax")
     run_apart("jax_checks", "resumed_training", tmp_path)

@@ -1,4 +1,4 @@
-"""Plans of torchtitan's ShardingConfigs, on configurations that say the same without torchtitan."""
+"""Plans of torchtitan's ShardingConfigs, from equivalent configurations without torchtitan."""
 
 import json
 import sys
@@ -18,7 +18,7 @@ from tpplan.manifest import ManifestError  # noqa: E402
 
 
 def layout(kind):
-    """What a layout says of the axis tp: a dim, or a letter."""
+    """The placement of a layout on the axis tp: a dim, or a letter."""
     said = SimpleNamespace(dim=kind) if isinstance(kind, int) else SimpleNamespace(name=kind)
     return SimpleNamespace(per_axis_spmd_types=lambda: {"dp": SimpleNamespace(name="R"), "tp": said})
 
@@ -57,7 +57,7 @@ def model_with_configs():
     return model
 
 
-def test_configurations_become_styles_boundaries_and_specs(tmp_path):
+def test_configs_become_styles_boundaries_and_specs(tmp_path):
     model = model_with_configs()
     text = titan_plan.titan_plan(model, {"dp_shard": 2, "tp": 2})
     for line in (
@@ -69,7 +69,7 @@ def test_configurations_become_styles_boundaries_and_specs(tmp_path):
         'data: {axes: ["dp_shard"], dim: 0}',
     ):
         assert line in text, text
-    assert '"*": ' not in text  # it would name all modules
+    assert '"*": ' not in text  # it would match all modules
     manifest = json.loads(bridge.compile_manifest(tmp_path, torch_module.model_graph(model), text).read_text())
     specs = {entry["path"]: entry["spec"] for entry in manifest["parameters"]}
     assert specs["0.w1.weight"] == ["tp", None] and specs["1.w2.weight"] == [None, "tp"]
@@ -78,7 +78,7 @@ def test_configurations_become_styles_boundaries_and_specs(tmp_path):
 
 
 def stand_in(monkeypatch):
-    """What titan_config.py asks torchtitan for. (The real one: truth/test_torchtitan_live.py.)"""
+    """Replaces the parts of torchtitan that titan_config.py imports. (The real ones: truth/test_torchtitan_live.py.)"""
     named = lambda kind: SimpleNamespace(name=kind)  # noqa: E731
     modules = {
         "torchtitan.protocols.sharding": {
@@ -94,7 +94,7 @@ def stand_in(monkeypatch):
         monkeypatch.setitem(sys.modules, name, SimpleNamespace(**members))
 
 
-def test_configurations_of_a_manifest_are_read_as_the_plan_that_it_is_of(tmp_path, monkeypatch):
+def test_configs_of_a_manifest_read_as_the_plan(tmp_path, monkeypatch):
     stand_in(monkeypatch)
     model, mesh = model_with_configs(), {"tp": 2}
     compiled = lambda text: json.loads(  # noqa: E731
@@ -118,13 +118,13 @@ def test_configurations_of_a_manifest_are_read_as_the_plan_that_it_is_of(tmp_pat
         assert (one["path"], one["spec"], one["grad_reduce"]) == (other["path"], other["spec"], other["grad_reduce"])
 
 
-def test_what_a_configuration_has_no_words_for_is_said(tmp_path, monkeypatch):
+def test_plans_without_a_config_notation_are_rejected(tmp_path, monkeypatch):
     stand_in(monkeypatch)
     model = Block()
     for plan, said in (
-        ("mesh: {tp: 2}\ntp_plan: {w1: packed_colwise}", "parameter `w1.weight`: is cut segment by segment"),
+        ("mesh: {tp: 2}\ntp_plan: {w1: packed_colwise}", "parameter `w1.weight`: is sharded per segment"),
         ("mesh: {tp: 2}\ntp_plan: {w2: {style: rowwise, forward_dtype: float32}}", "module `w2`: has `forward_dtype`"),
-        ("mesh: {rows: 2, tp: 2}\naxis: tp\ntp_plan: {w1: colwise}", "has axis `rows`"),
+        ("mesh: {rows: 2, tp: 2}\naxis: tp\ntp_plan: {w1: colwise}", "has an unsupported axis `rows`"),
     ):
         path = bridge.compile_manifest(tmp_path, torch_module.model_graph(model), f"format: tpplan.plan/1\n{plan}\n")
         with pytest.raises(ManifestError, match=said):
@@ -134,7 +134,7 @@ def test_what_a_configuration_has_no_words_for_is_said(tmp_path, monkeypatch):
         titan_config.sharding_configs(model, path)
 
 
-def test_what_cannot_be_read_is_said(tmp_path, monkeypatch, capsys):
+def test_unreadable_configs_are_rejected(tmp_path, monkeypatch, capsys):
     with pytest.raises(files.InputError, match="axis `cp`"):
         titan_plan.titan_plan(model_with_configs(), {"cp": 2, "tp": 2})
     with pytest.raises(files.InputError, match="no axis `tp`"):

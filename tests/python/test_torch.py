@@ -1,4 +1,4 @@
-"""tpplan.torch apart from training: its placements beside parallelize_module's, mixed tensors, loading, what it refuses."""
+"""tpplan.torch without training: its placements compared with parallelize_module, mixed tensors, loading, rejections."""
 
 import copy
 import json
@@ -96,7 +96,7 @@ def beside_torch(rank, name, path):
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_the_same_plan_places_as_parallelize_module_does(tmp_path, ranks, name):  # noqa: F811
+def test_placements_match_parallelize_module(tmp_path, ranks, name):  # noqa: F811
     plan, make, size = PLANS[name]
     path = bridge.compile_manifest(
         tmp_path, torch_module.model_graph(make().double()), plans.torch_plan(plan, {"tp": size})
@@ -142,7 +142,7 @@ def mixed_operations(rank):
     assert bridge_torch.ensure_dtensor(3, mesh) == 3 and bridge_torch.ensure_dtensor(None, mesh) is None
 
 
-def test_plain_tensors_meet_sharded_weights(ranks):  # noqa: F811
+def test_plain_tensors_combine_with_sharded_weights(ranks):  # noqa: F811
     ranks.run(2, mixed_operations)
 
 
@@ -150,7 +150,7 @@ def test_plain_tensors_meet_sharded_weights(ranks):  # noqa: F811
 
 
 class Turned(nn.Module):
-    """What an LSTM and a convolution give is not contiguous, nor is what goes into `down`; a parameter of its own beside them."""
+    """The outputs of an LSTM and a convolution are not contiguous, nor is the input of `down`; a root parameter next to them."""
 
     def __init__(self):
         super().__init__()
@@ -189,14 +189,14 @@ def encodes(rank, path, cuts):
 
 
 @pytest.mark.parametrize("cuts", [False, True])
-def test_what_is_not_contiguous_and_other_methods_than_forward_compute_as_one_process_does(tmp_path, ranks, cuts):  # noqa: F811
+def test_non_contiguous_values_and_other_methods_match(tmp_path, ranks, cuts):  # noqa: F811
     rules = "up: colwise, down: rowwise" + (", scale: {spec: [tp]}" if cuts else "")
     plan = f"format: tpplan.plan/1\nmesh: {{tp: 2}}\ntp_plan: {{{rules}}}\n"
     path = bridge.compile_manifest(tmp_path, torch_module.model_graph(Turned().double()), plan)
     ranks.run(2, encodes, str(path), cuts)
 
 
-# Values: where they come from, and that they stay sharded.
+# Values: their sources, and that they remain sharded.
 
 LOADING = (
     "format: tpplan.plan/1\nmesh: {fsdp: 2, tp: 2}\ndata: {axes: [fsdp]}\nfsdp: {min_weight_size: 0, policy: dim0}\n"
@@ -214,16 +214,16 @@ def loads(rank, path, checkpoint):
     whole = models.Llama(bias=True).double()
     tokens = torch.arange(16).view(2, 8) % 7
     expected = whole(tokens[mesh.get_local_rank("fsdp")][None])
-    # load_state_dict of whole tensors into a spread model
+    # load_state_dict of full tensors into a parallelized model
     model = bridge_torch.parallelize(models.Llama(bias=True).double(), manifest, mesh)
     model.load_state_dict(whole.state_dict())
     check_sharded(model, manifest, rank)
     assert torch.allclose(model(tokens[mesh.get_local_rank("fsdp")][None]), expected, atol=1e-12)
-    # a spread state_dict into another spread model
+    # the state_dict of a parallelized model into another one
     again = bridge_torch.parallelize(models.Llama(bias=True).double(), manifest, mesh)
     again.load_state_dict(model.state_dict())
     assert all(torch.equal(a.to_local(), b.to_local()) for a, b in zip(model.parameters(), again.parameters()))
-    # shards of a checkpoint, into a model on the meta device whose one module is real
+    # shards of a checkpoint, into a model on the meta device with one real module
     with torch.device("meta"):
         empty = models.Llama(bias=True).double()
     empty.rotary = models.Rotary(4)
@@ -250,7 +250,7 @@ def check_sharded(model, manifest, rank):
         )
 
 
-def test_values_are_loaded_sharded_and_stay_so(tmp_path, ranks):  # noqa: F811
+def test_values_are_loaded_sharded_and_remain_so(tmp_path, ranks):  # noqa: F811
     bridge.needs("safetensors")
     from safetensors.torch import save_file
 
@@ -273,7 +273,7 @@ def materialises(rank, path):
     torch.distributed.all_gather(others, weight)
     assert torch.equal(*others)
     assert torch.equal(bridge_torch.full_tensor(model, "1.weight"), torch.ones(6))
-    # A module may write to its buffers, and may put others in their place.
+    # A module may write to its buffers, and may replace them.
     assert isinstance(model[2].running_mean, DTensor)
     model(torch.randn(4, 8) + 3)
     assert (
@@ -283,7 +283,7 @@ def materialises(rank, path):
     )
 
 
-def test_a_model_on_the_meta_device_is_made_shard_by_shard(tmp_path, ranks):  # noqa: F811
+def test_meta_model_is_materialised_shard_by_shard(tmp_path, ranks):  # noqa: F811
     model = nn.Sequential(nn.Linear(8, 6), nn.LayerNorm(6), nn.BatchNorm1d(6), nn.Linear(6, 8))
     plan = (
         "format: tpplan.plan/1\nmesh: {tp: 2}\n"
@@ -293,7 +293,7 @@ def test_a_model_on_the_meta_device_is_made_shard_by_shard(tmp_path, ranks):  # 
 
 
 class Composite(nn.Module):
-    """Modules that reach into one another, and torch's own that hide their parameters."""
+    """Modules that read parameters of each other, and torch modules that hide their parameters."""
 
     def __init__(self):
         super().__init__()
@@ -332,7 +332,7 @@ def runs_composite(rank, path):
     expected = whole(x)
     expected.sum().backward()
     part = x.chunk(2)[mesh.get_local_rank("fsdp")]
-    got = model(part)  # the functional product with the cut weight is put together
+    got = model(part)  # the functional matmul gathers the sharded weight
     assert torch.allclose(got, expected.chunk(2)[mesh.get_local_rank("fsdp")], atol=1e-12)
     got.sum().backward()
     for path, parameter in whole.named_parameters():
@@ -342,7 +342,7 @@ def runs_composite(rank, path):
     assert model.counter.count.to_local() == 2
 
 
-def test_modules_that_reach_into_one_another(tmp_path, ranks):  # noqa: F811
+def test_modules_that_read_parameters_of_each_other(tmp_path, ranks):  # noqa: F811
     plan = (
         "format: tpplan.plan/1\nmesh: {fsdp: 2, tp: 2}\ndata: {axes: [fsdp]}\nfsdp: {min_weight_size: 0, policy: dim0}\n"
         "tp_plan: {mlp.weight: {spec: [null, tp]}}\n"
@@ -353,7 +353,7 @@ def test_modules_that_reach_into_one_another(tmp_path, ranks):  # noqa: F811
 
 
 def reads_boundaries(rank, path):
-    """Inputs by name, uneven pieces given as plain tensors, and pieces that are none."""
+    """Inputs by name, uneven shards as plain tensors, and inputs that are no shards."""
     manifest = m.load_manifest(path)
     torch.manual_seed(0)
     whole = nn.Sequential(nn.Linear(7, 5))
@@ -363,7 +363,7 @@ def reads_boundaries(rank, path):
     assert torch.allclose(model[0](piece), whole(x), atol=1e-6) and torch.allclose(
         model[0](input=piece), whole(x), atol=1e-6
     )
-    with pytest.raises(ValueError, match="this rank's piece"):
+    with pytest.raises(ValueError, match="this rank's shard"):
         model[0](x[:, :2])
 
 
@@ -380,7 +380,7 @@ def test_uneven_inputs_by_position_and_by_name(tmp_path, ranks):  # noqa: F811
     )
 
 
-# Refusals, before anything is touched.
+# Rejections, before any change of the model.
 
 
 @pytest.fixture
@@ -401,7 +401,7 @@ def small_manifest(
 
 
 def elsewhere(document, number, path):
-    """A module where the model has none, as its rule would have counted it."""
+    """Adds a module that the model lacks, and counts it in its rule."""
     document["modules"][number]["path"] = path
     document["rules"][document["modules"][number]["rule"]]["bare"] = 1
 
@@ -418,7 +418,7 @@ def refusals():
         return apply
 
     def restyle(style):
-        """All that stands under the first module's rule."""
+        """Changes all entries under the first module's rule."""
 
         def apply(document, model):
             rule = document["modules"][0]["rule"]
@@ -429,29 +429,32 @@ def refusals():
         return apply
 
     return {
-        "`head.bias`.*does not have": lambda d, model: setattr(model, "head", nn.Linear(16, 32)),
-        "`norm.weight`.*no such parameter": lambda d, model: setattr(model, "norm", nn.Identity()),
+        "`head.bias`.*not in the manifest": lambda d, model: setattr(model, "head", nn.Linear(16, 32)),
+        "`norm.weight`.*is in the manifest but not in the model": lambda d, model: setattr(
+            model, "norm", nn.Identity()
+        ),
         "`head.weight`.*shape": lambda d, model: setattr(model, "head", nn.Linear(16, 33, bias=False)),
         "`embed.weight`.*float64": lambda d, model: model.double(),
-        "counts 21 tensors, the model has 20": lambda d, model: setattr(model.head, "weight", model.embed.weight),
-        "`rotary.other`.*buffer": lambda d, model: model.rotary.register_buffer("other", torch.zeros(1)),
-        "`rotary.inv_freq`.*no such buffer": lambda d, model: model.rotary.register_buffer("inv_freq", None),
+        "counts 21 tensors, but the model has 20": lambda d, model: setattr(model.head, "weight", model.embed.weight),
+        "buffer `rotary.other`": lambda d, model: model.rotary.register_buffer("other", torch.zeros(1)),
+        "`rotary.inv_freq`.*is in the manifest but not in the model": lambda d, model: model.rotary.register_buffer(
+            "inv_freq", None
+        ),
         "`rotary.inv_freq`.*\\[3\\]": lambda d, model: model.rotary.register_buffer(
             "inv_freq", torch.zeros(3).double()
         ),
-        "`layers.9`.*no such module": lambda d, model: elsewhere(d, 0, "layers.9"),
-        "no such module": edit("remat", ["nowhere"]),
+        "`layers.9`.*not in the model": lambda d, model: elsewhere(d, 0, "layers.9"),
+        "`remat` but not in the model": edit("remat", ["nowhere"]),
         "mesh": edit("mesh", 0, "name", "xx"),
-        "no `num_experts` of": restyle("ep_dispatch_experts"),
+        "its attribute `num_experts` is not": restyle("ep_dispatch_experts"),
         "qk_rope_head_dim": restyle("mla_kv_a_proj"),
         "unknown layout": edit("modules", 0, "inputs", 0, "from", ["Nonsense(3)"]),
-        "not legal": edit("parameters", 1, "spec", ["tp", "tp"]),
-        "is no nn.Module": None,
+        "is not an nn.Module": None,
     }
 
 
 @pytest.mark.parametrize("said", refusals())
-def test_a_manifest_that_does_not_fit_is_refused_before_anything_is_touched(tmp_path, fake_mesh, said):
+def test_mismatched_manifest_is_rejected_before_any_change(tmp_path, fake_mesh, said):
     document, model, change = small_manifest(tmp_path), models.Llama(), refusals()[said]
     if change is None:
         model = [model]
@@ -465,7 +468,7 @@ def test_a_manifest_that_does_not_fit_is_refused_before_anything_is_touched(tmp_
         assert not any("forward" in module.__dict__ for module in model.modules())
 
 
-def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
+def test_other_rejections(tmp_path, fake_mesh, monkeypatch):
     document = small_manifest(tmp_path)
     with torch.device("meta"):
         empty = models.Llama()
@@ -483,7 +486,7 @@ def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
         bridge_torch.parallelize(model, document, fake_mesh)
     with pytest.raises(m.ManifestError, match="device mesh is"):
         bridge_torch.parallelize(models.Llama(), document, init_device_mesh("cpu", (2,)))
-    with pytest.raises(m.ManifestError, match="no DeviceMesh"):
+    with pytest.raises(m.ManifestError, match="not a DeviceMesh"):
         bridge_torch.parallelize(models.Llama(), document, None)
     monkeypatch.setattr(placements, "DTensor", None)
     with pytest.raises(m.ManifestError, match="has no DTensor"):
@@ -491,7 +494,7 @@ def test_other_refusals(tmp_path, fake_mesh, monkeypatch):
 
 
 def counts_collectives(rank, name, path):
-    """What DTensor does by itself in a step is what the manifest lists: nothing is left out, nothing is summed twice."""
+    """The manifest lists DTensor's implicit collectives: none is missing, none is counted twice."""
     from torch.distributed.tensor.debug import CommDebugMode
 
     document = json.loads(open(path).read())
@@ -521,7 +524,7 @@ def counts_collectives(rank, name, path):
 
 
 @pytest.mark.parametrize("name", ["tp", "tp 4", "sequence"])
-def test_the_collectives_are_those_of_the_manifest(tmp_path, ranks, name):  # noqa: F811
+def test_collectives_match_the_manifest(tmp_path, ranks, name):  # noqa: F811
     plan, make, size = PLANS[name]
     ranks.run(
         size,
@@ -535,7 +538,7 @@ def test_the_collectives_are_those_of_the_manifest(tmp_path, ranks, name):  # no
     )
 
 
-def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_path, fake_mesh):
+def test_later_changes_are_rejected_and_errors_leave_no_state(tmp_path, fake_mesh):
     document = bridge.compile_manifest(
         tmp_path,
         torch_module.model_graph(models.Llama().double()),
@@ -558,7 +561,7 @@ def test_what_is_changed_afterwards_is_refused_and_errors_leave_no_trace(tmp_pat
 
 
 @pytest.mark.parametrize("layouts", ["input_layouts: Shard(3)", "output_layouts: Shard(3)"])
-def test_a_layout_of_a_dim_that_the_value_lacks_is_refused_where_it_runs(tmp_path, fake_mesh, layouts):
+def test_layout_of_a_missing_dim_is_rejected_in_forward(tmp_path, fake_mesh, layouts):
     document = bridge.compile_manifest(
         tmp_path,
         torch_module.model_graph(models.Llama().double()),
@@ -566,7 +569,8 @@ def test_a_layout_of_a_dim_that_the_value_lacks_is_refused_where_it_runs(tmp_pat
     )
     model = bridge_torch.parallelize(models.Llama().double(), document, fake_mesh)
     with pytest.raises(
-        m.ManifestError, match=r"(?s)module `layers.0.mlp.gate_proj`: Shard\(3\) of a value with 3 dims.*write a layout"
+        m.ManifestError,
+        match=r"(?s)module `layers.0.mlp.gate_proj`: Shard\(3\) is out of range for a value with 3 dims.*use a dim that the value has",
     ):
         model(torch.zeros(1, 4, dtype=torch.long))
 

@@ -1,5 +1,5 @@
-"""Kinds of models that no other test has, under torch's own parallelize_module: what `tpplan check` says of a plan is what ranks do, and
-the calls of a step are those of the manifest."""
+"""More kinds of models under torch's parallelize_module: the `tpplan check` result of a plan matches the ranks, and the calls of a step
+match the manifest."""
 
 import functools
 import json
@@ -19,7 +19,7 @@ HEADS = 6
 
 
 class TimeMix(nn.Module):
-    """As RWKV: what is kept of the past is a running sum, gated by receptance."""
+    """As RWKV: the state is a running sum, gated by receptance."""
 
     def __init__(self):
         super().__init__()
@@ -49,7 +49,7 @@ class Adapted(nn.Module):
 
 
 class Messages(nn.Module):
-    """Along the edges of a graph, summed where they end."""
+    """Messages along the edges of a graph, summed at their targets."""
 
     def __init__(self):
         super().__init__()
@@ -74,7 +74,7 @@ class Tied(nn.Module):
 
 
 class Cached(nn.Module):
-    """Attention to a memory, whose first keys and values stand in a cache of all heads."""
+    """Attention to a memory, with the first keys and values in a cache of all heads."""
 
     def __init__(self):
         super().__init__()
@@ -88,7 +88,7 @@ class Cached(nn.Module):
 
 
 class Scaled(nn.Module):
-    """A gain for each channel, inside of the MLP."""
+    """A gain for each channel, inside the MLP."""
 
     def __init__(self):
         super().__init__()
@@ -100,7 +100,7 @@ class Scaled(nn.Module):
 
 
 class Matched(nn.Module):
-    """Scaled by its product with a vector, the mean of all tokens."""
+    """Scaled by its dot product with a vector, the mean of all tokens."""
 
     def __init__(self):
         super().__init__()
@@ -120,7 +120,7 @@ def rules(colwise="", rowwise="", **more):
     return dict.fromkeys(colwise.split(), COLWISE) | dict.fromkeys(rowwise.split(), ROWWISE) | more
 
 
-# Of what, plan, the class of the first error.
+# Model, plan, class of the first error.
 CASES = {
     "running sums of a rank's channels": (TimeMix, rules("r k v up", "o down"), None),
     "running sums of DTensors": (TimeMix, rules("", "o down", **dict.fromkeys(("r", "k", "v", "up"), KEPT)), None),
@@ -145,7 +145,7 @@ def model_file(kind):
 
 @pytest.mark.parametrize("count", [2, 3])
 @pytest.mark.parametrize("name", CASES)
-def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
+def test_check_result_and_calls_match_the_ranks(tmp_path, ranks, name, count):  # noqa: F811
     kind, plan_rules, fails = CASES[name]
     model, plan = bridge.write(tmp_path, model_file(kind), plans.plan_text(plan_rules, count))
     ranks.run(count, plans.check_on_rank, kind, plan_rules, count, fails, str(tmp_path / "calls.json"))

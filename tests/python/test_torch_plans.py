@@ -1,5 +1,5 @@
-"""Plans of the torch dialect under torch's own parallelize_module, live: what real ranks compute is what `tpplan check` says, and the
-calls of a step, forward and backward, are those of the manifest, those among them that DTensor makes by itself marked as hidden."""
+"""Plans of the torch dialect under torch's parallelize_module: the result of `tpplan check` matches real ranks, and the calls of a step,
+forward and backward, match the manifest, which marks DTensor's implicit ones as hidden."""
 
 import collections
 import functools
@@ -55,7 +55,7 @@ class Model(nn.Module):
 
 
 class Divided(nn.Module):
-    """By a size that it asks of a value: of its own piece, where the value is one."""
+    """By a size that it reads from a value: the local size, if the value is a local shard."""
 
     def __init__(self):
         super().__init__()
@@ -68,7 +68,7 @@ class Divided(nn.Module):
 
 
 class Chain(nn.Module):
-    """All that follows `stem` can be DTensors."""
+    """All values after `stem` can be DTensors."""
 
     def __init__(self):
         super().__init__()
@@ -96,14 +96,14 @@ class Attention(nn.Module):
 
 
 class Bent(Divided):
-    """Through an operation that torch has on DTensors, but not its derivative."""
+    """Through an operation that DTensor supports, but not its derivative."""
 
     def forward(self, x):
         return self.down(nn.functional.hardswish(self.up(x)))
 
 
 class Normed(Divided):
-    """Over all that the ranks have, each a part of it."""
+    """Norm over a sharded dim."""
 
     def forward(self, x):
         y = self.up(x)
@@ -111,7 +111,7 @@ class Normed(Divided):
 
 
 class NormedFlat(Divided):
-    """The same, where the dim is gone behind the norm."""
+    """The same, with the dim removed after the norm."""
 
     def forward(self, x):
         y = self.up(x)
@@ -119,7 +119,7 @@ class NormedFlat(Divided):
 
 
 class Largest(Divided):
-    """Divided by what is largest of all that the ranks have."""
+    """Divided by the global maximum over a sharded dim."""
 
     def forward(self, x):
         y = self.up(x)
@@ -127,7 +127,7 @@ class Largest(Divided):
 
 
 class Centred(Divided):
-    """Less its mean over the sequence."""
+    """Minus its mean over the sequence."""
 
     def forward(self, x):
         y = self.up(x)
@@ -135,7 +135,7 @@ class Centred(Divided):
 
 
 class Scaled(Divided):
-    """By a number that is trained, which no rule can name."""
+    """Times a trained scalar, which no rule can name."""
 
     def __init__(self):
         super().__init__()
@@ -146,7 +146,7 @@ class Scaled(Divided):
 
 
 class EverySecond(nn.Module):
-    """Of each rank's piece some elements, and of all pieces together the same ones."""
+    """Some elements of each local shard, and the same ones of the full tensor."""
 
     def __init__(self):
         super().__init__()
@@ -159,7 +159,7 @@ class EverySecond(nn.Module):
 
 
 class Deviating(nn.Module):
-    """The gradient of its deviation is an open sum where `out` leaves one."""
+    """The gradient of its deviation is partial if the output of `out` is."""
 
     def __init__(self):
         super().__init__()
@@ -172,7 +172,7 @@ class Deviating(nn.Module):
 
 
 class Spread(Divided):
-    """By its variance over all that the ranks have."""
+    """By its variance over a sharded dim."""
 
     def forward(self, x):
         y = self.up(x)
@@ -180,7 +180,7 @@ class Spread(Divided):
 
 
 class Strayed(Divided):
-    """By its deviation, the dim gone."""
+    """By its deviation, with the dim removed."""
 
     def forward(self, x):
         y = self.up(x)
@@ -188,7 +188,7 @@ class Strayed(Divided):
 
 
 class Orders(Divided):
-    """Norms of other orders than the second."""
+    """Norms of other orders than 2."""
 
     ORDERS = (1, 0.5, math.inf, -math.inf)
 
@@ -201,7 +201,7 @@ class Orders(Divided):
 
 
 class Powers(Orders):
-    """Whose derivative fills a quotient in place."""
+    """Its derivative fills a quotient in place."""
 
     ORDERS = (1.5, 3)
 
@@ -216,8 +216,7 @@ class Expert(nn.Module):
 
 
 class Routed(nn.Module):
-    """Experts and the tokens that are theirs, as they are written by hand: those that have any, found by nonzero, and their tokens
-    by where; then once more expert by expert."""
+    """Hand-written expert routing: nonzero finds the experts with tokens, where finds their tokens; then once more expert by expert."""
 
     def __init__(self):
         super().__init__()
@@ -239,7 +238,7 @@ class Routed(nn.Module):
 
 
 class Uneven(nn.Module):
-    """50 elements, which four ranks cut into 13, 13, 13 and 11."""
+    """50 elements, in shards of 13, 13, 13 and 11 on four ranks."""
 
     def __init__(self):
         super().__init__()
@@ -251,7 +250,7 @@ class Uneven(nn.Module):
 
 
 class Running(Divided):
-    """Sums that run over all that the ranks have, along a dim that is named from its end."""
+    """Sums over a sharded dim that has a negative index."""
 
     DIM = -1
 
@@ -268,7 +267,7 @@ class RunningOverTime(Running):
 
 
 class OnePart(Divided):
-    """One of two parts is used."""
+    """Only one of two parts is used."""
 
     def forward(self, x):
         kept, _ = self.up(x).chunk(2, dim=1)
@@ -336,7 +335,7 @@ EXPERTS = {
 }
 UNEVEN = {"up": DIVIDED_KEPT["up"], "down": {"style": "colwise", "output_layouts": "Replicate"}}
 
-# Plan; the class of the first error, or None; whether some of its calls are hidden; where it is not Model, of what.
+# Plan; class of the first error, or None; whether some calls are hidden; the model if it is not Model.
 PLANS = {
     "only the MLPs": (MLP, None, False),
     "a fused projection that stays a DTensor": (MLP | KEPT, None, True),
@@ -443,7 +442,7 @@ BY_ITSELF = ("distributed/tensor/_dispatch.py", "distributed/tensor/parallel/los
 
 
 def is_hidden():
-    """Whether torch is about to run an operation on DTensors, and no redistribution that somebody asked for."""
+    """True if torch is about to run an operation on DTensors, outside of an explicit redistribution."""
     frame = sys._getframe()
     while frame is not None and not frame.f_code.co_filename.endswith(BY_ITSELF):
         frame = frame.f_back
@@ -451,7 +450,7 @@ def is_hidden():
 
 
 def calls_of_a_step():
-    """Kind, size and whether DTensor hides it, of each collective."""
+    """Kind, size and whether DTensor makes it implicitly, of each collective."""
     return SentCalls(lambda phase, kind, given: [phase, kind, given.numel(), is_hidden()])
 
 
@@ -460,7 +459,7 @@ def whole(tensor):
 
 
 def outcome(kind, rules, count, calls):
-    """The class of the first thing that goes wrong in a step; None where it is that of one process."""
+    """The class of the first error of a step; None if the step matches one process."""
     x, weights = batch()
     expected = make(kind)
     right = expected(x)
@@ -500,7 +499,7 @@ def check_on_rank(rank, kind, rules, count, expected, path):
 
 
 def calls_as_forecast(model, plan, path):
-    """The calls that ranks made, once they are known to be those that the manifest lists."""
+    """The calls of the ranks, after a comparison with those in the manifest."""
     listed = json.loads(run("compile", model, plan).stdout)["collectives"]
     forecast = [(c["phase"], c["kind"], math.prod(c["shape"]), c.get("hidden", False)) for c in listed]
     called = [tuple(call) for call in json.loads(path.read_text())]
@@ -510,7 +509,7 @@ def calls_as_forecast(model, plan, path):
 
 @pytest.mark.parametrize("count", [2, 4])
 @pytest.mark.parametrize("name", PLANS)
-def test_the_verdict_is_what_ranks_do_and_so_are_the_calls(tmp_path, ranks, name, count):  # noqa: F811
+def test_check_result_and_calls_match_the_ranks(tmp_path, ranks, name, count):  # noqa: F811
     rules, fails, hides, kind = (*PLANS[name], Model)[:4]
     model, plan = bridge.write(tmp_path, json.dumps(model_file(kind)), plan_text(rules, count))
     ranks.run(count, check_on_rank, kind, rules, count, fails, str(tmp_path / "calls.json"))

@@ -1,5 +1,5 @@
-"""Operations that torch has on tensors and refuses on DTensors, forward or on the way back: of each operation that has a rule, what
-`tpplan check` says of one is what torch says, asked for it."""
+"""Operations that torch supports for tensors and rejects for DTensors, forward or backward: for each operation with a rule, the result of
+`tpplan check` matches torch's."""
 
 import json
 import logging
@@ -21,12 +21,12 @@ from torch.distributed.device_mesh import init_device_mesh  # noqa: E402
 from torch.distributed.tensor import Shard, distribute_tensor  # noqa: E402
 from torch.testing._internal.distributed.fake_pg import FakeStore  # noqa: E402
 
-# Of these it depends on the arguments, or the reason is another: __getitem__ and __setitem__ by what index, unbind along a cut dim.
+# Depends on the arguments, or has another reason: __getitem__ and __setitem__ on the index, unbind along a sharded dim.
 OTHERS = {"__getitem__", "__setitem__", "unbind"}
 
 
 def is_asked(call):
-    """All operands can be what a linear leaves: DTensors that are cut along their last dim, of two ranks."""
+    """True if all operands can be outputs of a linear: DTensors sharded along their last dim, on two ranks."""
     operands = call.operands()
     return operands and call.name not in OTHERS and all(
         o.kind in ("float", "whole", "sorted") and o.shape and o.shape[-1] % 2 == 0 for o in operands
@@ -35,7 +35,7 @@ def is_asked(call):
 
 CALLS = [call for call in op_cases.CASES if is_asked(call)]
 REFUSAL = "sharding strategy"
-# The program goes by the name: a product of all elements has a way back, and a norm of one group.
+# The program uses the name only: a product of all elements has a backward, and a norm of one group.
 CAUTIOUS = {"prod", "group_norm"}
 
 
@@ -54,7 +54,7 @@ def filled(call):
 
 
 def torch_says(call, mesh):
-    """ "forward" or "gradient" where torch has no strategy, "else" where it fails for another reason, None where it does neither."""
+    """ "forward" or "gradient" if torch has no strategy, "else" if it fails for another reason, None if neither happens."""
     tensors = [distribute_tensor(t, mesh, [Shard(t.ndim - 1)]).requires_grad_() for t in filled(call)]
     if call.name.endswith("_"):
         tensors = [t * 1 for t in tensors]
@@ -103,11 +103,11 @@ def program_says(call, folder):
     result = bridge.run("check", model, plan, "--format", "json")
     assert result.stdout, (call, result.stderr)
     errors = [d for d in json.loads(result.stdout)["diagnostics"] if d["severity"] == "error"]
-    said = {d["fails"] for d in errors if REFUSAL in d["message"] or "torch refuses" in d["message"]}
+    said = {d["fails"] for d in errors if REFUSAL in d["message"] or "torch rejects" in d["message"]}
     return next(iter(said), "else" if errors else None)
 
 
-def test_what_torch_refuses_of_a_dtensor_is_refused_and_nothing_else(mesh, tmp_path):
+def test_dtensor_rejections_match_torch(mesh, tmp_path):
     wrong, counts = [], {}
     for call in CALLS:
         truth, said = torch_says(call, mesh), program_says(call, tmp_path)

@@ -1,4 +1,4 @@
-"""Training steps of a model that a manifest spreads, against the same model in one process: gloo, 2 and 4 ranks, float64."""
+"""Training steps of a parallelized model, compared with the same model in one process: gloo, 2 and 4 ranks, float64."""
 
 import copy
 import json
@@ -175,13 +175,13 @@ def batch(length):
 
 
 def loss_of(model, tokens, targets, count):
-    """The mean over the whole batch, of which this may be a part."""
+    """The mean over the full batch, of which this may be a part."""
     logits = model(tokens)
     return torch.nn.functional.cross_entropy(logits.flatten(0, 1), targets.flatten(), reduction="sum") / count
 
 
 def train(model, tokens, targets, count, gradients):
-    """Three steps; for each the loss and what `gradients` makes of the model."""
+    """Three steps; for each the loss and `gradients` of the model."""
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     steps = []
     for _ in range(3):
@@ -220,7 +220,7 @@ def train_on_rank(rank, name, path, units=False):
         lambda model: {n: model.get_parameter(n).grad.clone() for n in names_of(model)},
     )
     whole = {n: p.detach().clone() for n, p in make(case_).named_parameters(remove_duplicate=False)}
-    # Another rank's own values do not matter: the first rank's count.
+    # The values of other ranks do not matter: those of the first rank apply.
     model = bridge_torch.parallelize(make(case_, seed=1 + rank), manifest, mesh, units=units)
     check_pieces(model, manifest, rank, whole)
     data = [axis for axis, _ in manifest.mesh if axis in (*manifest.data_axes, manifest.fsdp_axis)]
@@ -251,12 +251,12 @@ def train_on_rank(rank, name, path, units=False):
 
 
 def check_pieces(model, manifest, rank, whole):
-    """Each local tensor is what the manifest says that the rank holds."""
+    """Checks that each local tensor is the shard of the rank in the manifest."""
     for path, tensor in manifest.parameters.items():
         parameter = model.get_parameter(path)
         assert isinstance(parameter, torch.nn.Parameter)
         assert isinstance(parameter, DTensor) and parameter.shape == torch.Size(tensor.shape), path
-        if not isinstance(parameter, Pieces):  # torch has no word for its placements, or another
+        if not isinstance(parameter, Pieces):  # torch has no notation for its placements, or another one
             assert tuple(map(written, parameter.placements)) == tensor.placements, path
         local = parameter.to_local()
         assert list(local.shape) == m.local_shape(manifest, tensor, rank)
@@ -270,7 +270,7 @@ def check_pieces(model, manifest, rank, whole):
 
 
 def written(placement):
-    """A torch placement as manifests write it."""
+    """A torch placement in the notation of manifests."""
     if placement.is_replicate():
         return "Replicate"
     factor = getattr(placement, "split_factor", None)
@@ -278,12 +278,12 @@ def written(placement):
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_three_steps_are_those_of_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_three_steps_match_one_process(tmp_path, ranks, name):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
     ranks.run(math.prod(CASES[name]["mesh"].values()), train_on_rank, name, str(path))
 
 
 @pytest.mark.parametrize("name", [name for name, case_ in CASES.items() if "fsdp" in case_["mesh"]])
-def test_units_that_are_gathered_in_one_buffer_train_as_one_process(tmp_path, ranks, name):  # noqa: F811
+def test_units_in_one_buffer_train_as_one_process(tmp_path, ranks, name):  # noqa: F811
     path = bridge.compile_manifest(tmp_path, graph_of(CASES[name]), CASES[name]["plan"])
     ranks.run(math.prod(CASES[name]["mesh"].values()), train_on_rank, name, str(path), True)

@@ -1,5 +1,5 @@
-"""Models of transformers: their graphs and plans are exported, compiled, and trained under the manifest, against one process;
-and a sample of the comparison that `python -m tpplan.compare_transformers` makes of all of them."""
+"""Models of transformers: exported, compiled, and trained under the manifest, compared with one process; and a sample of the comparison of
+all classes that `python -m tpplan.compare_transformers` makes."""
 
 import json
 
@@ -55,9 +55,9 @@ TRAINED = {
         n_shared_experts=1,
         experts_implementation="eager",
     ),
-    # Sinks of the attention as local pieces.
+    # Attention sinks as local shards.
     "GraniteSWAForCausalLM": SMALL | dict(head_dim=8),
-    # Experts that do nothing, and latent attention.
+    # Experts without computation, and latent attention.
     "LongcatFlashForCausalLM": dict(
         vocab_size=32,
         hidden_size=32,
@@ -129,12 +129,12 @@ def train_on_rank(rank, name, path):
         gradient = reference.get_parameter(path).grad
         got = bridge_torch.full_tensor(model, path, gradient=True)
         assert (got is None) == (gradient is None), path
-        # transformers computes norms and routers in float32, whatever the model's dtype.
+        # transformers computes norms and routers in float32 for every dtype of the model.
         assert got is None or (got - gradient).abs().max() < 1e-7, path
 
 
 @pytest.mark.parametrize("name, data", [*((name, False) for name in TRAINED), ("MixtralForCausalLM", True)])
-def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):  # noqa: F811
+def test_shipped_plan_trains_as_one_process(tmp_path, ranks, name, data):  # noqa: F811
     model = transformers_model.build(name, TRAINED[name])
     plan = plans.transformers_plan(model, {"data": 2, "tp": 2} if data else {"tp": 2})
     path = bridge.compile_manifest(
@@ -145,8 +145,8 @@ def test_a_shipped_plan_trains_as_one_process_does(tmp_path, ranks, name, data):
     ranks.run(4 if data else 2, train_on_rank, name, str(path))
 
 
-def test_a_ready_plan_trains_as_one_process_does(tmp_path, ranks):  # noqa: F811
-    """FSDP over tensor and sequence parallel, inputs by name, sums left open between modules, checkpointed layers."""
+def test_llama_fsdp_tp_plan_trains_as_one_process(tmp_path, ranks):  # noqa: F811
+    """FSDP over tensor and sequence parallel, inputs by name, partial values between modules, checkpointed layers."""
     plan = (bridge.ROOT / "plans/llama-fsdp-tp.yaml").read_text()
     graph = torch_module.model_graph(transformers_model.build("LlamaForCausalLM", SMALL))
     ranks.run(
@@ -175,7 +175,7 @@ DECODER_INPUTS = {"t5": {"decoder_input_ids": torch.arange(10).view(2, 5) + 7}}
 
 
 def run_ready_plan(rank, plan):
-    """Forward and backward under a plan of plans/, on a mesh of two, beside the model that nothing cuts."""
+    """Forward and backward under a plan of plans/, on a mesh of two, compared with the unsharded model."""
     import os
 
     os.environ["TPPLAN"] = bridge.PROGRAM
@@ -195,17 +195,17 @@ def run_ready_plan(rank, plan):
     for path, parameter in reference.named_parameters():
         found = bridge_torch.full_tensor(model, path, gradient=True)
         assert (found is None) == (parameter.grad is None), path
-        # transformers computes routers in float32, whatever the model's dtype.
+        # transformers computes routers in float32 for every dtype of the model.
         assert found is None or (found - parameter.grad).abs().max() < (1e-6 if plan in ROUTED else 1e-9), path
 
 
 @pytest.mark.parametrize("plan", READY)
-def test_ready_plans_run_as_one_process_does(ranks, plan):  # noqa: F811
+def test_plans_of_the_library_match_one_process(ranks, plan):  # noqa: F811
     ranks.run(2, run_ready_plan, plan)
 
 
 def fill_on_rank(rank, name, path, checkpoint):
-    """A model on the meta device and the shards of a checkpoint: the buffers that no checkpoint has are made, too."""
+    """A model on the meta device and the shards of a checkpoint: buffers that no checkpoint has are initialised, too."""
     from tpplan import load_safetensors
 
     manifest = m.load_manifest(path)
@@ -225,7 +225,7 @@ def fill_on_rank(rank, name, path, checkpoint):
 
 
 @pytest.mark.parametrize("name", ["LlamaForCausalLM", "Gemma2ForCausalLM"])
-def test_a_model_on_the_meta_device_is_filled_as_transformers_fills_it(tmp_path, ranks, name):  # noqa: F811
+def test_meta_model_is_filled_as_by_transformers(tmp_path, ranks, name):  # noqa: F811
     from safetensors.torch import save_model
 
     torch.manual_seed(1)
@@ -236,13 +236,13 @@ def test_a_model_on_the_meta_device_is_filled_as_transformers_fills_it(tmp_path,
 
 
 @pytest.mark.parametrize("name", SAMPLE)
-def test_shipped_plans_shard_as_transformers_shards(name):
+def test_shipped_plans_shard_as_transformers_does(name):
     row = compare_transformers.compare_class(name, bridge.PROGRAM)
     assert (row.status, row.note) == ("agrees", "") and row.sharded > 0
 
 
-def test_the_comparison_sees_a_difference(monkeypatch):
-    """A plan with one rule less, and a graph with one shape more."""
+def test_comparison_detects_a_difference(monkeypatch):
+    """A plan without one rule, and a graph with one more shape."""
 
     def without_o_proj(model, mesh):
         return "".join(line for line in plans.transformers_plan(model, mesh).splitlines(True) if "o_proj" not in line)
@@ -252,8 +252,8 @@ def test_the_comparison_sees_a_difference(monkeypatch):
     assert row.status == "differs" and "o_proj" in row.note
 
 
-def test_the_models_say_what_the_recorded_ones_say():
-    """The recorded graphs of tests/truth, made by transformers 5.23, and ours of the same classes."""
+def test_exported_models_match_the_recorded_ones():
+    """The recorded graphs of tests/truth, from transformers 5.23, and ours of the same classes."""
     import lzma
 
     recorded = json.loads(lzma.open(bridge.ROOT / "tests/truth/data/transformers.json.xz").read())
@@ -281,7 +281,7 @@ def export(*arguments):
     return files.run_command(export_main.main, list(map(str, arguments)))
 
 
-def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path, capsys):
+def test_command_exports_a_config_file_that_compiles(tmp_path, capsys):
     config = tmp_path / "config.json"
     config.write_text(
         json.dumps(
@@ -300,7 +300,7 @@ def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path, caps
     assert "quantization_config" not in capsys.readouterr().err
     config.write_text(json.dumps(json.loads(config.read_text()) | {"quantization_config": {"quant_method": "fp8"}}))
     assert export("--transformers", config, "--no-graph", "-o", tmp_path / "model.json") == 0
-    assert "`quantization_config` is left unread" in capsys.readouterr().err
+    assert "`quantization_config` is ignored" in capsys.readouterr().err
     before = config.read_bytes()
     assert export("--transformers", config, "-o", config) == 2 and config.read_bytes() == before
 
@@ -318,7 +318,7 @@ def test_the_command_takes_a_config_file_and_writes_what_compiles(tmp_path, caps
         ("llama", '{"hidden_size": "x"}', 1),
     ],
 )
-def test_what_is_no_model_is_said_so(tmp_path, capsys, name, kwargs, status):
+def test_unknown_model_is_rejected_with_a_help(tmp_path, capsys, name, kwargs, status):
     assert export("--transformers", name, "--kwargs", kwargs, "-o", tmp_path / "model.json") == status
     assert "= help:" in capsys.readouterr().err
     assert not (tmp_path / "model.json").exists()

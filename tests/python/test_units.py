@@ -1,5 +1,5 @@
-"""Units of FSDP that are gathered in one buffer: how often ranks call each other, what is in memory between the passes, and what of a
-step is as in one process where not everything is used. (Steps of many models: test_torch_training.py.)"""
+"""FSDP units that are gathered in one buffer: the number of collectives, the memory between the passes, and steps with unused parameters
+compared with one process. (Steps of many models: test_torch_training.py.)"""
 
 import collections
 import gc
@@ -41,7 +41,7 @@ class Block(nn.Module):
 
 
 class Model(nn.Module):
-    """The head's weight is the table's; a block has a layer that nobody calls, and a bias that is not trained."""
+    """The head is tied to the embedding; a block has an unused layer, and a frozen bias."""
 
     def __init__(self, again=False):
         super().__init__()
@@ -70,7 +70,7 @@ def tokens():
 
 
 class Calls:
-    """Counts what of torch.distributed is called."""
+    """Counts the calls of torch.distributed."""
 
     def __init__(self):
         self.counts = collections.Counter()
@@ -96,7 +96,7 @@ class Calls:
 
 
 def wholes():
-    """How many tensors there are that are as a block's weight whole."""
+    """The number of existing tensors with the full size of a block's weight."""
     gc.collect()
     shapes = {(INNER, 8), (8, INNER)}
     found = [o for o in gc.get_objects() if isinstance(o, torch.Tensor) and tuple(o.shape) in shapes]
@@ -108,7 +108,7 @@ def is_economical(rank, path):
     for step in range(2):
         with Calls() as calls:
             loss = model(tokens()).pow(2).sum()
-            # The root and three blocks; nothing of a block is there between the passes.
+            # The root and three blocks; no full tensor of a block exists between the passes.
             assert calls.counts == {"gather": 4} and wholes() == 0, (calls.counts, wholes())
             loss.backward()
         assert calls.counts == {"gather": 4 + 3, "scatter": 4}, calls.counts
@@ -142,9 +142,7 @@ def says_what_changed(rank, path):
     with torch.no_grad():
         for parameter in model.parameters():
             parameter.mul_(2)
-    with pytest.raises(
-        RuntimeError, match="`blocks.2.up.weight`, or one that is gathered with it, was changed between"
-    ):
+    with pytest.raises(RuntimeError, match="`blocks.2.up.weight` or another one of its FSDP unit changed between"):
         loss.backward()
 
 
@@ -153,15 +151,15 @@ def says_what_was_replaced(rank, path):
     model.blocks[1].up.weight = nn.Parameter(torch.zeros(INNER, 8).double())
     with pytest.raises(ValueError, match="`weight` of a Linear was replaced after the model was parallelized") as error:
         model(tokens())
-    assert error.value.__notes__ == ["in module `blocks.1.up` (Linear, no rule), as tpplan.torch runs it"]
+    assert error.value.__notes__ == ["in module `blocks.1.up` (Linear, no rule), run by tpplan.torch"]
 
 
 @pytest.mark.parametrize("what", [is_economical, is_right, says_what_changed, says_what_was_replaced])
-def test_a_unit(tmp_path, ranks, what):  # noqa: F811
+def test_fsdp_unit(tmp_path, ranks, what):  # noqa: F811
     ranks.run(2, what, str(bridge.compile_manifest(tmp_path, torch_module.model_graph(make()), PLAN)))
 
 
-def test_the_benchmark_of_a_step_sets_five_ways_side_by_side():
+def test_step_benchmark_compares_five_methods():
     bridge.needs("transformers")
     command = [sys.executable, ROOT / "tests/bench/bench_step.py", "--rounds", "1", "--layers", "1", "--hidden", "16"]
     found = subprocess.run(command, capture_output=True, text=True)

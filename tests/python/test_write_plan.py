@@ -1,4 +1,4 @@
-"""Plans that Python writes are read by the program as they were meant: keys, names and values of every kind."""
+"""The program reads plans written by Python as intended: keys, names and values of every kind."""
 
 import json
 import random
@@ -72,7 +72,7 @@ def listed(layouts):
 
 
 def axes_of(entry):
-    """An entry of a spec as a plan writes it, and `--print plan` shows it."""
+    """An entry of a spec as written in a plan, and as `--print plan` shows it."""
     if not entry:
         return "null"
     names = [entry] if isinstance(entry, str) else entry
@@ -86,14 +86,14 @@ def axes_of(entry):
 
 
 def any_rule(chance, axes, default):
-    """A rule, and what `--print plan` says of it."""
+    """A rule, and its `--print plan` output."""
     kind = chance.choice(["style", "spec", "colwise", "prepare"])
     if kind == "spec":
         spec = [
             chance.choice([None, chance.choice(axes), [chance.choice(axes), chance.choice(axes)]])
             for _ in range(chance.randrange(4))
         ]
-        spec = [["..."] if entry == "..." else entry for entry in spec]  # an axis of that name, not the dims between
+        spec = [["..."] if entry == "..." else entry for entry in spec]  # an axis of that name, not an ellipsis
         at = chance.choice([None, chance.randrange(len(spec) + 1)])
         parts = list(map(axes_of, spec))
         if at is not None:
@@ -129,7 +129,7 @@ def any_rule(chance, axes, default):
     )
 
 
-def test_what_python_writes_is_what_the_program_reads(tmp_path):
+def test_written_plans_are_read_unchanged(tmp_path):
     chance = random.Random(1)
     model = {"format": "tpplan.model/1", "name": "Model", "framework": "torch", "modules": []}
     for case in range(40):
@@ -137,7 +137,7 @@ def test_what_python_writes_is_what_the_program_reads(tmp_path):
         axes = ["tp"] * chance.randrange(2) + [any_text(chance, names) for _ in range(1 + chance.randrange(3))]
         axes = [a for a in axes if a != "None"] or ["x"]
         default = "tp" if "tp" in axes else axes[-1]
-        batch = any_text(chance, names)  # of the data alone: styles go over no such axis
+        batch = any_text(chance, names)  # data parallel only: styles do not use this axis
         mesh = {axis: 1 + chance.randrange(8) for axis in [batch, *axes]}
         dialect, match = chance.choice([("glob", None), ("regex", None), ("keras", "search")])
         uneven = chance.choice(["error", "torch"])
@@ -155,11 +155,11 @@ def test_what_python_writes_is_what_the_program_reads(tmp_path):
         )
         result = bridge.run("compile", *paths, "--print", "plan", "--color", "never")
         assert result.returncode == 0, (case, result.stderr.decode(), paths[1].read_text())
-        visible = re.sub(r"[\x01\x7f]", lambda c: f"\\x{ord(c[0]):02x}", "\n".join([*head, *lines]))  # as it is printed
+        visible = re.sub(r"[\x01\x7f]", lambda c: f"\\x{ord(c[0]):02x}", "\n".join([*head, *lines]))  # as printed
         assert result.stdout.decode().splitlines() == visible.splitlines(), case
 
 
-def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path, monkeypatch):
+def test_plan_file_references_a_schema_next_to_it(tmp_path, monkeypatch):
     text = write_plan("glob", {"tp": 2}, {"a": "colwise"})
     plan, schema = tmp_path / "plan.yaml", tmp_path / "plan.schema.json"
     write_plan_file(str(plan), text)
@@ -174,13 +174,13 @@ def test_a_plan_in_a_file_stands_with_its_schema_where_editors_find_it(tmp_path,
     assert plan.read_text() == text and not schema.exists(), "without the program there is no schema to name"
 
 
-def test_a_plan_on_standard_output_names_no_schema(capsys):
+def test_plan_on_stdout_references_no_schema(capsys):
     text = write_plan("glob", {"tp": 2}, {"a": "colwise"})
     write_plan_file(None, text)
     write_plan_file("/dev/null", text)
     assert capsys.readouterr().out == text
 
 
-def test_a_plan_without_rules_is_written_as_one():
+def test_plan_without_rules_has_an_empty_tp_plan():
     assert write_plan("glob", {"tp": 2}, {}).endswith("tp_plan: {}\n")
     assert not re.search("axis|uneven|data|keras_match", write_plan("glob", {"tp": 2}, {"a": "colwise"}))

@@ -1,4 +1,4 @@
-"""The README's two commands, one after the other: what the first leaves behind does not keep the second from testing."""
+"""The README's two commands in sequence: the files of the first do not affect the tests of the second."""
 
 import os
 import re
@@ -24,21 +24,23 @@ def call(folder, *arguments, **more):
 
 @pytest.fixture(scope="module")
 def checkout(tmp_path_factory):
-    """A checkout without any build, whose machine has every package."""
+    """A checkout without a build, on a machine with every package."""
     folder = tmp_path_factory.mktemp("checkout")
     for path in ROOT.iterdir():
         if not path.name.startswith(("build", ".")) and path.name != "tools":
             (folder / path.name).symlink_to(path)
-    (folder / "tools").mkdir()
-    for path in (ROOT / "tools").iterdir():
+    scripts = folder / "tools" / "scripts"
+    scripts.mkdir(parents=True)
+    for path in [p for p in (ROOT / "tools").iterdir() if p.name != "scripts"]:
         (folder / "tools" / path.name).symlink_to(path)
-    (folder / "tools" / "install-packages").unlink()
-    (folder / "tools" / "install-packages").write_text("#!/bin/sh\n")
-    (folder / "tools" / "install-packages").chmod(0o755)
+    for path in [p for p in (ROOT / "tools/scripts").iterdir() if p.name != "install-packages"]:
+        (scripts / path.name).symlink_to(path)
+    (scripts / "install-packages").write_text("#!/bin/sh\n")
+    (scripts / "install-packages").chmod(0o755)
     return folder
 
 
-def test_after_quickstart_the_test_command_finds_every_test(checkout):
+def test_every_test_is_found_after_quickstart(checkout):
     (line,) = re.findall(r"^cmake (?!--build).*?(?= >/dev/null)?$", QUICKSTART, re.M)
     words = [word for word in shlex.split(line) if word != ">/dev/null"]
     subprocess.run(words, cwd=checkout, check=True, capture_output=True)
@@ -50,7 +52,8 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
         name
         for name in written
         if re.match(
-            "python/(?!manifest|readme|write_plan)|truth/(op_rules|.*_live)|emit/libraries|exec/.*_live|import/templates"
+            "python/(?!manifest|read_files|readme|write_plan)|truth/(dtensor_views|op_rules|.*_live)"
+            "|emit/libraries|exec/.*_live|import/templates"
             "|report/browser|package/|readme/first_change|bad_input/(call_faults|manifest_bytes)",
             name,
         )
@@ -58,17 +61,28 @@ def test_after_quickstart_the_test_command_finds_every_test(checkout):
     assert apart and found == written - apart | {"unit"}
 
 
+def test_plain_cmake_configures_without_doctest(checkout, tmp_path):
+    (line,) = re.findall(r"`(cmake -S \. [^`&]*?) && cmake --build build`", (ROOT / "tools" / "README.md").read_text())
+    words = [str(tmp_path) if word == "build" else word for word in shlex.split(line)]
+    words += ["-DCMAKE_DISABLE_FIND_PACKAGE_doctest=TRUE", "-DTPPLAN_CUDA=OFF", "-DTPPLAN_STATIC=OFF"]
+    done = subprocess.run(words, cwd=checkout, check=True, capture_output=True, text=True)
+    assert "-- Tests: off, doctest not found (apt-get install doctest-dev)\n" in done.stdout
+    assert " -O3 -DNDEBUG " in (tmp_path / "compile_commands.json").read_text()
+    asked = subprocess.run([*words, "-DTPPLAN_TESTS=ON"], cwd=checkout, capture_output=True, text=True)
+    assert asked.returncode != 0 and "TPPLAN_TESTS is ON, but doctest not found" in asked.stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [["--only"], ["--only", "everything"], ["--only", "fuzz,nothing"], ["--every"], ["release"]],
     ids=" ".join,
 )
-def test_a_piece_that_there_is_not_is_a_usage_error(arguments, checkout):
+def test_unknown_test_group_is_a_usage_error(arguments, checkout):
     done = call(checkout, *arguments)
     assert (done.returncode, done.stdout) == (2, "") and "tools/test: " in done.stderr
 
 
-def test_help_names_every_piece(checkout):
+def test_help_names_every_test_group(checkout):
     done = call(checkout, "--help")
     assert done.returncode == 0
     for word in (
@@ -86,6 +100,6 @@ def test_help_names_every_piece(checkout):
         assert word in done.stdout
 
 
-def test_a_package_list_that_there_is_not_is_a_usage_error():
-    done = subprocess.run([ROOT / "tools" / "install-packages", "biuld"], capture_output=True, text=True)
+def test_unknown_package_list_is_a_usage_error():
+    done = subprocess.run([ROOT / "tools" / "scripts" / "install-packages", "biuld"], capture_output=True, text=True)
     assert done.returncode == 2 and "biuld" in done.stderr

@@ -1,4 +1,7 @@
-"""Every command of "Your first change" in lib/README.md runs, in a copy of the checkout, in the order of the page."""
+"""Every command of "Your first change" in lib/README.md runs, in a copy of the checkout, in the order of the page.
+
+The test compiles one touched file and runs the tested program in place of the one that the build would link.
+"""
 
 import os
 import re
@@ -12,10 +15,11 @@ from conftest import EXECUTOR, PROGRAM, ROOT
 
 PAGE = re.search(r"^## Your first change\n(.*?)^## ", (ROOT / "lib" / "README.md").read_text(), re.M | re.S).group(1)
 COMMANDS = [line[2:] for block in re.findall(r"```console\n(.*?)```", PAGE, re.S) for line in block.splitlines()]
+TOUCHED = "lib/plan/read_rules.cc"
 
 
 def run_command(command, folder):
-    """Runs a line of the page. Nothing is compiled: the program that is tested stands where the build would put it."""
+    """Runs a line of the page. A build is a dry run of the page's target, followed by a real build of TOUCHED."""
     environment = {**os.environ}
     words = shlex.split(command)
     while "=" in words[0]:
@@ -24,14 +28,23 @@ def run_command(command, folder):
     if words[:2] == ["cmake", "--preset"]:
         words += [f"-DTPPLAN_PYTHON={sys.executable}"]
     if words[:2] == ["cmake", "--build"]:
-        words += ["--", "-n"]  # says what it would do: preset and target are there
+        build_touched(folder / words[2])
+        words += ["--", "-n"]  # fails if the target does not exist
     result = subprocess.run(words, cwd=folder, env=environment, capture_output=True, text=True)
     assert result.returncode == 0, f"{command}\n{result.stdout}{result.stderr}"
     return result.stdout
 
 
+def build_touched(build):
+    file = build.parent / TOUCHED
+    file.write_text(file.read_text() + "// touched\n")
+    command = ["cmake", "--build", build, "--target", f"{file}^"]  # ninja: the output of this file
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0 and f"{TOUCHED}.o" in result.stdout, result.stdout + result.stderr
+
+
 @pytest.mark.skipif(not all(map(shutil.which, ("cmake", "ninja", "git"))), reason="nothing to build with")
-def test_the_page_leads_from_a_checkout_to_a_recorded_case(tmp_path):
+def test_page_leads_from_a_checkout_to_a_golden_case(tmp_path):
     checkout = tmp_path / "checkout"
     shutil.copytree(
         ROOT,

@@ -1,69 +1,60 @@
-"""Every command that the README shows runs, and its figures are the program's."""
+"""Every command on a page runs and prints the output on the page.
+
+TPPLAN_UPDATE_GOLDEN=1 in the environment writes the outputs and the table of styles: read the difference."""
 
 import json
+import os
 import re
 import shlex
 import shutil
 import subprocess
 
 import pytest
-from conftest import EXECUTOR, PROGRAM, ROOT, codes, linear_model, plan_text, run, write
+from conftest import PROGRAM, ROOT, codes, linear_model, plan_text, run, write
+from pages import excerpt, expected_status, pages, run_step, steps_of, write_shown
 
-TEXT = (ROOT / "README.md").read_text()
-COMMANDS = [
-    line[2:]
-    for block in re.findall(r"```console\n(.*?)```", TEXT, re.S)
-    for line in block.splitlines()
-    if line.startswith("$ ")
-]
-STATUS = re.compile(r"# exit status (\d)")
+IS_UPDATE = os.environ.get("TPPLAN_UPDATE_GOLDEN") == "1"
+FIRST_CHANGE = "lib/README.md"  # test_first_change.py runs its commands
+PAGES = [page for page in pages() if page != FIRST_CHANGE and steps_of(page)]
+FRONT = (ROOT / "README.md").read_text()
+COMMAND_LINE = (ROOT / "tools/README.md").read_text()
+PLANS = (ROOT / "plans/README.md").read_text()
 
 
-@pytest.fixture(scope="module")
-def checkout(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("checkout")
+@pytest.fixture
+def checkout(tmp_path):
+    folder = tmp_path / "checkout"
+    folder.mkdir()
     for name in ("plans", "tests", "schemas"):
         (folder / name).symlink_to(ROOT / name)
     (folder / "build").mkdir()
     return folder
 
 
-def test_the_readme_shows_commands():
-    assert len(COMMANDS) >= 8
+def test_pages_show_commands():
+    assert {"README.md", "tools/README.md", "tools/tpplan-exec/README.md"} <= set(PAGES)
 
 
-@pytest.mark.parametrize("command", COMMANDS)
-def test_command_of_the_readme_runs(command, checkout):
-    expected = int(STATUS.search(command).group(1)) if STATUS.search(command) else 0
-    words = shlex.split(command, comments=True)
-    program = {"build/tpplan": PROGRAM, "build/tpplan-exec": EXECUTOR}[words[0]]
-    result = subprocess.run([program, *words[1:]], cwd=checkout, capture_output=True, text=True)
-    assert result.returncode == expected, result.stderr
-    assert result.stdout or result.stderr or "-o" in words
+@pytest.mark.parametrize("page", PAGES)
+def test_commands_of_a_page_print_the_shown_output(page, checkout):
+    wrong, outputs = [], []
+    for step in steps_of(page):
+        status, lines = run_step(step, checkout)
+        outputs.append(excerpt(step.shown, lines) if step.shown else [])
+        if status != expected_status(step):
+            wrong.append(f"$ {step.command}\nexit status {status}\n" + "\n".join(lines))
+        elif not lines and "-o" not in step.command.split():
+            wrong.append(f"$ {step.command}\nprints nothing")
+        elif outputs[-1] != step.shown and not IS_UPDATE:
+            wrong.append(f"$ {step.command}\n" + "\n".join(outputs[-1]))
+    assert not wrong, "\n".join(wrong)
     assert {path.name for path in checkout.iterdir()} == {"plans", "tests", "schemas", "build"}, "left in the checkout"
+    if IS_UPDATE:
+        write_shown(page, outputs)
 
 
-def test_the_shown_finding_is_what_the_program_prints(checkout):
-    shown = re.search(r"```\n(plans/seeds.yaml:.*?)```", TEXT, re.S).group(1)
-    result = run("check", "tests/plans/models/seeds.json", "plans/seeds.yaml", cwd=checkout)
-    assert result.stdout.decode() == shown
-
-
-def test_the_shown_finding_of_the_walk_is_what_the_program_prints(checkout):
-    shown = re.search(r"```\n(tests/plans/wrong/.*?)```", TEXT, re.S).group(1)
-    result = run("check", "plans/models/llama-3-8b.json", "tests/plans/wrong/output-colwise.yaml", cwd=checkout)
-    assert result.stdout.decode() == shown
-
-
-def test_the_shown_costs_are_what_the_program_prints(checkout):
-    command, shown = re.search(
-        r"\$ build/tpplan (check [^\n]* --costs [^\n]*)\n```\n\n```\n(.*?)```", TEXT, re.S
-    ).groups()
-    assert run(*shlex.split(command), cwd=checkout).stdout.decode() == shown
-
-
-def test_the_shown_plan_is_a_plan(tmp_path):
-    plan = re.search(r"```yaml\n(.*?)```", TEXT, re.S).group(1)
+def test_shown_plan_is_valid(tmp_path):
+    plan = re.search(r"```yaml\n(.*?)```", PLANS, re.S).group(1)
     (tmp_path / "plan.yaml").write_text(plan)
     (tmp_path / "model.json").write_text(
         '{"format": "tpplan.model/1", "name": "m", "framework": "torch", "modules": []}'
@@ -72,23 +63,23 @@ def test_the_shown_plan_is_a_plan(tmp_path):
     assert result.returncode == 0, result.stderr.decode()
 
 
-def test_the_shown_settings_are_settings(tmp_path):
-    settings = re.search(r"```yaml\n(strict: .*?)```", TEXT, re.S).group(1)
+def test_shown_settings_are_valid(tmp_path):
+    settings = re.search(r"```yaml\n(strict: .*?)```", COMMAND_LINE, re.S).group(1)
     (tmp_path / ".tpplan.yaml").write_text(settings)
     model, plan = write(tmp_path, linear_model(wq=[16, 8], big=[4096, 4096]), plan_text({"wq": "colwise"}))
     result = run("check", model, plan, cwd=tmp_path)
     assert result.returncode == 1 and result.stdout.startswith(b"::error ") and b"TP5021" in result.stdout
 
 
-def test_the_shown_suppression_is_one(tmp_path):
-    suppress = re.search(r"```yaml\n(suppress:.*?)```", TEXT, re.S).group(1)
+def test_shown_suppression_is_valid(tmp_path):
+    suppress = re.search(r"```yaml\n(suppress:.*?)```", COMMAND_LINE, re.S).group(1)
     model, plan = write(tmp_path, linear_model(a__wq=[16, 8]), plan_text({"*q": "colwise", "*.wq": "colwise"}))
     assert codes(run("check", model, plan)) == ["TP4004"]
     plan.write_text(plan.read_text() + suppress)
     assert codes(run("check", model, plan)) == []
 
 
-def test_quickstart_runs_commands_that_work(checkout):
+def test_quickstart_commands_work(checkout):
     lines = re.findall(r"^say (build/tpplan .*)$", (ROOT / "tools" / "quickstart").read_text(), re.M)
     assert len(lines) == 3
     for line in lines:
@@ -97,9 +88,12 @@ def test_quickstart_runs_commands_that_work(checkout):
         assert result.returncode == 0, result.stderr
 
 
-def test_the_tools_are_scripts_that_bash_accepts():
+def test_tools_are_valid_bash_scripts():
     scripts = [
-        path for path in (ROOT / "tools").iterdir() if path.is_file() and "bash" in path.read_text().split("\n")[0]
+        path
+        for folder in ("tools", "tools/scripts")
+        for path in (ROOT / folder).iterdir()
+        if path.is_file() and "bash" in path.read_text().split("\n")[0]
     ]
     assert {"quickstart", "test", "package", "get-tpplan"} <= {path.name for path in scripts}
     for path in scripts:
@@ -110,31 +104,40 @@ def test_the_tools_are_scripts_that_bash_accepts():
 def test_ci_calls_the_test_command():
     commands = [line for line in (ROOT / ".ci" / "run").read_text().splitlines() if line and not line.startswith("#")]
     assert commands[-1] == "./tools/test --all" and "||" not in "".join(commands)
-    assert "./tools/test" in TEXT and "./tools/quickstart" in TEXT
+    assert "./tools/quickstart" in FRONT and "./tools/test" in (ROOT / "tests/README.md").read_text()
 
 
 # ---- the table of styles ----
 
-STYLES = re.findall(
-    r"^\| `(\w+)` \| (.*?) \| (.*?) \| (.*?) \| (.*?) \|$", TEXT.split("## The styles")[1].split("\n## ")[0], re.M
-)
+BEFORE_STYLES, STYLES, AFTER_STYLES = re.fullmatch(
+    r"(.*\n\| style \|[^\n]*\n\|[-|]+\|\n)(.*?\n)(\n.*)", PLANS, re.S
+).groups()
 
 
 def explained(style):
     """{heading: text} of `tpplan explain STYLE`."""
-    said, heading = {}, ""
+    found, heading = {}, ""
     for line in run("explain", style).stdout.decode().splitlines()[1:]:
         if line.startswith(" " * 12):
-            said[heading] += " " + line.strip()
+            found[heading] += " " + line.strip()
         else:
-            heading, said[heading] = line.split(None, 1)
-    return said
+            heading, found[heading] = line.split(None, 1)
+    return found
 
 
-def test_the_table_of_styles_has_every_style_once():
-    schema = json.loads((ROOT / "schemas" / "plan.schema.json").read_text())
-    styles = max((place for place in find_all(schema, "enum") if "colwise" in place), key=len)
-    assert sorted(name for name, *_ in STYLES) == sorted(styles)
+def style_row(style):
+    """The row of a style as `tpplan explain` describes it."""
+    found = explained(style)
+    cut = re.match(r"dim `\w+`", found["shards"])
+    cells = [
+        f"`{style}`",
+        found["for"],
+        (cut[0].removeprefix("dim ") if cut else "") + (", each segment" if "segments" in found["shards"] else ""),
+        found["input"],
+        found["output"],
+        "yes" if "gradients" in found else "",
+    ]
+    return "| " + " | ".join("" if cell == "unchanged" else cell for cell in cells) + " |"
 
 
 def find_all(node, key):
@@ -147,12 +150,31 @@ def find_all(node, key):
             yield from find_all(item, key)
 
 
-@pytest.mark.parametrize("row", STYLES, ids=lambda row: row[0])
-def test_the_table_of_styles_says_what_explain_does(row):
-    name, stands_on, cuts, comes_in, goes_out = row
-    said = explained(name)
-    assert stands_on == said["for"]
-    assert (comes_in or "left alone", goes_out or "left alone") == (said["input"], said["output"])
-    assert re.findall(r"`(\w+)`", cuts) == re.findall(r"^dim `(\w+)`", said["cuts"])
-    assert ("half by half" in cuts) == ("segments" in said["cuts"])
-    assert ("sums its gradient" in cuts) == ("gradients" in said)
+def test_table_of_styles_matches_explain():
+    schema = json.loads((ROOT / "schemas" / "plan.schema.json").read_text())
+    styles = sorted(max((place for place in find_all(schema, "enum") if "colwise" in place), key=len))
+    rows = "".join(f"{style_row(style)}\n" for style in styles)
+    if IS_UPDATE:
+        (ROOT / "plans/README.md").write_text(BEFORE_STYLES + rows + AFTER_STYLES)
+    else:
+        assert STYLES == rows
+
+
+# ---- the table of foreign words ----
+
+WORD_ROW = re.compile(r"^\| (`[^|]*) \| [^|]* \| (.*) \|$", re.M)
+
+
+def test_foreign_style_help_matches_the_table(tmp_path):
+    """The program may have fewer words than the table, but it suggests no other style."""
+    styles = {}
+    for words, replacement in WORD_ROW.findall(PLANS.split("## Words of other frameworks")[1]):
+        for word in re.findall(r"`([A-Z]\w+|\w+_parallel)`", words):
+            styles.setdefault(word, set()).update(re.findall(r"`([a-z_]+)`", replacement))
+    known = []
+    for word in styles:
+        result = run("check", *write(tmp_path, linear_model(wq=[16, 8]), plan_text({"wq": word})))
+        hints = re.findall(r"did you mean `(\w+)`", result.stdout.decode())
+        assert set(hints) <= styles[word], word
+        known += hints
+    assert len(known) >= 14

@@ -1,4 +1,4 @@
-"""The report in a real browser: nothing runs, nothing is loaded, it fits, it opens by click and by key, it is dark when asked."""
+"""The report in a real browser: no scripts, no requests, it fits, opens by click and key, and has a dark theme."""
 
 import re
 import struct
@@ -6,13 +6,17 @@ import zlib
 
 import pytest
 from chromium import PROGRAM, Browser
-from conftest import run
+from conftest import ROOT, run
 from page import groups, pieces, read_page
-from report_cases import CASES, SHOWN, difficult
+from report_cases import CASES, SHOWN, compile_files, difficult
 
-pytestmark = pytest.mark.skipif(PROGRAM is None, reason="chromium is not installed: tools/install-packages browser")
+pytestmark = pytest.mark.skipif(
+    PROGRAM is None, reason="chromium is not installed: tools/scripts/install-packages browser"
+)
 
 WIDTHS = [400, 1280]
+LAYOUTS = [("", 400), ("", 1280), ("print", 700)]  # a phone, a desktop, and A4 paper with margins
+H100 = ROOT / "plans" / "topologies" / "h100.yaml"
 
 
 @pytest.fixture(scope="module")
@@ -30,15 +34,22 @@ def pages(tmp_path_factory):
         (folder / name).mkdir()
         manifest = CASES[name](folder / name)
         paths[name] = folder / name / "page.html"
-        assert run("report", manifest, "-o", paths[name]).returncode == 0
+        more = ["--topology", H100] if name == "llama" else []
+        assert run("report", manifest, *more, "-o", paths[name]).returncode == 0
     (folder / "old").mkdir()
-    paths["changes"] = folder / "changes.html"
-    assert (
-        run(
-            "report", folder / "llama" / "manifest.json", "--against", difficult(folder / "old"), "-o", paths["changes"]
-        ).returncode
-        == 0
+    old = {"changes": difficult(folder / "old")}
+    old["meshes"] = compile_files(
+        folder / "old",
+        ROOT / "plans/models/llama-3-8b.json",
+        ROOT / "plans/llama.yaml",
+        "--mesh",
+        "tp=8",
+        name="llama.json",
     )
+    for name, before in old.items():
+        paths[name] = folder / f"{name}.html"
+        words = [folder / "llama" / "manifest.json", "--against", before, "--topology", H100]
+        assert run("report", *words, "-o", paths[name]).returncode == 0
     return paths
 
 
@@ -98,9 +109,76 @@ def test_page_fits_and_is_drawn(browser, pages, name, width, dark):
     assert len(colors) > 20 and any(brightness(c) > 180 for c in colors) and any(brightness(c) < 90 for c in colors)
 
 
+@pytest.fixture(params=LAYOUTS, ids=["phone", "desktop", "print"])
+def laid(request, browser):
+    """Opens a page in a layout, with all sections expanded."""
+    media, width = request.param
+
+    def opened(page):
+        browser.open(page, width=width)
+        browser.send("Emulation.setEmulatedMedia", media=media)
+        browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
+        return browser
+
+    yield opened
+    browser.send("Emulation.setEmulatedMedia", media="")
+
+
+PAGES = ["difficult", "llama", "mixtral", "changes", "meshes"]
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_no_number_is_hidden(laid, pages, name):
+    page = laid(pages[name])
+    assert (
+        page.evaluate("""[...document.querySelectorAll('.scroll')].filter(e => e.scrollWidth > e.clientWidth)
+      .map(e => `${e.getAttribute('aria-label')}: ${e.scrollWidth} of ${e.clientWidth}`)""")
+        == []
+    )
+    assert (
+        page.evaluate("""[...document.querySelectorAll('data, td, dd, .count, .sum')].filter(e => {
+      const box = e.getBoundingClientRect();
+      return box.width > 0 && (box.left < 0 || box.right > document.documentElement.clientWidth + 1);
+    }).map(e => e.textContent)""")
+        == []
+    )
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_axis_is_on_one_line(laid, pages, name):
+    axes = laid(pages[name]).evaluate("""[...document.querySelectorAll('table')].flatMap(t => {
+      const column = [...t.querySelectorAll('thead th')].findIndex(h => h.textContent === 'Axis');
+      const cells = [...t.querySelectorAll('tbody tr')].map(row => row.children[column]);
+      return cells.map(c => c && c.querySelector('code')).filter(Boolean)
+        .map(c => [c.textContent, c.getClientRects().length]);
+    })""")
+    assert axes and [name for name, lines in axes if lines > 1] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_columns_of_paths_fit_twelve_characters(browser, laid, pages, name):
+    """A monospaced character of 13 pixels is 7.8 pixels wide."""
+    widths = laid(pages[name]).evaluate("""[...document.querySelectorAll('tbody .p')].map(e => {
+      const style = getComputedStyle(e);
+      return e.clientWidth - parseFloat(style.paddingLeft) - parseFloat(style.paddingRight);
+    })""")
+    scale = browser.evaluate("parseFloat(getComputedStyle(document.documentElement).fontSize) / 16")
+    assert not widths or min(widths) >= 12 * 7.8 * scale
+
+
+@pytest.mark.parametrize("name", ["changes", "meshes"])
+def test_picture_is_before_the_changes(browser, pages, name):
+    browser.open(pages[name], height=900)
+    assert browser.evaluate("document.querySelector('svg.model').getBoundingClientRect().bottom") < 900
+    assert browser.evaluate(
+        "document.querySelector('#changes').getBoundingClientRect().top"
+        " > document.querySelector('svg.model').getBoundingClientRect().bottom"
+    )
+
+
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 def test_text_has_contrast(browser, pages, dark):
-    """Every text stands out from what is behind it, 4.5 to 1 and more (WCAG 2.2, AA)."""
+    """Every text has a contrast of at least 4.5 to 1 with its background (WCAG 2.2, AA)."""
     browser.open(pages["changes"], dark=dark)
     browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     seen = browser.evaluate("""(() => {
@@ -126,7 +204,7 @@ def test_text_has_contrast(browser, pages, dark):
         assert (b + 0.05) / (a + 0.05) >= 4.5, (pair, example)
 
 
-def test_nothing_runs_and_nothing_is_loaded(browser, pages):
+def test_page_runs_no_script_and_loads_nothing(browser, pages):
     browser.open(pages["difficult"])
     browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     assert browser.evaluate("document.querySelectorAll('script, img, iframe').length") == 0
@@ -143,8 +221,8 @@ def test_nothing_runs_and_nothing_is_loaded(browser, pages):
     )
 
 
-def test_policy_stops_what_an_escaping_fault_would_let_in(browser, pages, tmp_path):
-    """The second wall: a script and a style that stand in the page all the same have no effect."""
+def test_policy_blocks_an_unescaped_script(browser, pages, tmp_path):
+    """The second defence: a script and a style in the page have no effect."""
     text = pages["difficult"].read_text()
     broken = tmp_path / "broken.html"
     broken.write_text(
@@ -169,7 +247,7 @@ def test_policy_stops_what_an_escaping_fault_would_let_in(browser, pages, tmp_pa
     )
 
 
-def test_a_click_opens_a_grid(browser, pages):
+def test_click_opens_a_grid(browser, pages):
     browser.open(pages["difficult"], width=400)
     expected = {tuple(paths): cells for paths, cells, _ in groups(read_page(pages["difficult"].read_bytes()))}
     for i in range(1, len(expected) + 1):
@@ -186,7 +264,7 @@ def test_a_click_opens_a_grid(browser, pages):
     assert not browser.evaluate("document.querySelector('#shards details table').checkVisibility()")
 
 
-def test_a_piece_of_the_picture_opens_its_shards(browser, pages):
+def test_tile_of_the_picture_opens_its_shards(browser, pages):
     browser.open(pages["llama"])
     link = next(href for _, _, _, href in pieces(read_page(pages["llama"].read_bytes())) if href == "shards-3")
     assert not browser.evaluate(f"document.getElementById('{link}').checkVisibility()")
@@ -197,7 +275,7 @@ def test_a_piece_of_the_picture_opens_its_shards(browser, pages):
 
 @pytest.mark.parametrize("width", WIDTHS)
 @pytest.mark.parametrize("name", ["difficult", "llama", "mixtral"])
-def test_labels_of_the_picture_stay_within_their_pieces(browser, pages, name, width):
+def test_labels_of_the_picture_stay_within_their_tiles(browser, pages, name, width):
     browser.open(pages[name], width=width)
     outside = browser.evaluate(
         "[...document.querySelectorAll('.model text')].filter(t => t.checkVisibility()"
@@ -218,14 +296,14 @@ def test_keys_open_a_rule(browser, pages):
     assert browser.evaluate(f"document.querySelector('{rule} .paths').checkVisibility()")
 
 
-def test_hostile_names_are_read_as_they_stand(browser, pages):
+def test_hostile_names_are_displayed_as_text(browser, pages):
     browser.open(pages["difficult"])
     names = browser.evaluate("[...document.querySelectorAll('code')].map(e => e.textContent)")
     assert f"{SHOWN}.weight" in names
     assert browser.evaluate("document.querySelector('h1').textContent").startswith("</title><script>")
 
 
-def test_it_works_with_scripts_off(browser, pages):
+def test_page_works_with_scripts_off(browser, pages):
     browser.send("Emulation.setScriptExecutionDisabled", value=True)
     try:
         browser.open(pages["difficult"])
@@ -255,7 +333,7 @@ def test_it_works_with_scripts_off(browser, pages):
         browser.send("Emulation.setScriptExecutionDisabled", value=False)
 
 
-def test_print_shows_what_is_closed(browser, pages):
+def test_print_expands_collapsed_sections(browser, pages):
     browser.open(pages["difficult"])
     browser.send("Emulation.setEmulatedMedia", media="print")
     try:
@@ -266,7 +344,7 @@ def test_print_shows_what_is_closed(browser, pages):
         browser.send("Emulation.setEmulatedMedia", media="")
 
 
-def test_parts_have_names_for_those_who_do_not_see(browser, pages):
+def test_elements_have_accessible_names(browser, pages):
     browser.open(pages["llama"])
     nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
     roles = {}

@@ -1,4 +1,4 @@
-"""`tpplan show --parameter` draws who holds which piece: the same cells that `show --rank` gives rank by rank, and that fit."""
+"""`tpplan show --parameter` draws the ranks of each shard: the same tiles as `show --rank`, within the terminal's width."""
 
 import itertools
 import json
@@ -10,7 +10,7 @@ from page import interval, ranks
 from report_cases import CASES, HOSTILE, compile_case, difficult, tensor
 
 CAPTION = re.compile(
-    r"  Ranks that hold each piece(?: at (?P<at>[^a-z]*dim .*?))?(?:, dim (\d+) down, dim (\d+) across)?$"
+    r"  Ranks that hold each shard(?: at (?P<at>[^a-z]*dim .*?))?(?:, dim (\d+) down, dim (\d+) across)?$"
 )
 
 
@@ -26,7 +26,7 @@ def show(manifest, path, *flags):
 
 
 def drawn(text):
-    """{cell: ranks} of the tables of a text, a cell as an interval for each dim."""
+    """{tile: ranks} of the tables of a text, a tile as an interval for each dim."""
     cells, down, across, fixed, heads = {}, None, None, {}, []
     for line in text.splitlines():
         if found := CAPTION.match(line):
@@ -58,7 +58,7 @@ def held(manifest, path):
                 cells.setdefault(tuple(map(tuple, box)), []).append(rank)
 
 
-def test_the_grid_has_the_cells_that_ranks_hold(manifest):
+def test_grid_tiles_match_the_shards_of_ranks(manifest):
     count = 0
     for parameter in json.loads(manifest.read_text())["parameters"][:12]:
         path = parameter["path"]
@@ -79,7 +79,7 @@ def test_no_line_of_a_grid_is_wider_than_the_terminal(manifest, columns):
         assert all(len(line) <= columns for line in tables), grid
 
 
-def test_columns_that_have_no_room_are_counted(tmp_path):
+def test_omitted_columns_are_counted(tmp_path):
     model = {
         "format": "tpplan.model/1",
         "name": "M",
@@ -88,7 +88,7 @@ def test_columns_that_have_no_room_are_counted(tmp_path):
     }
     plan = "format: tpplan.plan/1\nmesh: {x: 2, y: 16}\ntp_plan:\n  m.w: {spec: [x, y]}\n"
     text = show(compile_case(tmp_path, model, plan), "m.w", "--ascii")
-    left = int(re.search(r"and (\d+) columns more; --rank RANK says", text)[1])
+    left = int(re.search(r"and (\d+) columns more; --rank RANK prints", text)[1])
     assert 0 < left < 16 and len(drawn(text)) == 2 * (16 - left)
 
 
@@ -99,6 +99,6 @@ def test_boxes_follow_the_locale(tmp_path):
         assert corner in result.stdout.decode(), locale
 
 
-def test_ascii_without_anything_drawn_is_a_usage_error(tmp_path):
+def test_ascii_without_a_drawing_is_a_usage_error(tmp_path):
     result = run("show", difficult(tmp_path), "--ascii")
     assert result.returncode == 2 and b"--chart or --parameter" in result.stderr and codes(result) == []

@@ -1,4 +1,4 @@
-"""`tpplan report`: the page is well-formed, harmless and true; `tpplan show --chart` says the same in a terminal."""
+"""`tpplan report`: the page is well-formed, harmless and correct; `tpplan show --chart` prints the same numbers in a terminal."""
 
 import base64
 import hashlib
@@ -17,11 +17,11 @@ from report_cases import CASES, DIFFICULT, HOSTILE, SHOWN, compile_case, compile
 # Sanitizers reserve terabytes of addresses.
 LIMITED = "" if "TPPLAN_SANITIZED" in os.environ else "ulimit -v 400000; "
 
-# Bytes of gradients, master weights and optimizer state for an element of a type of so many bytes, and words of each.
+# Bytes of gradients, master weights and optimizer state per element, by the size of the dtype, and their words.
 RECIPES = {
     "none": (lambda width: (0, 0, 0), "no training"),
     "sgd_momentum": (lambda width: (width, 0, width), "SGD with momentum"),
-    "adamw": (lambda width: (width, 0, 2 * width), "two moments as the parameters are"),
+    "adamw": (lambda width: (width, 0, 2 * width), "two moments in the parameter dtype"),
     "adamw_mixed": (lambda width: (width, 4 if width < 4 else 0, 8), "float32 copy"),
 }
 BITS = {"bfloat16": 16, "float32": 32, "int8": 8, "bool": 8}
@@ -34,12 +34,12 @@ def report(manifest, *flags):
 
 
 def change(path, to):
-    """Changes the text of a manifest, which carries its digest again."""
+    """Changes the text of a manifest, and updates its digest."""
     path.write_text(json.dumps(signed(json.loads(to(path.read_text())), ensure_ascii=False), ensure_ascii=False))
 
 
 def renamed(text, module, name):
-    """A manifest's text in which a module has another path, and its parameter, too."""
+    """A manifest's text with another path for a module and its parameter."""
     return text.replace(f'"{module}.', f'"{name}.').replace(f'"{module}"', f'"{name}"')
 
 
@@ -48,7 +48,7 @@ def product(sizes):
 
 
 class Case:
-    """A manifest, what `show` says that each rank holds, and the page."""
+    """A manifest, the shards of each rank by `show`, and the page."""
 
     def __init__(self, path):
         self.path, self.manifest = path, json.loads(path.read_text())
@@ -78,7 +78,7 @@ def hard(tmp_path_factory):
     return Case(difficult(tmp_path_factory.mktemp("case")))
 
 
-# ---- a page that can do no harm ----
+# ---- a harmless page ----
 
 
 def test_page_has_no_script_and_loads_nothing(case):
@@ -98,7 +98,7 @@ def test_page_has_no_script_and_loads_nothing(case):
     assert not re.search(rb"https?:|//|@import|url\((?!#)", case.data)
 
 
-def test_content_security_policy_allows_the_style_sheet_alone(case):
+def test_security_policy_allows_only_the_style_sheet(case):
     policy = next(
         m.attributes["content"]
         for m in case.page.all("meta")
@@ -117,7 +117,7 @@ def test_links_lead_to_sections(case):
     assert {a.attributes["href"][1:] for a in case.page.all("a")} <= set(ids)
 
 
-def test_hostile_names_stand_as_text(hard):
+def test_hostile_names_are_text(hard):
     assert hard.page.one("h1").text() == DIFFICULT["name"]
     assert hard.page.one("title").text().startswith(DIFFICULT["name"])
     assert hard.data.count(b"<script") == 0
@@ -133,7 +133,7 @@ def test_hostile_names_stand_as_text(hard):
     ]
 
 
-def test_names_are_cut_and_it_is_said(tmp_path):
+def test_long_names_are_shortened_with_a_mark(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8]), plan_text({"*": "colwise"}))
     change(path, lambda text: renamed(text, "long", "é" * 2_000_000).replace('"Test"', '"' + "ü" * 2_000_000 + '"'))
     data = report(path)
@@ -148,7 +148,7 @@ def test_names_are_cut_and_it_is_said(tmp_path):
 
 
 def test_every_name_of_the_manifest_is_harmless(hard, tmp_path):
-    """Strings that compile would not write, as an edited manifest has them."""
+    """Strings that compile would not write, as in an edited manifest."""
     evil = '"><script>alert(1)</script>'
     manifest = json.loads(hard.path.read_text())
     manifest["inputs"]["model"] = {"name": evil, "sha256": evil}
@@ -185,13 +185,13 @@ def bytes_of(parameter, elements):
 
 
 def trained_bytes(case, recipe, elements_of):
-    """Gradients, master weights and optimizer state of the parameters that are trained."""
+    """Gradients, master weights and optimizer state of the trained parameters."""
     trained = [p for p in case.counted() if p["dtype"] != "int8"]
     parts = [[n * elements_of(p) for n in RECIPES[recipe][0](BITS[p["dtype"]] // 8)] for p in trained]
     return [sum(part) for part in zip(*parts)]
 
 
-def test_tiles_are_the_totals(case):
+def test_tiles_match_the_totals(case):
     totals = case.manifest["totals"]
     tiles = [tile for tile in case.page.one("dl", "tiles").all("div")]
     assert [value(tile) for tile in tiles if any(tile.one("dd", "big").all("data"))][:2] == [
@@ -219,7 +219,7 @@ suppress: [{code: TP4006, reason: "shown"}]
 """
 
 
-def test_what_stands_out_comes_first_with_the_lines_of_the_plan(tmp_path):
+def test_notices_come_first_with_the_lines_of_the_plan(tmp_path):
     layers = {f"layers.{i}": {"weight": [8, 8]} for i in range(3)}
     modules = {"up": {"weight": [1024, 1024]}, "gate": {"weight": [8, 8]}, "router": {"weight": [16, 16]}, **layers}
     types = [
@@ -243,21 +243,21 @@ def test_what_stands_out_comes_first_with_the_lines_of_the_plan(tmp_path):
     page = report(path)
     notices = [item.words() for item in read_page(page).one("ul", "notices").all("li")]
     assert len(notices) == 4
-    assert notices[0].startswith("No rule names 3 parameters: whole on every rank, 768 B, ")
+    assert notices[0].startswith("No rule names 3 parameters: replicated, 768 B, ")
     assert notices[0].endswith("of the model: layers.{0..2}.weight")
-    assert notices[1].startswith("router (line 7) leaves 1 parameter whole on every rank, 1.00 KiB, ")
-    assert notices[2:] == ["gate (line 6) decides nothing", "none (line 8) decides nothing"]
+    assert notices[1].startswith("router (line 7) replicates 1 parameter, 1.00 KiB, ")
+    assert notices[2:] == ["gate (line 6) has no effect", "none (line 8) has no effect"]
     assert page.index(b'class="tiles"') < page.index(b'class="notices"') < page.index(b"<nav")
 
 
-def test_collectives_that_no_rule_asks_for_stand_out(tmp_path):
-    case = ROOT / "tests/golden/operations/torch-chunk-of-a-dtensor-gathers-it"
+def test_hidden_collectives_are_a_notice(tmp_path):
+    case = ROOT / "tests/golden/operations/torch-chunk-gathers-dtensor"
     path = compile_files(tmp_path, case / "model.json", case / "plan.yaml", "--mode", "infer")
     notices = [item.words() for item in read_page(report(path)).one("ul", "notices").all("li")]
-    assert notices[-1].startswith("No rule asks for 1 of the 2 collectives of a step, 64 B of 96 B")
+    assert notices[-1].startswith("No rule requests 1 of the 2 collectives of a step, 64 B of 96 B")
 
 
-def test_nothing_stands_out_where_rules_cut_everything_or_one_rank_has_it(tmp_path):
+def test_no_notices_if_all_is_sharded_or_on_one_rank(tmp_path):
     model = linear_model(a=[8, 8])
     cut = compile_case(tmp_path, model, plan_text({"a": "colwise"}))
     alone = compile_case(tmp_path, model, plan_text({"a": "replicate"}, mesh="{tp: 1}"), name="alone.json")
@@ -287,7 +287,7 @@ def test_bytes_of_every_rank(case, recipe):
     assert RECIPES[recipe][1] in section(page, "memory").words()
 
 
-def test_bars_are_as_long_as_their_bytes(case):
+def test_bars_are_proportional_to_their_bytes(case):
     memory = section(case.page, "memory")
     bars = [(value(li), li.one("svg")) for li in memory.one("ul", "bars").all("li")]
     scale = (
@@ -305,38 +305,38 @@ def test_bars_are_as_long_as_their_bytes(case):
 
 
 def test_breakdown_adds_up(case):
-    rows = table(section(case.page, "memory"), "What the fullest rank holds")
+    rows = table(section(case.page, "memory"), "Memory of the fullest rank")
     totals = case.manifest["totals"]
     assert [value(cell) for cell in rows["Parameters"]] == [
         totals["max_bytes_per_rank"],
         totals["ideal_bytes_per_rank"],
         totals["bytes"],
     ]
-    assert value(rows["cut"][0]) + value(rows["whole on every rank"][0]) == totals["max_bytes_per_rank"]
+    assert value(rows["sharded"][0]) + value(rows["replicated"][0]) == totals["max_bytes_per_rank"]
     whole = trained_bytes(case, "adamw", lambda p: product(p["shape"]))
     for name, expected in zip(("Gradients", "Master weights", "Optimizer state"), whole):
         assert value(rows[name][2]) == expected and value(rows[name][1]) == -(-expected // case.rank_count), name
     assert "costs" in case.manifest or "not in the manifest" in rows["Activations"][0].text()
 
 
-def test_what_stayed_replicated_is_listed(case):
+def test_replicated_parameters_are_listed(case):
     whole = [p for p in case.parameters.values() if not any(p["spec"])]
     found = section(case.page, "replicated")
     if not whole:
-        assert "Nothing: every parameter is cut" in found.words()
+        assert "Nothing: every parameter is sharded" in found.words()
         return
-    cells = list(table(found, "The largest first").values())
+    cells = list(table(found, "Largest first").values())
     assert sum(number(c[0]) for c in cells) == len(whole)
     assert sum(value(c[1]) for c in cells) == sum(bytes_of(p, product(p["shape"])) for p in whole)
     sizes = [value(c[1]) for c in cells]
     assert sizes == sorted(sizes, reverse=True)
-    assert not any("*" in name for name in table(found, "The largest first")), "layers are ranges, here as elsewhere"
+    assert not any("*" in name for name in table(found, "Largest first")), "layers are ranges, here as elsewhere"
 
 
 # ---- rules and shards ----
 
 
-def test_every_parameter_stands_in_one_rule_and_in_one_group(case):
+def test_every_parameter_is_in_one_rule_and_in_one_group(case):
     expected = sorted(p.replace(HOSTILE, SHOWN) for p in case.parameters)
     in_groups = sorted(path for paths, _, _ in groups(case.page) for path in paths)
     assert in_groups == expected
@@ -348,7 +348,7 @@ def test_every_parameter_stands_in_one_rule_and_in_one_group(case):
     assert sorted(in_rules) == expected
 
 
-def test_each_rule_says_what_it_decides(case):
+def test_each_rule_lists_its_parameters(case):
     rules = [d for d in section(case.page, "rules").all("details", "rule") if "In the plan" in d.text()]
     shown = [(d.one("summary").one("code").text(), next(e.text() for e in d.all("dd"))) for d in rules]
     expected = [(r["key"], f"line {r['line']}, matches {r['matches']}") for r in case.manifest["rules"]]
@@ -361,7 +361,7 @@ def test_each_rule_says_what_it_decides(case):
 
 
 def expected_cells(case, path):
-    """{cell: ranks}, from the intervals that `show` prints for each rank."""
+    """{tile: ranks}, from the intervals that `show` prints for each rank."""
     cells = {}
     for rank in range(case.rank_count):
         for box in itertools.product(*case.held[rank][path]):
@@ -370,13 +370,13 @@ def expected_cells(case, path):
     return cells
 
 
-def test_grids_show_what_each_rank_holds(case):
+def test_grids_match_the_shards_of_each_rank(case):
     for paths, cells, _ in groups(case.page):
         for path in paths[:3] + paths[-3:]:
             assert cells == expected_cells(case, path.replace(SHOWN, HOSTILE))
 
 
-def test_grids_hold_every_element_exactly_once(hard):
+def test_grids_contain_every_element_exactly_once(hard):
     shapes = []
     for paths, cells, _ in groups(hard.page):
         parameter = hard.parameters[paths[0].replace(SHOWN, HOSTILE)]
@@ -387,17 +387,17 @@ def test_grids_hold_every_element_exactly_once(hard):
     assert set(shapes) == {0, 1, 2, 3, 4}
 
 
-def test_ranks_that_hold_nothing_are_named(hard):
+def test_ranks_with_empty_shards_are_named(hard):
     short = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.short.weight"])
     empty = [
         r for r in range(8) if 0 in [sum(e - b for b, e in runs) for runs in hard.held[r]["layers.0.short.weight"]]
     ]
-    assert f"{len(empty)} ranks hold nothing of it: {', '.join(map(str, empty))}." in short.words()
+    assert f"{len(empty)} ranks hold no elements of it: {', '.join(map(str, empty))}." in short.words()
     none = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.none.w"])
     assert "It has no elements" in none.words()
 
 
-def test_one_tint_for_one_holder(hard):
+def test_each_holder_has_one_tint(hard):
     packed = next(g for paths, _, g in groups(hard.page) if paths == ["layers.0.qkv.weight"])
     tints = {}
     for cell in packed.one("table", "grid").all("td"):
@@ -413,7 +413,7 @@ def tensors_in(words):
 
 
 def left_out(page):
-    """(tensors, bytes) that are too small to be drawn."""
+    """(tensors, bytes) that are too small for the picture."""
     text = [p for p in section(page, "model").all("p", "more") if "too small" in p.words()]
     return (int(text[0].words().split()[0].replace(",", "")), value(text[0])) if text else (0, 0)
 
@@ -422,12 +422,12 @@ def whole_bytes(parameter):
     return bytes_of(parameter, product(parameter["shape"]))
 
 
-def test_every_tensor_is_in_the_picture_or_too_small_for_it(case):
+def test_every_tensor_is_drawn_or_too_small(case):
     drawn = [tensors_in(words) for words, _, _, _ in pieces(case.page)]
     assert drawn and sum(drawn) + left_out(case.page)[0] == len(case.counted())
 
 
-def test_a_piece_is_as_large_as_its_bytes_and_leads_to_its_shards(case):
+def test_tile_area_matches_its_bytes_and_links_to_its_shards(case):
     total = sum(map(whole_bytes, case.counted()))
     shown = {g.one("div", "body").attributes["id"]: paths for paths, _, g in groups(case.page)}
     for words, share, style, link in pieces(case.page):
@@ -442,7 +442,7 @@ def test_a_piece_is_as_large_as_its_bytes_and_leads_to_its_shards(case):
         assert (style == "whole") == (ranks_of_one == {case.rank_count}), words
 
 
-def test_colours_are_told_with_their_bytes(case):
+def test_legend_lists_colours_with_their_bytes(case):
     legend = {}
     for item in section(case.page, "model").one("ul", "legend").all("li"):
         style = item.one("rect").attributes["class"]
@@ -451,8 +451,8 @@ def test_colours_are_told_with_their_bytes(case):
     assert {style for _, _, style, _ in pieces(case.page)} <= set(legend)
 
 
-def test_a_column_too_narrow_for_its_name_shows_how_it_begins(tmp_path):
-    """Seven hundredths of the picture are wide enough for eight characters, one hundredth is not."""
+def test_narrow_column_shows_a_shortened_name(tmp_path):
+    """Seven hundredths of the width fit eight characters, one hundredth does not."""
     model = linear_model(**{"model__embed_tokens": [7, 64], "model__body": [92, 64], "model__final": [1, 64]})
     page = read_page(report(compile_case(tmp_path, model, plan_text({"*": "replicate"}))))
     under = [text.text() for text in section(page, "model").all("text") if "under" in text.attributes["class"]]
@@ -471,7 +471,7 @@ def layered_model(count, odd):
     return {"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": modules}
 
 
-def test_a_layer_that_no_rule_meets_stands_out_between_its_neighbours(tmp_path):
+def test_layer_without_a_rule_is_drawn_separately(tmp_path):
     plan = "format: tpplan.plan/1\nmesh: {tp: 4}\ntp_plan:\n  layers.*.up: colwise\n  layers.*.down: rowwise\n"
     page = read_page(report(compile_case(tmp_path, layered_model(12, odd=7), plan)))
     assert [(w.split(": ")[0], style) for w, _, style, _ in pieces(page)] == [
@@ -483,7 +483,7 @@ def test_a_layer_that_no_rule_meets_stands_out_between_its_neighbours(tmp_path):
         ("layers.{8..11}.down.weight", "k1"),
     ]
     words = {w.split(": ")[0]: w for w, _, _, _ in pieces(page)}
-    assert words["layers.7.odd.weight"].endswith("1 tensor of 16.0 KiB in all, [null, null], whole on every rank")
+    assert words["layers.7.odd.weight"].endswith("1 tensor of 16.0 KiB in all, [null, null], replicated")
     assert words["layers.{0..6}.down.weight"].endswith("7 tensors of 112.0 KiB in all, [null, tp], dim 1 over tp")
 
 
@@ -495,7 +495,7 @@ def local_bytes(case, parameter, rank):
 
 
 def along(case, axis):
-    """Ranks that differ from rank 0 on this axis alone."""
+    """Ranks that differ from rank 0 only on this axis."""
     names = [a["name"] for a in case.mesh]
     stride = product(a["size"] for a in case.mesh[names.index(axis) + 1 :])
     return [i * stride for i in range(case.mesh[names.index(axis)]["size"])]
@@ -564,7 +564,7 @@ def with_calls(folder, rules=STEP, name="calls.json"):
     return path
 
 
-def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
+def test_calls_are_totalled_by_layer_and_for_the_step(tmp_path):
     path = with_calls(tmp_path)
     calls = json.loads(path.read_text())["collectives"]
     found = section(read_page(report(path)), "collectives")
@@ -576,7 +576,7 @@ def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
             size * (2 if c["kind"] == "all_reduce" else 1) * 7 // 8 for c, size in zip(chosen, payload, strict=True)
         ]
         expected[name] = len(chosen), sum(payload), sum(wire)
-    rows = table(found, "The whole step")
+    rows = table(found, "The full step")
     assert {name: (number(r[0]), value(r[1]), value(r[2])) for name, r in rows.items()} == expected
     layers = table(found, "model.layers.{0..31}: 32 layers, each 4 calls")
     assert {name: [c.words() for c in cells[:5]] for name, cells in layers.items()} == {
@@ -587,11 +587,11 @@ def test_the_calls_of_a_step_are_added_up_by_layer_and_in_total(tmp_path):
     assert "model.layers.{0..31}, 32 layers, each" in text and " bwd all_reduce  self_attn.{v,k,q}_proj" in text
 
 
-def test_bars_of_calls_are_as_long_as_what_a_rank_sends(tmp_path):
+def test_bars_of_calls_are_proportional_to_sent_bytes(tmp_path):
     found = section(read_page(report(llama(tmp_path))), "collectives")
-    step = table(found, "The whole step")
+    step = table(found, "The full step")
     bars = {i.one("span", "who").words(): i for i in found.one("ul", "calls").all("li")}
-    assert {"in no layer over tp", "model.layers.{0..31} over tp"} <= set(bars)
+    assert {"outside layers over tp", "model.layers.{0..31} over tp"} <= set(bars)
     assert sum(map(value, bars.values())) == value(step["Together"][-1])
     longest = max(map(value, bars.values()))
     for bar in bars.values():
@@ -601,7 +601,7 @@ def test_bars_of_calls_are_as_long_as_what_a_rank_sends(tmp_path):
     assert forward == pytest.approx(value(step["Forward"][-1]), rel=1e-4)
 
 
-def test_calls_that_come_and_go_are_among_the_changes(tmp_path):
+def test_added_and_removed_calls_are_in_the_changes(tmp_path):
     new, old = with_calls(tmp_path), with_calls(tmp_path, {k: v for k, v in STEP.items() if k != "lm_head"}, "old.json")
     changes = table(
         section(read_page(report(new, "--against", old)), "changes"), "Calls of a step: 128 before, 130 after"
@@ -612,7 +612,7 @@ def test_calls_that_come_and_go_are_among_the_changes(tmp_path):
     ]
 
 
-def test_a_manifest_without_calls_says_why(tmp_path):
+def test_manifest_without_calls_shows_the_reason(tmp_path):
     page = section(read_page(report(tied(tmp_path))), "collectives").words()
     assert "does not list them" in page and "python -m tpplan.export" in page
 
@@ -620,12 +620,12 @@ def test_a_manifest_without_calls_says_why(tmp_path):
 # ---- differences ----
 
 
-def test_against_itself_nothing_is_different(case):
+def test_report_against_itself_has_no_differences(case):
     changes = section(read_page(report(case.path, "--against", case.path)), "changes")
     assert "Nothing is different." in changes.words()
 
 
-def test_against_an_older_manifest(tmp_path):
+def test_report_against_an_older_manifest(tmp_path):
     new = llama(tmp_path)
     old = tmp_path / "old.json"
     assert (
@@ -640,8 +640,8 @@ def test_against_an_older_manifest(tmp_path):
     for name, key in (
         ("Fullest rank", "max_bytes_per_rank"),
         ("Ideal", "ideal_bytes_per_rank"),
-        ("Whole on every rank", "replicated_bytes_per_rank"),
-        ("Whole model", "bytes"),
+        ("Replicated", "replicated_bytes_per_rank"),
+        ("Unsharded model", "bytes"),
     ):
         assert [value(c) for c in rows[name][:2]] == [m["totals"][key] for m in (before, after)]
     assert [c.text() for c in table(changes, "Settings")["mesh"]] == ["[tp=8]", "[fsdp=2, tp=4]"]
@@ -654,10 +654,10 @@ def test_against_an_older_manifest(tmp_path):
         for path in listed_paths(d)
     ]
     assert sorted(shown) == sorted(moved)
-    assert "Places that gained or lost one" in changes.text()
+    assert "Places with more or fewer collectives" in changes.text()
 
 
-def test_what_came_and_went_is_listed(tmp_path):
+def test_added_and_removed_parameters_are_listed(tmp_path):
     old = compile_case(
         tmp_path, linear_model(a=[16, 8], b=[16, 8]), plan_text({"a": "colwise", "b": "colwise"}), name="old.json"
     )
@@ -671,14 +671,14 @@ def test_what_came_and_went_is_listed(tmp_path):
         if "parameter" in d.one("span", "count").text()
     }
     assert shown == {"c.weight": "1 parameter added", "b.weight": "1 parameter removed"}
-    rules = table(changes, "Rules that are new")
-    assert [c.text() for c in rules["c"]] == ["not there", "1"] and [c.text() for c in rules["b"]] == ["1", "not there"]
+    rules = table(changes, "Rules that are added")
+    assert [c.text() for c in rules["c"]] == ["missing", "1"] and [c.text() for c in rules["b"]] == ["1", "missing"]
 
 
-# ---- the same bytes, and not too many ----
+# ---- reproducible and small ----
 
 
-def test_the_same_bytes_every_time(case, tmp_path):
+def test_page_is_reproducible(case, tmp_path):
     again = run("report", case.path, env={"LC_ALL": "tr_TR.UTF-8", "LANG": "C", "COLUMNS": "40"}).stdout
     assert again == case.data
     assert run("report", case.path, "-o", tmp_path / "page.html").stdout == b""
@@ -690,7 +690,7 @@ def layers(count, **modules):
     return linear_model(**{f"layers__{i}__{name}": shape for i in range(count) for name, shape in modules.items()})
 
 
-def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
+def test_page_of_1137_parameters_is_below_a_megabyte(tmp_path):
     model = layers(
         126,
         q=[128, 128],
@@ -721,8 +721,8 @@ def test_a_model_of_1137_parameters_stays_below_a_megabyte(tmp_path):
     assert len(report(path)) < 1_000_000
 
 
-def test_long_lists_end_with_how_many_more(tmp_path):
-    """36,003 parameters, each of a shape of its own, under names without a pattern."""
+def test_long_lists_end_with_the_number_omitted(tmp_path):
+    """36,003 parameters, each with a different shape, under names without a pattern."""
     letters = str.maketrans("0123456789", "abcdefghij")
     model = linear_model(
         **{"m" + str(i).translate(letters): [4 * (i % 6000 + 1), i // 6000 + 1] for i in range(36_003)}
@@ -749,7 +749,7 @@ def groups_without_cells(page):
         yield listed_paths(group.one("ul")), None, group
 
 
-def test_large_grids_say_what_is_not_drawn(tmp_path):
+def test_large_grids_describe_the_omitted_part(tmp_path):
     path = compile_case(
         tmp_path,
         linear_model(w=[640, 640]),
@@ -759,13 +759,10 @@ def test_large_grids_say_what_is_not_drawn(tmp_path):
     drawn = len(list(group.one("table", "grid").all("td")))
     assert 0 < drawn <= 512 and f"{drawn} cells are drawn, {32 * 64 - drawn:,} more are not." in group.words()
     path = compile_case(tmp_path, linear_model(w=[1024, 4]), plan_text({"w": "colwise"}, mesh="{tp: 128}"))
-    assert (
-        "64 cells of the first pieces are drawn, and there are more"
-        in section(read_page(report(path)), "shards").words()
-    )
+    assert "Only the first 64 cells are drawn, and there are more" in section(read_page(report(path)), "shards").words()
 
 
-def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
+def test_mesh_with_more_ranks_than_listed(tmp_path):
     path = compile_case(
         tmp_path,
         linear_model(w=[16, 8]),
@@ -780,7 +777,7 @@ def test_a_mesh_with_more_ranks_than_are_listed(tmp_path):
 
 
 def test_many_different_ranks(tmp_path):
-    """More groups of ranks than there are bars."""
+    """More groups of ranks than bars."""
     path = compile_case(
         tmp_path,
         linear_model(**{f"w{i}": [i, 1] for i in range(1, 40)}),
@@ -795,7 +792,7 @@ def test_many_different_ranks(tmp_path):
     assert f"and {len(rows) - 24} groups more" in chart
 
 
-def test_a_manifest_without_parameters(tmp_path):
+def test_manifest_without_parameters(tmp_path):
     path = compile_case(
         tmp_path,
         {"format": "tpplan.model/1", "name": "Empty", "framework": "torch", "modules": []},
@@ -805,7 +802,7 @@ def test_a_manifest_without_parameters(tmp_path):
     assert run("show", path, "--chart").returncode == 0
 
 
-def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
+def test_many_rules_and_reasons_end_with_the_number_omitted(tmp_path):
     letters = str.maketrans("0123456789", "abcdefghij")
     names = ["m" + str(i).translate(letters) for i in range(500)]
     path = compile_case(
@@ -817,10 +814,10 @@ def test_many_rules_and_reasons_end_with_how_many_more(tmp_path):
     change(path, lambda text: re.sub(r'"reason": "default"', lambda _: f'"reason": "r{next(counter)}"', text))
     rules = section(read_page(report(path)), "rules")
     assert len(list(rules.all("details", "rule"))) == 420
-    assert "And 80 rules or reasons more, to which 80 parameters belong." in rules.words()
+    assert "And 80 rules or reasons more, with 80 parameters." in rules.words()
 
 
-def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
+def test_overlong_path_is_no_pattern(tmp_path):
     path = compile_case(tmp_path, linear_model(long=[16, 8], other=[16, 8]), plan_text({"*": "colwise"}))
     change(path, lambda text: renamed(renamed(text, "long", "1a" * 2_000_000), "other", "2a" * 2_000_000))
     result = subprocess.run(
@@ -834,14 +831,12 @@ def test_a_path_longer_than_any_model_has_is_no_pattern(tmp_path):
     )
 
 
-def test_a_dim_of_very_many_segments(tmp_path):
+def test_dim_of_very_many_segments(tmp_path):
     model = linear_model(w=[240_000, 2])
     model["modules"][1]["parameters"]["weight"]["segments"] = {"out": [4] * 60_000}
     path = compile_case(tmp_path, model, plan_text({"w": "colwise"}))
     data = report(path)
-    assert (
-        len(data) < 300_000 and "512 cells of the first pieces are drawn, and there are more" in read_page(data).words()
-    )
+    assert len(data) < 300_000 and "Only the first 512 cells are drawn, and there are more" in read_page(data).words()
 
 
 # ---- the chart ----
@@ -903,7 +898,7 @@ def test_chart_in_ascii(case):
         ({"LC_ALL": "", "LC_CTYPE": "", "LANG": ""}, False),
     ],
 )
-def test_the_locale_decides_about_blocks(hard, locale, is_utf8):
+def test_locale_selects_block_characters(hard, locale, is_utf8):
     assert ("█" in run("show", hard.path, "--chart", env=locale).stdout.decode()) == is_utf8
 
 
@@ -914,46 +909,46 @@ def test_chart_fits_the_terminal(case, columns):
     assert max(map(len, lines)) == columns
 
 
-def test_chart_counts_what_the_recipe_of_training_adds(hard):
+def test_chart_counts_the_terms_of_the_recipe(hard):
     assert not re.search("gradients|master weights|optimizer state", chart(hard.path, "--recipe", "none"))
     assert "recipe sgd" in chart(hard.path, "--recipe", "sgd") and "gradients" in chart(hard.path, "--recipe", "sgd")
     assert "master weights" in chart(hard.path, "--recipe", "adamw_mixed") and "optimizer state" in chart(hard.path)
 
 
 def step_manifest(folder):
-    golden = ROOT / "tests/golden/manifest/kept-activations-under-tp"
+    golden = ROOT / "tests/golden/manifest/saved-activations-under-tp"
     path = folder / "manifest.json"
     assert run("compile", golden / "model.json", golden / "plan.yaml", "-q", "-o", path).returncode == 0
     return path
 
 
 def bytes_by_formula(overview, name):
-    """What "1024 x 2 x 4 + 16 x 8" is, of the part of that name in the overview."""
+    """The value of "1024 x 2 x 4 + 16 x 8", for the part of that name in the overview."""
     line = next((line for line in overview.splitlines() if line.startswith(f" {name} ")), "0")
     terms = re.split(" {2,}", line.strip())[-1].split(" + ")
     return sum(math.prod(float(factor) for factor in term.split(" x ")) for term in terms)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_report_and_overview_count_the_same_bytes_of_training(tmp_path, recipe):
+def test_report_and_overview_have_the_same_training_bytes(tmp_path, recipe):
     path = step_manifest(tmp_path)
-    rows = table(section(read_page(report(path, "--recipe", recipe)), "memory"), "What the fullest rank holds")
+    rows = table(section(read_page(report(path, "--recipe", recipe)), "memory"), "Memory of the fullest rank")
     overview = run("show", path, "--recipe", recipe).stdout.decode()
     assert "memory of a step" in overview
     for name in ("Gradients", "Master weights", "Optimizer state"):
         assert value(rows[name][0]) == bytes_by_formula(overview, name.lower()), name
 
 
-def test_chart_of_hostile_names(hard):
+def test_chart_escapes_hostile_names(hard):
     text = chart(hard.path)
     assert text.startswith("</title><script>alert(0)</script> on [fsdp=2, tp=4]\n") and "\x1b" not in text
 
 
-# ---- what is refused ----
+# ---- rejections ----
 
 
 @pytest.mark.parametrize("flags", [["--recipe", "no"], ["--format", "pdf"], ["--against"], ["extra", "argument"]])
-def test_bad_arguments_of_report(hard, flags):
+def test_wrong_arguments_of_report_are_rejected(hard, flags):
     result = run("report", hard.path, *flags)
     assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
 
@@ -968,12 +963,12 @@ def test_bad_arguments_of_report(hard, flags):
         ["--chart", "--recipe", "no"],
     ],
 )
-def test_bad_arguments_of_chart(hard, flags):
+def test_wrong_arguments_of_chart_are_rejected(hard, flags):
     result = run("show", hard.path, *flags)
     assert (result.returncode, result.stdout) == (2, b"") and b"error" in result.stderr
 
 
-def test_manifests_that_cannot_be_read(hard, tmp_path):
+def test_unreadable_manifests_are_rejected(hard, tmp_path):
     broken, output = tmp_path / "broken.json", tmp_path / "page.html"
     output.write_text("before")
     text = hard.path.read_bytes()
@@ -992,7 +987,7 @@ def test_manifests_that_cannot_be_read(hard, tmp_path):
     assert output.read_text() == "before" and sorted(p.name for p in tmp_path.iterdir()) == ["broken.json", "page.html"]
 
 
-def test_an_output_that_is_an_input_is_refused(hard, tmp_path):
+def test_output_over_an_input_is_rejected(hard, tmp_path):
     copy, link = tmp_path / "manifest.json", tmp_path / "link.json"
     copy.write_bytes(hard.path.read_bytes())
     link.symlink_to(copy)
@@ -1002,13 +997,13 @@ def test_an_output_that_is_an_input_is_refused(hard, tmp_path):
     assert copy.read_bytes() == hard.path.read_bytes()
 
 
-def test_standard_input(hard):
+def test_standard_input_is_accepted_once(hard):
     result = run("report", "-", stdin=hard.path.read_bytes())
     assert (result.returncode, result.stdout) == (0, hard.data)
     assert run("report", "-", "--against", "-", stdin=hard.path.read_bytes()).returncode == 2
 
 
-def test_an_output_that_cannot_be_written(hard):
+def test_unwritable_output_is_an_error(hard):
     result = run("report", hard.path, "-o", "/dev/full")
     assert (result.returncode, codes(result)) == (2, ["TP1009"])
 
@@ -1023,10 +1018,15 @@ def test_sums_beyond_64_bits_are_a_limit(tmp_path):
     assert run("show", path, "--chart").returncode == 3
 
 
-def test_what_a_step_keeps_stands_in_the_table_where_the_manifest_says_it(tmp_path):
+def test_saved_activations_are_in_the_memory_table(tmp_path):
     path = step_manifest(tmp_path)
     costs = json.loads(path.read_text())["costs"]
-    rows = table(section(read_page(report(path)), "memory"), "What the fullest rank holds")
-    assert value(rows["Activations kept for the backward pass, rank 0"][0]) == costs["kept"]
+    page = read_page(report(path))
+    rows = table(section(page, "memory"), "Memory of the fullest rank")
+    total = sum(costs[key] for key in ("kept", "logits", "transient")) + value(rows["Together"][0])
+    tile = [tile for tile in page.one("dl", "tiles").all("div")][3]
+    assert value(tile.one("dd", "big")) == value(rows["Total with a step, rank 0"][0]) == total
+    assert "with the activations of a step" in tile.words()
+    assert value(rows["Activations saved for backward, rank 0"][0]) == costs["kept"]
     assert value(rows["Largest transient of a step, rank 0"][0]) == costs["transient"]
     assert "Activations" not in rows

@@ -146,7 +146,7 @@ def structural_errors(folder, model, plan):
     status, document = check(folder, model, plan)
     faults = {code for code in errors(document) if code.startswith(("TP1", "TP2", "TP3"))}
     # The one finding of another block that the reader of plans itself makes: of `data.axes` and `loss.axes`.
-    twice = ("stands twice in `data.axes`", "stands twice in `loss.axes`")
+    twice = ("occurs twice in `data.axes`", "occurs twice in `loss.axes`")
     faults |= {d["code"] for d in document["diagnostics"] if any(text in d["message"] for text in twice)}
     assert faults or status != 2, document
     return faults

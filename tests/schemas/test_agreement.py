@@ -1,4 +1,4 @@
-"""Program and schema give every plan and model the same verdict on structure: on what a schema can see."""
+"""Program and schema agree on the structure of every plan and model, as far as a schema can express it."""
 
 import itertools
 import json
@@ -50,7 +50,7 @@ def logical(*rules, **more):
     return plan(dialect="logical", tp_plan=list(rules), **more)
 
 
-# Name: a plan, and the code of its one fault, or None for a plan of the right structure.
+# Name: a plan, and the code of its only error, or None for a plan with a valid structure.
 PLANS = {
     "smallest plan": (PLAN, None),
     "every setting": (
@@ -346,7 +346,7 @@ PLANS = {
     "suppression with an unknown key": (suppressing(code="TP4006", reason="small", rules="a"), "TP3004"),
 }
 
-# What the schema of a plan cannot see, with the code that the program has for it.
+# Errors that the schema of a plan cannot express, with the program's code.
 UNSEEN_IN_PLANS = {
     "plan's axis is not of the mesh": (plan(axis="pp"), "TP3006"),
     "standard axis is not of the mesh": (plan(mesh={"x": 4}), "TP3006"),
@@ -367,7 +367,7 @@ UNSEEN_IN_PLANS = {
     "key twice": (json.dumps(PLAN).replace('"a": "colwise"', '"a": "colwise", "a": "rowwise"'), "TP1006"),
 }
 
-# Faults that are none of structure: the program goes on to them.
+# Errors outside the structure, which the program checks later.
 NOT_OF_STRUCTURE = {
     "rule that matches nothing": (plan(tp_plan={"b": "colwise"}), "TP4001"),
     "size that does not divide": (plan(mesh={"tp": 3}), "TP5001"),
@@ -379,11 +379,11 @@ NOT_OF_STRUCTURE = {
 
 
 def load(value):
-    """A plan or model of the tables as Python reads it; those that depend on how they are written are text."""
+    """A plan or model of the tables as Python reads it; those that depend on their notation are text."""
     return json.loads(value) if isinstance(value, str) else value
 
 
-# What the program says beside the one fault, for rows where it says more.
+# Further codes of the program, for rows with more than one.
 BESIDE = {
     "axis is a list": {"TP3006"},
     "prepare_module_output without desired layouts": {"TP3002"},
@@ -393,7 +393,7 @@ BESIDE = {
 
 
 @pytest.mark.parametrize("name", PLANS)
-def test_plan_is_judged_alike_by_program_and_schema(name, tmp_path):
+def test_program_and_schema_agree_on_plans(name, tmp_path):
     value, code = PLANS[name]
     faults = structural_errors(tmp_path, MODEL, value)
     assert faults - BESIDE.get(name, set()) == ({code} if code else set())
@@ -401,7 +401,7 @@ def test_plan_is_judged_alike_by_program_and_schema(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", UNSEEN_IN_PLANS | NOT_OF_STRUCTURE)
-def test_fault_that_the_schema_of_plans_cannot_see_is_reported_by_the_program(name, tmp_path):
+def test_program_reports_plan_errors_the_schema_cannot_express(name, tmp_path):
     value, code = (UNSEEN_IN_PLANS | NOT_OF_STRUCTURE)[name]
     assert errors(check(tmp_path, MODEL, value)[1]) == {code}
     assert refusals("plan", load(value)) == []
@@ -557,7 +557,7 @@ UNSEEN_IN_MODELS = {
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_model_is_judged_alike_by_program_and_schema(name, tmp_path):
+def test_program_and_schema_agree_on_models(name, tmp_path):
     value, code = MODELS[name]
     faults = structural_errors(tmp_path, value, PLAN)
     assert faults - BESIDE.get(name, set()) == ({code} if code else set())
@@ -565,7 +565,7 @@ def test_model_is_judged_alike_by_program_and_schema(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", UNSEEN_IN_MODELS)
-def test_fault_that_the_schema_of_models_cannot_see_is_reported_by_the_program(name, tmp_path):
+def test_program_reports_model_errors_the_schema_cannot_express(name, tmp_path):
     value, code = UNSEEN_IN_MODELS[name]
     assert structural_errors(tmp_path, value, PLAN) == {code}
     assert refusals("model", load(value)) == []
@@ -578,8 +578,7 @@ DIALECTS = [name for name in SCHEMAS["plan"]["properties"]["dialect"]["enum"] if
 
 
 def judge_rules(folder, rules, **settings):
-    """Many rules, 200 in one plan, each on a line of its own: the codes that the program has for each of them, and
-    whether the schema refuses it."""
+    """Checks many rules, 200 in one plan, each on a separate line: the program's codes for each, and whether the schema rejects it."""
     if len(rules) > 200:
         return judge_rules(folder, rules[:200], **settings) + judge_rules(folder, rules[200:], **settings)
     head = json.dumps(without(plan(**settings), "tp_plan"))[:-1]
@@ -596,7 +595,7 @@ def judge_rules(folder, rules, **settings):
 
 
 def rules_of(style):
-    """A style alone, with every option, with every two where it has any, with all, and with what any rule may have."""
+    """A style without options, with every option, with every pair of its options, with all, and with those of every rule."""
     has_options = style.startswith("prepare_") or style in ("colwise", "rowwise", "sequence_parallel")
     for count in (0, 1, 2, len(OPTIONS)) if has_options else (0, 1, len(OPTIONS)):
         for chosen in itertools.combinations(OPTIONS, count):
@@ -610,7 +609,7 @@ def rules_of(style):
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_every_style_takes_the_same_options_in_program_and_schema(dialect, tmp_path):
+def test_program_and_schema_agree_on_the_options_of_styles(dialect, tmp_path):
     judged = judge_rules(tmp_path, [r for style in STYLES for r in rules_of(style)], dialect=dialect)
     assert [(r, codes) for r, codes, refused in judged if bool(codes) != refused] == []
     assert {refused for _, _, refused in judged} == {True, False}
@@ -618,7 +617,7 @@ def test_every_style_takes_the_same_options_in_program_and_schema(dialect, tmp_p
 
 # ---- every kind of value in every place ----
 
-# Values of every type, good in some places and bad in others.
+# Values of every type, valid in some places and invalid in others.
 VALUES = [
     None,
     True,
@@ -815,11 +814,11 @@ MODEL_PLACES = {
 }
 
 
-# Codes for what a schema cannot see: where the program reports nothing else, the schema may say either.
-UNSEEN = {"TP3006", "TP3020", "TP2009", "TP2010"}
+# Codes that a schema cannot express: if the program reports only these, the schema may accept or reject.
+UNSEEN = {"TP2016", "TP3006", "TP3020", "TP2009", "TP2010"}
 
-# What the program takes and the schema does not: text that YAML reads as numbers or booleans, which an editor wants in
-# quotes; dims that no tensor has; codes in small letters.
+# Values that the program accepts and the schema rejects: text that YAML reads as numbers or booleans, which an editor wants in quotes;
+# dims that no tensor has; codes in lower case.
 SCALARS = [value for value in VALUES if isinstance(value, (bool, int, float))]
 LAXER = {
     "fsdp patterns": [[True], [0]],
@@ -831,7 +830,7 @@ LAXER = {
 }
 
 
-def test_every_kind_of_value_in_a_rule_is_judged_alike_by_program_and_schema(tmp_path):
+def test_program_and_schema_agree_on_values_in_rules(tmp_path):
     judged = judge_rules(tmp_path, [r for value in VALUES for r in rules_with(value)])
     assert [
         (r, codes) for r, codes, refused in judged if bool(codes) != refused and not (codes and codes <= UNSEEN)
@@ -840,7 +839,7 @@ def test_every_kind_of_value_in_a_rule_is_judged_alike_by_program_and_schema(tmp
 
 
 @pytest.mark.parametrize("place", PLAN_PLACES)
-def test_every_kind_of_value_in_a_plan_is_judged_alike_by_program_and_schema(place, tmp_path):
+def test_program_and_schema_agree_on_values_in_plans(place, tmp_path):
     for value in VALUES:
         plan_ = PLAN_PLACES[place](value)
         codes, refused = structural_errors(tmp_path, MODEL, json.dumps(plan_)), refusals("plan", plan_)
@@ -849,7 +848,7 @@ def test_every_kind_of_value_in_a_plan_is_judged_alike_by_program_and_schema(pla
 
 
 @pytest.mark.parametrize("place", MODEL_PLACES)
-def test_every_kind_of_value_in_a_model_is_judged_alike_by_program_and_schema(place, tmp_path):
+def test_program_and_schema_agree_on_values_in_models(place, tmp_path):
     for value in VALUES:
         model_ = MODEL_PLACES[place](value)
         codes, refused = structural_errors(tmp_path, json.dumps(model_), PLAN), refusals("model", model_)

@@ -1,4 +1,4 @@
-"""Reader and schema refuse the same graphs for their form: the rows of a recorded one, changed part by part."""
+"""Reader and schema reject the same malformed graphs: the rows of a traced one, changed part by part."""
 
 import json
 import re
@@ -8,18 +8,18 @@ from conftest import ROOT, run
 from schema_files import SCHEMAS, VALIDATORS, model, names_in, refusals, source
 
 RECORDED = ROOT / "plans" / "models" / "smollm2-135m.json"
-# Forms that the recorded step does not have.
+# Forms that the traced step does not contain.
 MORE = {
     "sizes": [["neg", [0]], ["floordiv", [0], 2]],
     "leaves": [[0, "constant", 0]],
     "nodes": [
         [2, [["f", "-inf"], ["h", 0.5], ["h", True], ["o", "Generator"], ["d", "float32"], None, 1.5, "mean"], [], []],
         [2, [["t", ["x"], ["s", None, ["e", 0], 2], ["t", [0]]]], [0, ["d", "int64"], 1, True], [0, 1]],
-        [0, 0, 1, 1, [[["a", 0], 0, 1, 2], [[], 0, 1]]],
+        [0, 0, 1, 1, [[["a", 0], 0, 1, 2], [[0], 0, 1]]],
     ],
     "guards": [["lt", [0], 8, False]],
 }
-# What may stand in place of any part.
+# Replacements for any part.
 PARTS = [
     *(None, True, 0, 2, -1, 1.5, 2**30 - 1, 2**30, 2**32 - 2, 2**32 - 1, 2**63 - 1, 2**63, -(2**63), -(2**63) - 1),
     *("eval", "t", "size", [], [0], [-1], [2**32 - 1], ["t"], ["e", 0], ["e", -1], ["f", "1"], {}),
@@ -27,12 +27,12 @@ PARTS = [
 
 
 def tag_of(value):
-    """What a list begins with, where that says what it is."""
+    """The first element of a list, if it identifies the form of the list."""
     return value[0] if isinstance(value, list) and value and isinstance(value[0], str) else ""
 
 
 def kinds_in(value, path=()):
-    """What stands where in a row: a tag or a type for each place, deep ones without their position."""
+    """The form of a row: a tag or a type for each place, nested ones without their position."""
     if isinstance(value, list):
         tag = tag_of(value)
         yield (*path, tag, min(len(value), 2))
@@ -44,7 +44,7 @@ def kinds_in(value, path=()):
 
 
 def recorded_rows(name, entries):
-    """Of these entries those that show what no one before them does."""
+    """The entries that show a form which no earlier one shows."""
     seen = set()
     for entry in [*entries, *MORE.get(name, [])]:
         kinds = set(kinds_in(entry))
@@ -54,7 +54,7 @@ def recorded_rows(name, entries):
 
 
 def small_graph():
-    """The recorded graph with a row for each form. Ids do not fit together any more, which is no fault of form."""
+    """The traced graph with a row for each form. Ids are inconsistent, which is no error of form."""
     graph = json.loads(RECORDED.read_text())["graph"]
     borders = {graph["strings"].index("@enter"): 0, graph["strings"].index("@exit"): 1}
     graph["nodes"] = [[borders.get(node[0], 2), *node[1:]] for node in graph["nodes"]]
@@ -63,7 +63,7 @@ def small_graph():
 
 
 def variants(row, path, seen):
-    """The list with one part replaced by each of PARTS, left out, or one too many; a place and kind of part once."""
+    """The list with one part replaced by each of PARTS, removed, or added; each place and kind of part once."""
     yield [*row, 0]
     yield [*row, *row[-1:]]
     for i, part in enumerate(row):
@@ -84,7 +84,7 @@ ROWS = {name: rows for name, rows in GRAPH.items() if isinstance(rows, list) and
 
 
 def fault_of_form(folder, graph):
-    """What the reader finds wrong with the form of a graph (TP2003); empty where that is nothing."""
+    """The reader's error in the form of a graph (TP2003); empty if there is none."""
     path = folder / "model.json"
     path.write_text(json.dumps(model(graph=graph)))
     result = run("check", "--format", "json", path, ROOT / "plans" / "llama.yaml")
@@ -93,16 +93,16 @@ def fault_of_form(folder, graph):
     return "".join(d["message"] for d in findings if d["code"] == "TP2003")
 
 
-# ---- what only the reader can know ----
+# ---- forms that only the reader can check ----
 
-# Name: members of the graph, and what the reader says of their form.
+# Name: fields of the graph, and the reader's message about their form.
 UNSEEN = {
-    "operation that is no string": ({"nodes": [[3, [], [], []]]}, "an operation is no entry of `strings`"),
-    "strings behind the nodes": ({"nodes": [[2, [], [], []]], "strings": STRINGS}, "an operation is no entry of `strings`"),
-    "operation in the form of a border": ({"nodes": [[2, 0, []]]}, "the arguments of an op are no list"),
+    "operation that is no string": ({"nodes": [[3, [], [], []]]}, "an operation is not in `strings`"),
+    "strings behind the nodes": ({"nodes": [[2, [], [], []]], "strings": STRINGS}, "an operation is not in `strings`"),
+    "operation in the form of a border": ({"nodes": [[2, 0, []]]}, "the arguments of an op are not a list"),
     "border in the form of an operation": ({"nodes": [[0, [], [], []]]}, "module of the graph is an array, not an id"),
-    "end of a module in the form of its beginning": ({"nodes": [[1, 0, 0, 0, []]]}, "the values of a boundary are no list"),
-    "keyword without its argument": ({"nodes": [[2, [], [0], []]]}, "a keyword lacks its argument"),
+    "end of a module in the form of its beginning": ({"nodes": [[1, 0, 0, 0, []]]}, "the values of a boundary are not a list"),
+    "keyword without its argument": ({"nodes": [[2, [], [0], []]]}, "a keyword has no argument"),
     "keyword that is no string": ({"nodes": [[2, [], ["dim", 0], []]]}, "keyword of the graph is a string, not an id"),
     "2^62 elements and one": ({"shapes": [[2**62, 2]]}, "a shape has more than 2^62 elements"),
 }  # fmt: skip
@@ -114,24 +114,24 @@ def with_strings(graph):
 
 
 @pytest.mark.parametrize("name", UNSEEN)
-def test_fault_that_the_schema_of_graphs_cannot_see_is_reported_by_the_reader(name, tmp_path):
+def test_reader_reports_graph_errors_the_schema_cannot_express(name, tmp_path):
     graph, message = UNSEEN[name]
     assert message in fault_of_form(tmp_path, with_strings(graph))
     assert refusals("model", model(graph=with_strings(graph))) == []
 
 
 def is_unseen(row, changed, fault):
-    """Whether a changed row is one of those: which form an operation's row has is said by a string."""
-    if any(message in fault for message in ("no entry of `strings`", "2^62 elements", "keyword")):
+    """True if only the reader can check a changed row: a string selects the form of an operation's row."""
+    if any(message in fault for message in ("is not in `strings`", "2^62 elements", "keyword", "enters a module")):
         return True
     return isinstance(changed, list) and changed[1:] == row[1:] and changed[0] in (0, 1, 2)
 
 
-# ---- what both know ----
+# ---- forms that both check ----
 
 
 def judge_alike(folder, cases):
-    """Cases are (what is changed, graph): those on which reader and schema disagree, and how many both refuse and take."""
+    """Cases are (change, graph): those on which reader and schema disagree, and the numbers that both reject and accept."""
     unlike, counts = [], {True: 0, False: 0}
     for row, changed, graph in cases:
         fault, refused = fault_of_form(folder, graph), not VALIDATORS["graph"].is_valid(graph)
@@ -141,14 +141,14 @@ def judge_alike(folder, cases):
     return unlike, counts
 
 
-def test_the_recorded_rows_are_of_the_right_form(tmp_path):
+def test_traced_rows_are_well_formed(tmp_path):
     assert {len(rows) > 0 for rows in ROWS.values()} == {True} and len(ROWS["nodes"]) > 20
     assert fault_of_form(tmp_path, GRAPH) == ""
     assert refusals("model", model(graph=GRAPH)) == []
 
 
 @pytest.mark.parametrize("name", ROWS)
-def test_rows_are_refused_for_the_same_forms_by_reader_and_schema(name, tmp_path):
+def test_reader_and_schema_reject_the_same_rows(name, tmp_path):
     seen, tried = set(), {}
     for row in ROWS[name]:
         tried |= {repr(changed): (row, changed) for changed in [*PARTS, *variants(row, (len(row),), seen)]}
@@ -160,7 +160,7 @@ def test_rows_are_refused_for_the_same_forms_by_reader_and_schema(name, tmp_path
 
 
 @pytest.mark.parametrize("name", [*GRAPH, "a member that nobody knows"])
-def test_members_are_refused_for_the_same_forms_by_reader_and_schema(name, tmp_path):
+def test_reader_and_schema_reject_the_same_fields(name, tmp_path):
     whole = {"strings": STRINGS, "rules": {"my_op": "d.. -> d.."}, "mode": "train"}
     parts = [*PARTS, ["a"], {"my_op": 1}, {"my_op": "d.. -> d.."}, [0, 1], [0, None]]
     unlike, counts = judge_alike(tmp_path, ((None, part, whole | {name: part}) for part in parts))
@@ -168,25 +168,25 @@ def test_members_are_refused_for_the_same_forms_by_reader_and_schema(name, tmp_p
     assert name == "a member that nobody knows" or min(counts.values()) > 0, counts
 
 
-def test_a_graph_without_some_members_is_of_the_right_form(tmp_path):
+def test_graph_without_optional_fields_is_well_formed(tmp_path):
     for name in GRAPH:
         graph = {k: v for k, v in GRAPH.items() if k != name and (k != "nodes" or name != "strings")}
         assert (fault_of_form(tmp_path, graph), refusals("model", model(graph=graph))) == ("", [])
 
 
-def test_the_recorded_model_fits_the_schema_whole():
+def test_traced_model_is_valid_by_the_schema():
     assert refusals("model", json.loads(RECORDED.read_text())) == []
 
 
-def test_names_in_the_schema_are_those_of_the_tables():
+def test_names_in_the_schema_match_the_tables():
     definitions = SCHEMAS["model"]["definitions"]
     graph = definitions["graph"]["properties"]
-    tables, arguments = source("graph/read_tables.cc"), definitions["argument"]["anyOf"]
-    members = re.findall(r'^    \{"(\w+)", JsonMember', source("graph/read_graph.cc"), re.MULTILINE)
+    tables, arguments = source("model/read_tables.cc"), definitions["argument"]["anyOf"]
+    members = re.findall(r'^    \{"(\w+)", JsonMember', source("model/read_graph.cc"), re.MULTILINE)
     assert list(graph) == members
     assert graph["leaves"]["items"]["items"][1]["enum"] == names_in(tables, r"kKinds\[\] = \{(.*?)\}")
     assert graph["guards"]["items"]["items"][0]["enum"] == names_in(tables, r"kOps\[\] = \{(.*?)\};")
     forms = [form if "items" in form else definitions[form["$ref"].split("/")[-1]] for form in arguments[1:]]
     tags = [tag for form in forms for tag in form["items"][0].get("enum", [form["items"][0].get("const")]) if tag]
-    known = re.findall(r'^    \{"(\w)", ', source("graph/read_args.cc"), re.MULTILINE)
+    known = re.findall(r'^    \{"(\w)", ', source("model/read_args.cc"), re.MULTILINE)
     assert sorted(tags) == sorted(known) and len(tags) == 8

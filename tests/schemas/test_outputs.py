@@ -1,7 +1,8 @@
-"""What the program writes fits its schemas: manifests, and the diagnostics of `check --format json`."""
+"""Outputs of the program are valid by its schemas: manifests, and the diagnostics of `check --format json`."""
 
 import copy
 import json
+import pathlib
 
 import jsonschema
 import pytest
@@ -10,7 +11,7 @@ from schema_files import MODEL, PLAN, SCHEMAS, check, keys_in, model, module, ob
 
 
 def closed(kind):
-    """A schema that refuses unknown keys in every object whose properties it lists."""
+    """A schema that rejects unknown keys in every object whose properties it lists."""
     schema = copy.deepcopy(SCHEMAS[kind])
     for _, part in list(objects(schema)):
         part["additionalProperties"] = False
@@ -83,8 +84,8 @@ OPERATIONS_PLAN = plan(
     },
 )
 
-# DTensor gathers what is cut and chunked: a call that no rule asks for.
-CHUNKED = ROOT / "tests/golden/operations/torch-chunk-of-a-dtensor-gathers-it/model.json"
+# DTensor gathers a sharded tensor before the chunk: a hidden call.
+CHUNKED = ROOT / "tests/golden/operations/torch-chunk-gathers-dtensor/model.json"
 CHUNKED_PLAN = plan(
     dialect="torch", mesh={"tp": 2}, tp_plan={"a": {"style": "colwise", "use_local_output": False}, "b": "rowwise"}
 )
@@ -123,21 +124,21 @@ COMPILES = {
 
 
 @pytest.mark.parametrize("name", COMPILES)
-def test_manifest_fits_its_schema_and_has_no_other_field(name, compiles):
+def test_manifest_is_valid_and_has_no_other_field(name, compiles):
     model_, plan_ = COMPILES[name]
     manifest = compiles(model_, json.dumps(plan_))
     assert refusals("manifest", manifest) == []
     assert strict_refusals("manifest", manifest) == []
 
 
-def test_every_field_of_the_manifest_schema_is_written_for_some_input(compiles):
+def test_every_manifest_field_is_written_for_some_input(compiles):
     written = set().union(*(keys_in(compiles(m, json.dumps(p))) for m, p in COMPILES.values()))
     assert fields("manifest") - written == set()
 
 
 WEIGHT, INPUT = ("parameters", 0), ("modules", 0, "inputs", 0)
 
-# Name: where in the manifest of one colwise (keys and indices), and what is done there.
+# Name: place in the manifest of one colwise (keys and indices), and the change there.
 MUTATIONS = {
     "no totals": ((), forget("totals")),
     "no mesh": ((), forget("mesh")),
@@ -178,7 +179,7 @@ MUTATIONS = {
 
 
 @pytest.mark.parametrize("name", MUTATIONS)
-def test_mutated_manifest_does_not_fit(name, compiles):
+def test_mutated_manifest_is_invalid(name, compiles):
     model_, plan_ = COMPILES["one colwise"]
     manifest = compiles(model_, json.dumps(plan_))
     assert refusals("manifest", manifest) == []
@@ -223,7 +224,7 @@ CHECKS = {
 
 
 @pytest.mark.parametrize("name", CHECKS)
-def test_diagnostics_fit_their_schema_and_have_no_other_field(name, tmp_path):
+def test_diagnostics_are_valid_and_have_no_other_field(name, tmp_path):
     model_, plan_, status, errors, warnings = CHECKS[name]
     found_status, document = check(tmp_path, model_, plan_)
     assert (found_status, document["errors"], document["warnings"]) == (status, errors, warnings), document
@@ -232,7 +233,7 @@ def test_diagnostics_fit_their_schema_and_have_no_other_field(name, tmp_path):
     assert strict_refusals("diagnostics", document) == []
 
 
-def test_diagnostics_about_files_that_cannot_be_read_fit_their_schema(tmp_path):
+def test_diagnostics_of_unreadable_files_are_valid(tmp_path):
     result = run("check", "--format", "json", tmp_path / "no model", tmp_path)
     document = json.loads(result.stdout)
     assert result.returncode == 2
@@ -240,7 +241,7 @@ def test_diagnostics_about_files_that_cannot_be_read_fit_their_schema(tmp_path):
     assert strict_refusals("diagnostics", document) == []
 
 
-def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_path):
+def test_every_diagnostics_field_is_written_for_some_input(tmp_path):
     written = set().union(*(keys_in(check(tmp_path, m, p)[1]) for m, p, *_ in CHECKS.values()))
     (tmp_path / "plan.yaml").write_text(
         plan_text(
@@ -260,6 +261,10 @@ def test_every_field_of_the_diagnostics_schema_is_written_for_some_input(tmp_pat
         result = run("check", model_file, plan_file, flag, "--format", "json")
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
         written |= keys_in(json.loads(result.stdout))
+    for source in ("plans/seeds.yaml", "tests/plans/models/seeds.json"):
+        (tmp_path / pathlib.Path(source).name).write_bytes((ROOT / source).read_bytes())
+    (tmp_path / ".tpplan.yaml").write_text("checks: [{model: seeds.json, plan: seeds.yaml, mesh: [tp=2]}]\n")
+    written |= keys_in(json.loads(run("check", "--format", "json", cwd=tmp_path).stdout))
     assert fields("diagnostics") - written == set()
 
 
@@ -283,7 +288,7 @@ FINDING, PLACE = ("diagnostics", 0), ("diagnostics", 0, "place")
         (PLACE, forget("file")),
     ],
 )
-def test_mutated_diagnostics_do_not_fit(place, mutate, tmp_path):
+def test_mutated_diagnostics_are_invalid(place, mutate, tmp_path):
     document = check(tmp_path, MODEL, UNMATCHED)[1]
     assert refusals("diagnostics", document) == []
     assert refusals("diagnostics", mutated(document, place, mutate)) != []

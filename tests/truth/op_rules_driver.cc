@@ -1,7 +1,8 @@
 // What the rules of lib/ops say of operations: `tpplan_op_rules MODEL.json` reads lines `NODE RANKS LAYOUT...` (a
 // node's number; a layout for each of its tensors, in order of their first mention: R whole, Z whole and known to be
 // zero, P a term of a sum, S0 cut along dim 0 as torch.chunk does, K0 each half of dim 0 cut by itself) and answers
-// with a line of JSON each. With `names` instead of a model it lists every name that has a rule.
+// with a line of JSON each. With `names` instead of a model it lists the names of every
+// operation that has a rule, a line each.
 #include <algorithm>
 #include <iostream>
 #include <map>
@@ -11,8 +12,8 @@
 #include <vector>
 
 #include "base/read_file.h"
-#include "graph/size_ops.h"
 #include "model/read_model.h"
+#include "model/size_ops.h"
 #include "ops/gradient.h"
 #include "ops/op_rules.h"
 #include "render/render.h"
@@ -22,20 +23,20 @@ namespace {
 
 using nlohmann::json;
 
-Spread layout_named(SpreadTable& table, std::span<const int64_t> shape, const std::string& text) {
+ValueLayout layout_named(ValueLayoutTable& table, std::span<const int64_t> shape, const std::string& text) {
   const char kind = text.at(0);
   const int dim = text.size() > 1 ? std::stoi(text.substr(1)) : 0;
   Placement placement{};
   if (kind == 'P') placement.kind = PlacementKind::Partial;
   if (kind == 'S') placement = {.kind = PlacementKind::Shard, .dim = dim};
   if (kind == 'K') placement = {.kind = PlacementKind::StridedShard, .dim = dim, .split_factor = 2};
-  Spread layout = placed_layout(table, shape, {placement});
+  ValueLayout layout = placed_layout(table, shape, {placement});
   layout.zero = kind == 'Z';
   return layout;
 }
 
-std::vector<int64_t> size_of(const OpGraph& graph, const SpreadTable& table, const std::vector<SpreadId>& layouts,
-                             uint32_t id) {
+std::vector<int64_t> size_of(const OpGraph& graph, const ValueLayoutTable& table,
+                             const std::vector<ValueLayoutId>& layouts, uint32_t id) {
   const SizeEntry& entry = graph.sizes[id];
   std::vector<int64_t> sizes(table.maps.ranks);
   const auto operand = [&](const SizeOperand& o, size_t rank) {
@@ -51,17 +52,17 @@ std::vector<int64_t> size_of(const OpGraph& graph, const SpreadTable& table, con
   return sizes;
 }
 
-json describe(const SpreadTable& table, const Spread& layout) {
+json describe(const ValueLayoutTable& table, const ValueLayout& layout) {
   json dims = json::array();
-  for (const MapId id : layout.dims) {
-    const DimMap& map = table.maps.maps[id];
+  for (const DimLayoutId id : layout.dims) {
+    const DimLayout& map = table.maps.maps[id];
     json runs = json::array();
-    for (size_t rank = 0; rank < table.maps.ranks && map.kind != MapKind::Any; ++rank) {
+    for (size_t rank = 0; rank < table.maps.ranks && map.kind != DimLayoutKind::Any; ++rank) {
       json list = json::array();
-      for (const Interval& run : runs_of(map, rank)) list.push_back({run.begin, run.end});
+      for (const Interval& run : rank_intervals(map, rank)) list.push_back({run.begin, run.end});
       runs.push_back(list);
     }
-    dims.push_back({{"any", map.kind == MapKind::Any}, {"size", map.size}, {"local", map.local}, {"runs", runs}});
+    dims.push_back({{"any", map.kind == DimLayoutKind::Any}, {"size", map.size}, {"local", map.local}, {"runs", runs}});
   }
   return {{"partial", layout.partial != 0}, {"zero", layout.zero}, {"dims", dims}};
 }
@@ -71,9 +72,9 @@ json answer(const OpGraph& graph, const std::string& line) {
   size_t number = 0, ranks = 0;
   words >> number >> ranks;
   const GraphNode& node = graph.nodes.at(number);
-  SpreadTable table;
+  ValueLayoutTable table;
   set_axes(table.maps, {ranks});
-  std::vector<SpreadId> layouts(graph.values.size());
+  std::vector<ValueLayoutId> layouts(graph.values.size());
   std::vector<ValueId> values;
   const uint32_t end = node.keywords_begin < node.keywords_end
                            ? graph.args[graph.keywords[node.keywords_end - 1].arg].end
@@ -104,7 +105,7 @@ json answer(const OpGraph& graph, const std::string& line) {
               .args = {}};
   const OpResult result = run_rule(call);
   json outs = json::array(), gradients = json::array();
-  for (const Spread& out : result.outs) {
+  for (const ValueLayout& out : result.outs) {
     outs.push_back(describe(table, out));
     json row = json::array();
     for (const ValueId value : values) {
@@ -128,7 +129,9 @@ int main(int argc, char** argv) {
   using namespace tpplan;
   if (argc != 2) return 2;
   if (std::string(argv[1]) == "names") {
-    for (const std::string_view name : ruled_ops()) std::cout << name << '\n';
+    for (size_t op = 1; op < kOpCount; ++op) {
+      if (op_row(static_cast<OpId>(op)).rule != nullptr) std::cout << kOpNames[op] << '\n';
+    }
     return 0;
   }
   Diagnostics diagnostics;

@@ -1,4 +1,4 @@
-"""FSDP over tp: policy dim0 is torch's fully_shard, policy largest_dim is the function it was taken from."""
+"""FSDP over tp: policy dim0 matches torch's fully_shard, policy largest_dim matches the function that it comes from."""
 
 import itertools
 import json
@@ -15,7 +15,7 @@ from recorded import compile_files, load, local_shapes, model_of, slices_of_rank
 CASES = load("fsdp")
 MESHES = sorted({json.dumps(case["mesh"]) for case in CASES})
 
-# Where tpplan knowingly says something else than torch: name -> reason.
+# Deliberate differences from torch: name -> reason.
 DELIBERATE = {
     "packed dim cut again": "A packed weight is cut by tp in two segments; when fsdp cuts the same dim, tpplan cuts "
     "each segment by itself, so that the spec alone says what a rank holds. torch cuts the "
@@ -36,8 +36,8 @@ def deliberate_difference(case, parameter, recorded_shape):
 
 
 def modules_and_rules(cases):
-    """Each case's module under a name of its own. The style was given to its parameters, so they are the keys; only
-    sequence_parallel was given to the module."""
+    """Each case's module under a unique name. The recorder gave the style to the parameters, so they are the keys; it gave only
+    sequence_parallel to the module."""
     modules, rules = [{"path": "", "type": "Model"}], {}
     for i, case in enumerate(cases):
         modules.append(case["module"] | {"path": f"case{i}"})
@@ -67,7 +67,7 @@ def recorded_parameters(cases):
             yield case, path.replace("m.", f"case{i}.", 1), parameter
 
 
-def test_placements_are_those_of_fully_shard(cut):
+def test_placements_match_fully_shard(cut):
     cases, entries, _ = cut
     for case, path, parameter in recorded_parameters(cases):
         if deliberate_difference(case, parameter, []) is None:
@@ -75,7 +75,7 @@ def test_placements_are_those_of_fully_shard(cut):
             assert entries[path]["placements"] == parameter["placements"], place
 
 
-def test_each_rank_holds_the_elements_that_fully_shard_leaves_it(cut):
+def test_each_rank_holds_the_shards_of_fully_shard(cut):
     cases, _, slices = cut
     for case, path, parameter in recorded_parameters(cases):
         for rank, (shape, runs) in enumerate(zip(parameter["local_shapes"], parameter["intervals"], strict=True)):
@@ -89,7 +89,7 @@ def test_each_rank_holds_the_elements_that_fully_shard_leaves_it(cut):
 
 
 def merged(runs):
-    """Runs that touch as one, empty ones left out: how the recorded ones are written."""
+    """Adjacent intervals merged, without empty ones: the notation of the recording."""
     out = []
     for begin, end in runs:
         if begin == end:
@@ -101,8 +101,8 @@ def merged(runs):
     return out
 
 
-def test_packed_dim_is_cut_segment_by_segment(cut):
-    """What tpplan says where it differs: both segments over tp, each piece over fsdp."""
+def test_packed_dim_is_sharded_by_segment(cut):
+    """tpplan's result at the difference: both segments over tp, each shard over fsdp."""
     cases, entries, slices = cut
     for case, path, parameter in recorded_parameters(cases):
         if deliberate_difference(case, parameter, []) != "packed dim cut again":
@@ -122,7 +122,7 @@ def test_packed_dim_is_cut_segment_by_segment(cut):
         assert entries[path]["segments"] == {"0": [half, size - half]}
 
 
-def test_empty_pieces_are_empty_for_both(cut):
+def test_empty_shards_are_empty_in_both(cut):
     cases, _, slices = cut
     for case, path, parameter in recorded_parameters(cases):
         for rank, shape in enumerate(parameter["local_shapes"]):
@@ -145,10 +145,10 @@ def test_every_deliberate_difference_occurs():
 
 
 def predict_shard_params(shape, spec, axis, axis_size, min_weight_size):
-    """predict_shard_params_fn of the equinox project that the policy comes from, without numpy: (spec, what happened).
+    """predict_shard_params_fn of the equinox project that the policy comes from, without numpy: (spec, result).
 
-    Two things are said more exactly than there: equal dims are ordered by a stable sort (so that the last comes first),
-    and an axis inside a tuple counts as being in the spec.
+    Two things are more precise here: a stable sort orders equal dims (so that the last comes first), and an axis inside a tuple counts as
+    being in the spec.
     """
     assert len(spec) == len(shape)
     if any(axis == entry or isinstance(entry, list) and axis in entry for entry in spec):
@@ -177,7 +177,7 @@ def random_parameter(rng):
     return shape, spec
 
 
-# (dp, tp, fsdp), min_weight_size: an axis of one rank and a bound of zero among them.
+# (dp, tp, fsdp), min_weight_size: including an axis of one rank and a bound of zero.
 BATCHES = [
     ((2, 4, 8), 262144),
     ((2, 4, 3), 0),
@@ -191,7 +191,7 @@ BATCHES = [
 
 
 @pytest.mark.parametrize(("sizes", "min_weight_size"), BATCHES)
-def test_largest_dim_is_the_function_that_it_was_taken_from(tmp_path, sizes, min_weight_size):
+def test_largest_dim_matches_its_original_function(tmp_path, sizes, min_weight_size):
     rng = random.Random(f"{sizes} {min_weight_size}")
     drawn = [random_parameter(rng) for _ in range(500)]
     parameters = {f"p{i}": {"shape": shape, "dtype": "float32"} for i, (shape, _) in enumerate(drawn)}
@@ -216,7 +216,7 @@ def test_largest_dim_is_the_function_that_it_was_taken_from(tmp_path, sizes, min
 
 
 def warning_counts(folder, model, plan):
-    """How many parameters each warning counts."""
+    """The number of parameters in each warning."""
     report = json.loads(run("check", *write(folder, model, plan), "--format", "json").stdout)
     return {d["code"]: d["count"] for d in report["diagnostics"]}
 
@@ -230,8 +230,8 @@ def compile_shapes(folder, shapes, rules, mesh):
     return manifest["parameters"]
 
 
-def test_of_equal_dims_the_last_is_sharded(tmp_path):
-    """numpy's default sort is not stable and leaves this to the processor; a plan must not."""
+def test_last_of_equal_dims_is_sharded(tmp_path):
+    """numpy's default sort is not stable, so its result depends on the processor; a plan must not."""
     cube, square = compile_shapes(
         tmp_path, {"cube": [512, 512, 512], "square": [512, 512]}, {"square": "[null, tp]"}, "{fsdp: 2, tp: 2}"
     )
@@ -239,6 +239,6 @@ def test_of_equal_dims_the_last_is_sharded(tmp_path):
     assert square["spec"] == ["fsdp", "tp"]
 
 
-def test_largest_dim_is_skipped_when_the_axis_does_not_divide_it(tmp_path):
+def test_largest_dim_is_skipped_if_the_axis_does_not_divide_it(tmp_path):
     (entry,) = compile_shapes(tmp_path, {"w": [48, 100]}, {}, "{fsdp: 16, tp: 1}")
     assert entry["spec"] == ["fsdp", None] and local_shapes(entry) == [[3, 100]]

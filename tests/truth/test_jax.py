@@ -1,4 +1,4 @@
-"""Explicit specs put on every rank what a JAX NamedSharding puts there, and what JAX refuses is refused."""
+"""Explicit specs give every rank the shards of a JAX NamedSharding, and specs that JAX rejects are rejected."""
 
 import json
 
@@ -14,7 +14,7 @@ MESHES = sorted({json.dumps(case["mesh"]) for case in LEGAL})
 
 
 def model_and_plan(cases):
-    """All cases of one mesh as the parameters p0, p1, ... of one model. The axis of styles is not used."""
+    """All cases of one mesh as the parameters p0, p1, ... of one model. No style uses an axis."""
     parameters = {f"p{i}": {"shape": case["shape"], "dtype": "float32"} for i, case in enumerate(cases)}
     rules = {f"p{i}": f"{{spec: {json.dumps(case['spec'])}}}" for i, case in enumerate(cases)}
     mesh = cases[0]["mesh"]
@@ -23,7 +23,7 @@ def model_and_plan(cases):
 
 
 @pytest.mark.parametrize("mesh", MESHES)
-def test_every_rank_holds_the_slices_that_jax_gives_it(tmp_path, mesh):
+def test_slices_of_every_rank_match_jax(tmp_path, mesh):
     cases = [case for case in LEGAL if json.dumps(case["mesh"]) == mesh]
     status, manifest, stderr = compile_files(tmp_path, *model_and_plan(cases))
     assert status == 0, stderr
@@ -34,13 +34,13 @@ def test_every_rank_holds_the_slices_that_jax_gives_it(tmp_path, mesh):
 
 
 @pytest.mark.parametrize("number", range(len(REFUSED)))
-def test_what_jax_refuses_is_an_error_and_writes_nothing(tmp_path, number):
+def test_spec_rejected_by_jax_is_an_error_without_output(tmp_path, number):
     output = tmp_path / "manifest.json"
     result = run("compile", *write(tmp_path, *model_and_plan([REFUSED[number]])), "-o", output)
     assert result.returncode == 1, REFUSED[number]
     assert not output.exists()
 
 
-def test_recorded_layouts_hold_refusals_and_dims_over_two_axes():
+def test_recording_has_rejections_and_dims_over_two_axes():
     assert len(REFUSED) > 20 and len(LEGAL) > 60
     assert any(isinstance(entry, list) and len(entry) > 1 for case in LEGAL for entry in case["spec"])

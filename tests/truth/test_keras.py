@@ -1,4 +1,4 @@
-"""The keras dialect finds the layout that Keras' LayoutMap finds, and the slices of every rank follow from it."""
+"""The keras dialect finds the layout of Keras' LayoutMap, and the slices of every rank follow from it."""
 
 import itertools
 
@@ -34,7 +34,7 @@ def compile_case(folder, case):
 
 
 def slices_by_hand(shape, spec, coordinate):
-    """Keras and JAX cut evenly: piece i of n of each dim."""
+    """Keras and JAX shard evenly: shard i of n of each dim."""
     runs = []
     for size, axis in zip(shape, spec):
         piece = size // MESH[axis] if axis else size
@@ -44,7 +44,7 @@ def slices_by_hand(shape, spec, coordinate):
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_layout_map_gives_what_keras_gives(tmp_path, number):
+def test_layout_map_matches_keras(tmp_path, number):
     case = CASES[number]
     status, manifest, stderr = compile_case(tmp_path, case)
     if "ambiguous" in case["result"].values():
@@ -62,6 +62,6 @@ def test_layout_map_gives_what_keras_gives(tmp_path, number):
             assert slices[entry["path"]] == by_hand, (rank, entry["path"])
 
 
-def test_recorded_maps_hold_matches_and_ambiguous_keys():
+def test_recorded_maps_have_matches_and_ambiguous_keys():
     results = [result for case in CASES for result in case["result"].values()]
     assert "ambiguous" in results and None in results and ["model"] in results

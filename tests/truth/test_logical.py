@@ -1,5 +1,4 @@
-"""The logical dialect gives every array the spec and the piece that Flax and JAX were recorded to give it, and refuses what they
-refuse."""
+"""The logical dialect gives every array the recorded spec and shard of Flax and JAX, and rejects the arrays that they reject."""
 
 import pytest
 from logical_cases import check_case
@@ -9,7 +8,7 @@ CASES = load("logical")
 
 
 @pytest.mark.parametrize("first", range(0, len(CASES), 20))
-def test_rules_give_what_flax_gives(tmp_path, first):
+def test_rules_match_flax(tmp_path, first):
     for case in CASES[first : first + 20]:
         check_case(tmp_path, case)
 

@@ -1,4 +1,4 @@
-"""The logical dialect beside the Flax that is installed, on cases that nobody has recorded."""
+"""The logical dialect compared with the installed Flax, on cases outside the recording."""
 
 import os
 import random
@@ -7,7 +7,7 @@ import pytest
 from logical_cases import add_truth, check_case, random_case
 
 
-def test_fresh_rules_give_what_flax_gives(tmp_path, monkeypatch):
+def test_new_rules_match_flax(tmp_path, monkeypatch):
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=8")
     jax = pytest.importorskip("jax")
     pytest.importorskip("flax")

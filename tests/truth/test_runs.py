@@ -1,5 +1,5 @@
-"""Plans that really ran: `tpplan check` on the model with its operations says what happened, and `tpplan compile` which collectives
-were called (record_runs.py, data/README.md)."""
+"""Plans recorded on real ranks: the result of `tpplan check` with operations matches the outcome, and the collectives of `tpplan compile`
+match the calls (record_runs.py, data/README.md)."""
 
 import functools
 import json
@@ -34,7 +34,7 @@ def files(folder, name):
 
 @pytest.fixture(scope="session")
 def checked(tmp_path_factory):
-    """checked(name): (case, exit status, findings) of every recorded plan, each checked once."""
+    """checked(name): (case, exit status, diagnostics) of every recorded plan, each checked once."""
 
     @functools.cache
     def rows(name):
@@ -48,7 +48,7 @@ def checked(tmp_path_factory):
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_no_plan_that_ran_right_is_refused(checked, name):
+def test_plan_with_a_correct_step_is_accepted(checked, name):
     rows = [row for row in checked(name) if row[0]["outcome"] == "ok"]
     refused = [
         (case["mutation"], mesh_of(case), [d["message"] for d in found if d["severity"] == "error"])
@@ -67,14 +67,14 @@ FAILS = {
     "crash_backward": "gradient",
 }
 ORDER = ("apply", "forward", "output", "gradient")
-ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not take DTensors; torch's attention for GPUs does
+ONLY_ON_CPU = "scaled_dot_product_flash_attention_for_cpu"  # does not support DTensors; torch's attention for GPUs does
 
 
 LEAST_WRONG = {"runs_data": 15, "runs_keras": 15}
 
 
 @pytest.mark.parametrize("name", RUNS)
-def test_every_plan_that_failed_is_an_error_of_its_class(checked, name):
+def test_every_failed_plan_is_an_error_of_its_class(checked, name):
     rows = [row for row in checked(name) if row[0]["outcome"] != "ok" and ONLY_ON_CPU not in row[0].get("error", "")]
     assert len(rows) >= LEAST_WRONG.get(name, 40)
     missed = [(case["mutation"], mesh_of(case), case["outcome"]) for case, status, _ in rows if not status]
@@ -92,7 +92,7 @@ def test_every_plan_that_failed_is_an_error_of_its_class(checked, name):
 
 
 def forecast(model, plan):
-    """The collectives as torch calls them with gloo, which has no all_to_all: it gathers, and each rank cuts."""
+    """The collectives as torch calls them with gloo, which has no all_to_all: it gathers, and each rank slices."""
     result = run("compile", model, plan)
     assert result.returncode == 0, result.stderr
     return [
@@ -102,7 +102,7 @@ def forecast(model, plan):
 
 
 def as_called(call):
-    """torch puts the pieces that it scatters one behind the other first: only how many elements there are is left."""
+    """torch concatenates the shards before a scatter: only the number of elements remains."""
     shape = call[3]
     count = 1
     for size in shape:
@@ -110,9 +110,9 @@ def as_called(call):
     return [*call[:3], count if call[1] == "reduce_scatter" else shape, call[4]]
 
 
-def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
-    """In order, with axis, shape and dtype: of every plan that is meant, and of nearly all that differ from one in a rule, where
-    DTensor looks for the cheapest way by itself. Not of data axes, whose ranks have a part of the batch and gather parameters."""
+def test_collectives_of_tpplan_torch_match_the_ranks(tmp_path):
+    """In order, with axis, shape and dtype: for every intended plan, and for nearly all variants with one changed rule, in which DTensor
+    chooses the cheapest strategy. Without data axes, whose ranks have a part of the batch and gather parameters."""
     rows = [row for row in files(tmp_path, "runs_own_more") if "collectives" in row[0] and "data" not in row[0]]
     rows = [row for row in rows if not any(isinstance(rule, list) for rule in row[0]["plan"].values())]
     other = []
@@ -131,9 +131,9 @@ def test_the_collectives_of_our_own_way_are_those_that_ranks_called(tmp_path):
     assert len(other) <= len(rows) // 6, other
 
 
-def test_the_collectives_of_data_axes_are_those_that_ranks_called(tmp_path):
-    """FSDP's gathers and scatters and the sums of gradients among the calls of model axes: every call of every plan that ran right,
-    where each rank of the data axes had a batch of the recorded size."""
+def test_collectives_of_data_axes_match_the_ranks(tmp_path):
+    """FSDP's gathers and scatters and the gradient reductions among the calls of model axes: every call of every correct plan in which
+    each data rank had a batch of the recorded size."""
     rows = [row for row in files(tmp_path, "runs_data") if "collectives" in row[0]]
     axes = {tuple(mesh_of(case)) for case, _, _ in rows}
     assert {
@@ -152,7 +152,7 @@ def test_the_collectives_of_data_axes_are_those_that_ranks_called(tmp_path):
         assert {call[2] for call in called} == set(mesh_of(case))
 
 
-# ---- a run for each finding ----
+# ---- a recorded step for each diagnostic ----
 
 KINDS = (ROOT / "lib/diagnostics/diagnostic_kinds.def").read_text()
 OF_LOSSES = (
@@ -162,17 +162,21 @@ OF_LOSSES = (
     "TP5118",
     "TP5120",
     "TP5121",
-)  # what ranks make of them says python/test_loss_end.py
+    "TP5127",
+)  # python/test_loss_end.py compares these with real ranks
 OF_PROGRAMS = ("TP5122",)  # of programs under jax.shard_map: python/test_jaxpr_graph.py
-OF_TYPES = ("TP5123",)  # of plans that say types, which transformers has no word for: python/test_sent_dtypes.py
+OF_TYPES = (
+    "TP5123",
+)  # of plans with communication dtypes, which transformers does not support: python/test_sent_dtypes.py
+OF_DATA = ("TP5124",)  # of data axes, on which transformers' runs have one rank: python/test_data_dim.py
 CODES = [
     code
-    for code in re.findall(r"^TPPLAN_DIAGNOSTIC\((TP51\d\d), Error,", KINDS, re.M)
-    if code not in (*OF_LOSSES, *OF_PROGRAMS, *OF_TYPES)
+    for code in re.findall(r"^TPPLAN_DIAGNOSTIC\((TP51\d\d), \w+, Error,", KINDS, re.M)
+    if code not in (*OF_LOSSES, *OF_PROGRAMS, *OF_TYPES, *OF_DATA)
 ]
 
 
-def test_every_finding_of_the_walk_has_a_run_that_failed_and_one_beside_it_that_did_not(tmp_path):
+def test_every_walk_diagnostic_has_a_failed_and_a_correct_run(tmp_path):
     recorded = load("runs_findings")
     for number, model in enumerate(recorded["models"]):
         (tmp_path / f"{number}.json").write_text(json.dumps(model))
@@ -189,7 +193,7 @@ def test_every_finding_of_the_walk_has_a_run_that_failed_and_one_beside_it_that_
     assert CODES and {code: {True, False} for code in CODES} == seen
 
 
-def test_every_finding_of_the_walk_has_a_golden_case():
+def test_every_walk_diagnostic_has_a_golden_case():
     said = "".join(path.read_text() for path in (ROOT / "tests/golden/diagnostics").glob("walk-*/expected.txt"))
     assert {code for code in [*CODES, *OF_TYPES, "TP5114"] if f"[{code}]" not in said} == set()
     said = "".join(path.read_text() for path in (ROOT / "tests/golden/diagnostics").glob("loss-*/expected.txt"))

@@ -1,4 +1,6 @@
-"""The torch dialect ends as torch's own parallelize_module: placements, local shapes of all ranks, and refusals."""
+"""The torch dialect matches torch's parallelize_module: placements, local shapes of all ranks, and rejections."""
+
+import re
 
 import pytest
 
@@ -14,7 +16,7 @@ def plan_of(case, optional):
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_random_plan_ends_as_in_torch(tmp_path, number):
+def test_random_plan_matches_torch(tmp_path, number):
     case = CASES[number]
     status, manifest, stderr = compile_files(tmp_path, model_of(case["modules"]), plan_of(case, optional=True))
     if "error" in case:
@@ -29,7 +31,7 @@ def test_random_plan_ends_as_in_torch(tmp_path, number):
 
 
 def first_rank_or_all(case, manifest):
-    """Local shapes of all ranks where they were recorded; else the manifest's own: then rank 0 alone is compared."""
+    """Local shapes of all ranks if they were recorded; otherwise those of the manifest: then only rank 0 is compared."""
     if "local_shapes" in case:
         return case["local_shapes"]
     return {entry["path"]: local_shapes(entry) for entry in manifest["parameters"]}
@@ -39,14 +41,16 @@ MATCHED = [i for i, case in enumerate(CASES) if "matches" in case and "error" no
 
 
 @pytest.mark.parametrize("number", MATCHED)
-def test_rule_that_torch_skips_is_an_error_and_no_other(tmp_path, number):
+def test_exactly_the_rules_that_torch_skips_are_warnings(tmp_path, number):
+    """torch 2.13 warns of a key that matches nothing, and goes on."""
     case = CASES[number]
     dead = [key for key, modules in case["matches"].items() if not modules]
     result = run("compile", *write(tmp_path, model_of(case["modules"]), plan_of(case, optional=False)))
-    assert result.returncode == (1 if dead else 0), result.stderr
-    assert [code for code in codes(result) if code == "TP4001"] == ["TP4001"] * len(dead)
+    assert result.returncode == 0 and ("TP4002" in codes(result)) == bool(dead), result.stderr
+    said = re.sub(r"\s+", " ", result.stderr.decode())
+    assert set(re.findall(r"(?:rule )?`([^`]*)` matches nothing", said)) & set(case["matches"]) == set(dead)
 
 
-def test_recorded_cases_hold_refusals_and_uneven_pieces():
+def test_recording_has_rejections_and_uneven_shards():
     assert sum("error" in case for case in CASES) > 100
     assert sum(len(shapes) > 1 for case in CASES for shapes in case.get("local_shapes", {}).values()) > 50

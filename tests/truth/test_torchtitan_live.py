@@ -1,11 +1,11 @@
-"""What torchtitan shards now is what was recorded, and so is the plan that tpplan reads from it; by the ShardingConfigs that tpplan
-writes it shards as by its own."""
+"""The installed torchtitan shards as recorded, and tpplan reads the same plan from it; with the ShardingConfigs that tpplan writes it
+shards as with its own."""
 
 import pytest
 from recorded import compile_files, load
 
 
-def test_torchtitan_does_what_it_was_recorded_to_do():
+def test_torchtitan_matches_the_recording():
     pytest.importorskip("torchtitan")
     import record_torchtitan
 
@@ -34,7 +34,7 @@ def test_configs_of_a_manifest_shard_as_torchtitans_own(tmp_path, name, sequence
     assert {path: kinds(made)[path] for path in case["truth"] if path in kinds(own)} == {
         path: kinds(own)[path] for path in case["truth"] if path in kinds(own)
     }
-    # Read again they are the same manifest, and torchtitan cuts by them as by its own.
+    # Read again they give the same manifest, and torchtitan shards with them as with its own.
     for path, config in made.items():
         if getattr(own.get(path), "local_map", None) is None:
             model.get_submodule(path)._sharding_config = config

@@ -1,4 +1,4 @@
-"""The transformers dialect gives every parameter the placement and the local shapes that transformers gives it."""
+"""The transformers dialect gives every parameter the placement and the local shapes of transformers."""
 
 import pytest
 
@@ -12,7 +12,7 @@ CASES = load("transformers_cases")
 
 @pytest.mark.parametrize("tp", SIZES)
 @pytest.mark.parametrize("name", MODELS)
-def test_model_is_cut_as_transformers_cuts_it(tmp_path, name, tp):
+def test_model_is_sharded_as_by_transformers(tmp_path, name, tp):
     recorded = MODELS[name]
     truth = recorded["truth"][tp]
     status, manifest, stderr = compile_files(tmp_path, recorded["model"], recorded["plan"], "--mesh", f"tp={tp}")
@@ -27,7 +27,7 @@ def test_model_is_cut_as_transformers_cuts_it(tmp_path, name, tp):
 
 
 @pytest.mark.parametrize("number", range(len(CASES)))
-def test_random_plan_ends_as_in_transformers(tmp_path, number):
+def test_random_plan_matches_transformers(tmp_path, number):
     case = CASES[number]
     plan = plan_text(case["rules"], f"{{tp: {case['tp']}}}", "transformers", "uneven: torch\n")
     status, manifest, stderr = compile_files(tmp_path, model_of(case["modules"]), plan)
@@ -39,7 +39,7 @@ def test_random_plan_ends_as_in_transformers(tmp_path, number):
     assert not wrong, wrong[0]
 
 
-def test_random_plans_hold_every_way_of_cutting_and_of_failing():
+def test_random_plans_cover_every_placement_and_error():
     seen = {p for case in CASES for placements in case.get("placements", {}).values() for p in placements}
     cuts = {cut for dim in range(4) for cut in (f"Shard({dim})", f"StridedShard({dim}, 2)")}
     assert cuts | {"Replicate"} <= seen

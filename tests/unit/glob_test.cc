@@ -2,16 +2,18 @@
 
 #include <algorithm>
 #include <random>
+#include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
-#include "match/pattern.h"
+#include "resolve/match/pattern.h"
 
 using namespace tpplan;
 
 namespace {
 
-// The plainest reading of a glob without brackets.
+// True if a glob without brackets matches; a naive reference implementation.
 bool is_match(std::string_view glob, std::string_view text) {
   if (glob.empty()) return text.empty();
   if (glob[0] == '*') return is_match(glob.substr(1), text) || (!text.empty() && is_match(glob, text.substr(1)));
@@ -24,7 +26,7 @@ bool matches(const std::string& glob, std::string_view text) {
 
 }  // namespace
 
-TEST_CASE("a set of globs finds of random ones what each of them matches alone") {
+TEST_CASE("a set of globs finds the matches of each single glob") {
   std::mt19937 random(7);
   const auto word = [&](std::string_view letters, size_t longest) {
     std::string text(random() % (longest + 1), ' ');
@@ -48,7 +50,7 @@ TEST_CASE("a set of globs finds of random ones what each of them matches alone")
   }
 }
 
-TEST_CASE("classes are of characters and not of bytes") {
+TEST_CASE("classes contain characters, not bytes") {
   CHECK(matches("[a-\xc3\xa9]", "\xc3\xa0"));        // a to e acute holds a grave
   CHECK_FALSE(matches("[a-\xc3\xa9]", "\xc3\xaa"));  // and not e circumflex
   CHECK(matches("x[!\xc3\xa9]y", "x\xe8\xa8\x88y"));
@@ -58,7 +60,7 @@ TEST_CASE("classes are of characters and not of bytes") {
   CHECK_FALSE(matches("*??", "\xf0\x9f\x98\x80"));
 }
 
-TEST_CASE("stars are not tried out: a text of a million letters and a glob of a thousand stars") {
+TEST_CASE("stars do not backtrack on a million letters") {
   std::string glob;
   for (int i = 0; i < 1000; ++i) glob += "*a";
   const std::string text(1'000'000, 'a');
@@ -67,26 +69,23 @@ TEST_CASE("stars are not tried out: a text of a million letters and a glob of a 
   CHECK_FALSE(matches("*" + std::string(400'000, 'a') + "b*", text));
 }
 
-TEST_CASE("an expression whose repetitions stand for too much is refused, and one that is only long is not") {
+TEST_CASE("expressions that expand too much are rejected") {
   std::string many, long_one = "(?:", classes;
   for (int i = 0; i < 50; ++i) many += ".{0,1000}";
   for (int i = 0; i < 2000; ++i) long_one += "layers." + std::to_string(i) + "|";
   for (int i = 0; i < 60; ++i) classes += "\\pL{30}";
-  const std::vector<std::string> expressions = {
-      many,         long_one + "x)", "(?:(?:a{100}){100}){100}", "a{3}b{2,4}[{}]{5}\\{", ".{0,1000}", "(a{1000}){3}",
-      "\\pL{1000}", classes};
+  const std::vector<std::string> good = {long_one + "x)", "a{3}b{2,4}[{}]{5}\\{", ".{0,1000}"};
+  const std::vector<std::string> bad = {many, "(?:(?:a{100}){100}){100}", "(a{1000}){3}", "\\pL{1000}", classes};
+  for (const std::string& expression : bad) {
+    CAPTURE(expression);
+    std::vector<std::string> faults;
+    std::ignore = compile_patterns(std::span(&expression, 1), PatternAnchor::Whole, &faults);
+    CHECK_FALSE(faults[0].empty());
+  }
   std::vector<std::string> faults;
-  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
-  CHECK(faults[0] == "its repetitions stand for more than 2000 pieces");
-  CHECK(faults[1] == "");
-  CHECK_FALSE(faults[2].empty());
-  CHECK(faults[3] == "");
-  CHECK(faults[4] == "");
-  CHECK_FALSE(faults[5].empty());
-  // What is not refused matches.
-  for (size_t i = 0; i < expressions.size(); ++i) CAPTURE(faults[i]);
+  const PatternSetPtr set = compile_patterns(good, PatternAnchor::Whole, &faults);
+  CHECK(faults == std::vector<std::string>(good.size()));
   std::vector<int> found;
   find_matches(*set, std::string(1000, 'a'), found);
-  CHECK(std::ranges::find(found, 4) != found.end());
-  CHECK((faults[6].empty() == (std::ranges::find(found, 6) != found.end())));
+  CHECK(found == std::vector<int>{2});
 }

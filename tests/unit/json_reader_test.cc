@@ -1,4 +1,4 @@
-#include "syntax/json_reader.h"
+#include "text/json_reader.h"
 
 #include <doctest/doctest.h>
 
@@ -19,7 +19,7 @@ bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
                             .value = [](std::string_view, const JsonTree&) { return true; }};
   const bool good = read_json(file, visitor, strings, diagnostics);
   if (codes != nullptr) {
-    for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).name));
+    for (const Diagnostic& d : diagnostics.list) codes->push_back(std::string(kind_of(d.code).id));
   }
   CHECK(good == diagnostics.list.empty());
   return good;
@@ -37,7 +37,7 @@ TEST_CASE("the JSON reader accepts what RFC 8259 does, as one object") {
   }
 }
 
-TEST_CASE("duplicate keys are found by their decoded text, in small and large objects") {
+TEST_CASE("duplicate keys are found by their decoded text") {
   std::vector<std::string> codes;
   CHECK_FALSE(reads(R"({"a": 1, "\u0061": 2})", &codes));
   CHECK(codes == std::vector<std::string>{"TP1006"});
@@ -47,7 +47,7 @@ TEST_CASE("duplicate keys are found by their decoded text, in small and large ob
   CHECK_FALSE(reads(large + "\"k7\": 0}"));
 }
 
-TEST_CASE("a streamed array hands over each element with its place") {
+TEST_CASE("a streamed array passes each element with its place") {
   const SourceFile file{.name = "t.json", .text = R"({"x": [ {"p": 1}, [2], 3 ], "y": {"q": "r"}})"};
   Diagnostics diagnostics;
   std::deque<std::string> strings;
@@ -64,8 +64,8 @@ TEST_CASE("a streamed array hands over each element with its place") {
 
 namespace {
 
-// What a visitor sees of a document: `path: count of nodes` of each tree, where the members of `a` and of `a.b` are
-// visited and `xs` is read by its elements.
+// Returns the events of a visitor, as `path: count of nodes` of each tree. The fields of `a` and `a.b` are visited; the
+// elements of `xs` are streamed.
 std::vector<std::string> trees_of(const std::string& text) {
   const SourceFile file{.name = "t.json", .text = text};
   Diagnostics diagnostics;
@@ -91,17 +91,17 @@ std::vector<std::string> trees_of(const std::string& text) {
 
 }  // namespace
 
-TEST_CASE("members of a visited object arrive one by one, at every depth, and what follows it as before") {
+TEST_CASE("visited object fields arrive one by one at every depth") {
   using Seen = std::vector<std::string>;
   CHECK(trees_of(R"({"a": {"w": [1, 2], "xs": [[3], {"xs": [4]}, 5], "skip": {"b": {}}, "b": {"xs": [6], "w": {"q": 7}},
                      "xs2": 0}, "xs": [8], "w": {"xs": [9]}})") ==
         Seen{"a.w=:3", "a.xs:2", "a.xs:3", "a.xs:1", "a.b.xs:1", "a.b.w=:2", "a.xs2=:1", "xs:1", "w=:3"});
-  CHECK(trees_of(R"({"a": [{"xs": [1]}], "xs": {"b": {}}, "w": 1})") == Seen{"a=:4", "xs=:2", "w=:1"});
+  CHECK(trees_of(R"({"a": [{"xs": [1]}], "xs": {"b": {}}, "w": 1})") == Seen{"a:3", "xs=:2", "w=:1"});
   CHECK(trees_of(R"({"a": {"b": {}, "xs": []}, "w": 1})") == Seen{"w=:1"});
   CHECK(trees_of(R"({"a": {"b": null, "xs": ""}})") == Seen{"a.b=:1", "a.xs=:1"});
 }
 
-TEST_CASE("a million elements of an inner array cost the memory of one") {
+TEST_CASE("a million elements of an inner array need memory for one") {
   SourceFile file{.name = "t.json", .text = R"({"graph": {"nodes": [)"};
   for (int i = 0; i < 1'000'000; ++i) file.text += "[12,[[3],null],[],[4]],";
   file.text.back() = ']';
@@ -126,7 +126,7 @@ TEST_CASE("a million elements of an inner array cost the memory of one") {
   CHECK(strings.empty());
 }
 
-TEST_CASE("faults inside a visited object have their places") {
+TEST_CASE("errors inside a visited object have their places") {
   const std::string text = R"({"a": {"xs": [1], "xs": [2]}})";
   const SourceFile file{.name = "t.json", .text = text};
   Diagnostics diagnostics;
@@ -136,6 +136,6 @@ TEST_CASE("faults inside a visited object have their places") {
       .member = [](std::string_view, Span) { return JsonMember::Members; }, .value = {}, .inner = &inner};
   CHECK_FALSE(read_json(file, document, strings, diagnostics));
   REQUIRE(diagnostics.list.size() == 1);
-  CHECK(diagnostics.list[0].code == Code::TP1006);
+  CHECK(diagnostics.list[0].code == Code::DuplicateKey);
   CHECK(diagnostics.list[0].span.offset == text.rfind("\"xs\""));
 }

@@ -1,4 +1,4 @@
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 #include <doctest/doctest.h>
 
@@ -9,7 +9,7 @@
 
 using namespace tpplan;
 
-TEST_CASE("commas stand between items, at every depth and behind empty brackets") {
+TEST_CASE("commas separate items at every depth") {
   JsonWriter json;
   begin_object(json);
   write_member(json, "a", "x");
@@ -33,7 +33,7 @@ TEST_CASE("commas stand between items, at every depth and behind empty brackets"
                     R"("c": [[], [1, -2]], "d": 1, "e": 2, "f": "g"})");
 }
 
-TEST_CASE("a line of its own begins where it was asked for, and nowhere else") {
+TEST_CASE("a new line starts exactly where requested") {
   JsonWriter json;
   begin_object(json);
   next_line(json, 1);
@@ -51,7 +51,7 @@ TEST_CASE("a line of its own begins where it was asked for, and nowhere else") {
   CHECK(json.out == "{\n \"a\": [\n  1,\n  2\n ], \"b\": 3\n}");
 }
 
-TEST_CASE("tight JSON has no blanks") {
+TEST_CASE("compact JSON has no blanks") {
   JsonWriter json{.is_tight = true};
   begin_object(json);
   write_key(json, "a");
@@ -61,7 +61,7 @@ TEST_CASE("tight JSON has no blanks") {
   CHECK(json.out == R"({"a":[1,2],"b":false})");
 }
 
-TEST_CASE("strings are escaped for every reader, and other text stands as it is") {
+TEST_CASE("strings are escaped for every reader") {
   CHECK(json_text("plain / ü \U0001f600") == "\"plain / ü \U0001f600\"");
   CHECK(json_text("\"\\\n\t\r\b\x7f\x01") == R"("\"\\\n\t\r\u0008\u007f\u0001")");
   CHECK(json_text("a\u0085b\u2028c\u2029d\u2027") == "\"a\\u0085b\\u2028c\\u2029d\u2027\"");
@@ -69,7 +69,7 @@ TEST_CASE("strings are escaped for every reader, and other text stands as it is"
   CHECK(json_text(std::string_view("\0", 1)) == R"("\u0000")");
 }
 
-TEST_CASE("a sink gets everything in pieces; one that refuses gets no more and is known of") {
+TEST_CASE("a sink gets all chunks, and none after it rejects one") {
   const auto write = [](JsonWriter& json) {
     begin_array(json);
     for (int i = 0; i < 20'000; ++i) write_array(json, std::vector<int>{i, i});

@@ -1,5 +1,5 @@
-// Judging in memory says of a plan without a place what compiling says of its file.
-#include "judge.h"
+// A plan in memory, without source positions, has the same check result as its file.
+#include "judge/judge.h"
 
 #include <doctest/doctest.h>
 
@@ -8,12 +8,13 @@
 #include "base/read_file.h"
 #include "model/read_model.h"
 #include "plan/read_plan.h"
+#include "resolve/match/match_plan.h"
 
 using namespace tpplan;
 
 namespace {
 
-// A plan as a program makes it: nothing of it stands in a file.
+// Removes the source positions, like in a plan that a program builds.
 void forget_places(TpPlan& plan) {
   plan.axis_spans.clear();
   plan.rules_span = {};
@@ -39,7 +40,7 @@ void forget_places(TpPlan& plan) {
   for (Suppression& suppression : plan.suppressions) suppression.span = {};
 }
 
-std::string products(const Judgement& judgement, const TpPlan& plan, const ModelGraph& graph) {
+std::string products(const CheckResult& judgement, const TpPlan& plan, const ModelGraph& graph) {
   std::string text(to_text(judgement.reached));
   if (judgement.reached >= Phase::Matches) text += dump(judgement.matches, plan, graph);
   if (judgement.reached >= Phase::Shardings) text += dump(judgement.shardings, plan, graph);
@@ -50,19 +51,19 @@ std::string products(const Judgement& judgement, const TpPlan& plan, const Model
 std::vector<std::string> findings(const Diagnostics& diagnostics) {
   std::vector<std::string> texts;
   for (const Diagnostic& d : diagnostics.list)
-    texts.push_back(std::string(kind_of(d.code).name) + " x" + std::to_string(d.count) + ": " + d.message);
+    texts.push_back(std::string(kind_of(d.code).id) + " x" + std::to_string(d.count) + ": " + d.message);
   return texts;
 }
 
 SourceFile read(const std::filesystem::path& path) {
   ReadResult result = read_file(path.string(), uint64_t{1} << 30);
-  REQUIRE(result.fault == ReadFault::None);
+  REQUIRE(result.fault == ReadError::None);
   return std::move(result.file);
 }
 
 }  // namespace
 
-TEST_CASE("a plan without places is judged as its file is, in every golden case") {
+TEST_CASE("in-memory plans match their files in every golden case") {
   size_t judged = 0, with_errors = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(TPPLAN_TEST_DATA "/golden")) {
     if (entry.path().filename() != "plan.yaml") continue;
@@ -73,10 +74,11 @@ TEST_CASE("a plan without places is judged as its file is, in every golden case"
     const ModelGraph graph = read_model(model_file, reading);
     TpPlan plan = read_plan(plan_file, {}, reading);
     if (has_errors(reading)) continue;
+    Judge judge = make_judge(graph);
     Diagnostics of_file, of_memory;
-    const std::string from_file = products(judge(graph, plan, of_file), plan, graph);
+    const std::string from_file = products(check_plan(judge, plan, of_file), plan, graph);
     forget_places(plan);
-    const std::string from_memory = products(judge(graph, plan, of_memory), plan, graph);
+    const std::string from_memory = products(check_plan(judge, plan, of_memory), plan, graph);
     INFO(entry.path().string());
     CHECK(from_memory == from_file);
     CHECK(findings(of_memory) == findings(of_file));
@@ -88,17 +90,18 @@ TEST_CASE("a plan without places is judged as its file is, in every golden case"
   CHECK(with_errors > 20);
 }
 
-TEST_CASE("memory and work of a step are counted for who asks for them, and nothing is written down for others") {
-  const std::filesystem::path folder = TPPLAN_TEST_DATA "/golden/manifest/kept-activations-under-tp";
+TEST_CASE("memory and work of a step are counted only on request") {
+  const std::filesystem::path folder = TPPLAN_TEST_DATA "/golden/manifest/saved-activations-under-tp";
   const SourceFile model_file = read(folder / "model.json"), plan_file = read(folder / "plan.yaml");
   Diagnostics diagnostics;
   const ModelGraph graph = read_model(model_file, diagnostics);
   const TpPlan plan = read_plan(plan_file, {}, diagnostics);
-  const Judgement plain = judge(graph, plan, diagnostics, Phase::Manifest);
+  Judge judge = make_judge(graph);
+  const CheckResult plain = check_plan(judge, plan, diagnostics, Phase::Manifest);
   CHECK(!plain.costs.is_there);
   CHECK(plain.forecast.trace.ops.capacity() == 0);
   CHECK(plain.forecast.trace.values.capacity() == 0);
-  const Judgement counted = judge(graph, plan, diagnostics, Phase::Manifest, {.trace = true});
+  const CheckResult counted = check_plan(judge, plan, diagnostics, Phase::Manifest, {.trace = true});
   CHECK(counted.costs.kept > 0);
   CHECK(counted.forecast.calls == plain.forecast.calls);
   CHECK(!has_errors(diagnostics));

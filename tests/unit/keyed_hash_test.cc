@@ -11,8 +11,8 @@ using namespace tpplan;
 
 namespace {
 
-// One step of the hash of libstdc++ (murmur, 64 bits) and the block of eight bytes that leads from one state to
-// another.
+// Constants of the hash of libstdc++ (64-bit murmur). From a state of it, the eight bytes that lead to another state
+// can be computed.
 constexpr uint64_t kMul = 0xc6a4a7935bd1e995u;
 
 uint64_t inverse_of_mul() {
@@ -37,7 +37,7 @@ uint64_t next_state(uint64_t state, uint64_t block) {
   return (state ^ mixed) * kMul;
 }
 
-// Names of 16 bytes that have one value under the fixed seed of std::hash.
+// Returns names of 16 bytes that collide under std::hash with its fixed seed.
 std::vector<std::string> colliding_names(size_t count) {
   const uint64_t start = 0xc70f6907u ^ (16 * kMul);
   std::vector<std::string> names;
@@ -51,16 +51,16 @@ std::vector<std::string> colliding_names(size_t count) {
 
 }  // namespace
 
-TEST_CASE("SipHash-1-3 gives the values of its reference") {
-  // Key 00 01 .. 0f, texts 00, 00 01, and so on: vectors_sip64 of the reference with one round a word and three at the
-  // end.
+TEST_CASE("SipHash-1-3 matches the vectors of its reference") {
+  // Key 00 01 .. 0f and texts 00, 00 01, and so on: vectors_sip64 of the reference, with one round per word and three
+  // at the end.
   const HashKey key{0x0706050403020100u, 0x0f0e0d0c0b0a0908u};
   CHECK(keyed_hash("", key) == 0xabac0158050fc4dcu);
   CHECK(keyed_hash(std::string_view("\0", 1), key) == 0xc9f49bf37d57ca93u);
   CHECK(keyed_hash(std::string_view("\0\1", 2), key) == 0x82cb9b024dc7d44du);
 }
 
-TEST_CASE("names that std::hash does not tell apart have values of their own under the key") {
+TEST_CASE("names that collide in std::hash differ under the key") {
   const std::vector<std::string> names = colliding_names(5000);
   std::set<size_t> fixed, keyed;
   for (const std::string& name : names) {

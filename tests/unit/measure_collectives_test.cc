@@ -1,4 +1,4 @@
-#include "measure/measure_collectives.h"
+#include "cost/measure_collectives.h"
 
 #include <doctest/doctest.h>
 
@@ -23,7 +23,7 @@ std::vector<std::string> layers_of(const CollectiveMeasure& measure) {
 
 }  // namespace
 
-TEST_CASE("layers that make the same calls are one group, whichever numbers they have") {
+TEST_CASE("layers with identical calls are one group for any indices") {
   std::vector<CollectiveCall> calls;
   for (int layer = 0; layer < 12; ++layer) {
     const std::string path = "model.layers." + std::to_string(layer);
@@ -42,7 +42,7 @@ TEST_CASE("layers that make the same calls are one group, whichever numbers they
   CHECK(measure.groups[3].backward.size() == 1);
 }
 
-TEST_CASE("hidden calls are rows of their own, layers that have one are no group with those that have none") {
+TEST_CASE("hidden calls are separate rows and separate their layers") {
   CollectiveCall hidden = call("l.1.up");
   hidden.hidden = true;
   const std::vector<CollectiveCall> calls{call("l.0.up"), hidden, call("l.2.up"), call("l.2.up")};
@@ -56,7 +56,7 @@ TEST_CASE("hidden calls are rows of their own, layers that have one are no group
   CHECK(beside.groups.at(0).forward.size() == 2);
 }
 
-TEST_CASE("stacks of layers with different names are groups of their own") {
+TEST_CASE("stacks of layers with different names are separate groups") {
   const CollectiveMeasure measure = measure_collectives(
       std::vector{call("encoder.0.out"), call("encoder.1.out"), call("decoder.0.out"), call("0.out")}, kMesh);
   CHECK(layers_of(measure) == std::vector<std::string>{"encoder.{0..1}", "decoder.0", "0"});
@@ -80,7 +80,7 @@ TEST_CASE("experts are one row, calls of another shape another one") {
   CHECK(modules_text(group.backward[0].modules) == "{q,k}_proj");
 }
 
-TEST_CASE("payload and wire are those of nccl-tests") {
+TEST_CASE("payload and wire bytes match nccl-tests") {
   using enum CollectiveKind;
   const std::vector<CollectiveCall> calls{call("a", false, {4}, AllReduce), call("b", false, {4}, AllGather),
                                           call("c", true, {4}, ReduceScatter), call("d", true, {4}, AllToAll)};
@@ -92,14 +92,14 @@ TEST_CASE("payload and wire are those of nccl-tests") {
   CHECK_FALSE(measure.overflow);
 }
 
-TEST_CASE("sums that leave 64 bits are said to") {
+TEST_CASE("totals beyond 64 bits are reported") {
   std::vector<CollectiveCall> calls(3, call("a"));
   for (CollectiveCall& c : calls) c.bytes = int64_t{1} << 62;
   CHECK_FALSE(measure_collectives(std::span(calls).first(1), kMesh).overflow);
   CHECK(measure_collectives(calls, kMesh).overflow);
 }
 
-TEST_CASE("the sum of both passes is checked too, where each pass alone stays in 64 bits") {
+TEST_CASE("the total of both passes is checked for overflow") {
   std::vector<CollectiveCall> calls(3, call("a"));
   for (CollectiveCall& c : calls) c.bytes = int64_t{1} << 61;
   calls[1].backward = calls[2].backward = true;
@@ -112,7 +112,7 @@ TEST_CASE("the sum of both passes is checked too, where each pass alone stays in
   CHECK(measure_collectives(calls, kMesh).overflow);
 }
 
-TEST_CASE("names that share nothing stand side by side") {
+TEST_CASE("names without a common part are listed separately") {
   CHECK(modules_text(std::vector<std::string>{"a"}) == "a");
   CHECK(modules_text(std::vector<std::string>{"a", "b"}) == "a, b");
   CHECK(modules_text(std::vector<std::string>{"x.a", "x.b"}) == "x.{a,b}");

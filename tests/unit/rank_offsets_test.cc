@@ -1,4 +1,4 @@
-// Wrong ways to cut are noticed: by the offsets, or by what the placements say of single ranks.
+// Errors in shard arithmetic are detected by the offsets, or by the placements of single ranks.
 #include "sharding/rank_offsets.h"
 
 #include <doctest/doctest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <functional>
 
-#include "sharding/placed_runs.h"
+#include "sharding/placed_intervals.h"
 
 using namespace tpplan;
 
@@ -78,7 +78,7 @@ struct Case {
 const Mesh kMesh{{{"fsdp", 2}, {"tp", 4}}};
 const Case kCases[] = {
     {{16, 6}, {{{1}, {}}, {}}},                    // tp
-    {{16, 6}, {{{0, 1}, {}}, {}}},                 // fsdp, then tp in its pieces
+    {{16, 6}, {{{0, 1}, {}}, {}}},                 // fsdp, then tp within its shards
     {{16, 6}, {{{1, 0}, {}}, {}}},                 // tp, then fsdp: a StridedShard
     {{16, 8}, {{{0}, {1}}, {}}},                   // two dims
     {{24, 6}, {{{1}, {}}, {{0, {16, 4, 4}}}}},     // q|k|v
@@ -91,15 +91,15 @@ std::string noticed(const Case& c, SliceFunction slice) {
   if (!offsets) return "compile";
   if (*offsets != *offsets_of(c.shape, c.sharding, kMesh)) return "reading";
   for (const int64_t rank : telling_ranks(kMesh)) {
-    if (!placing_fault(c.shape, c.sharding, kMesh, rank, slice).empty()) return "reading";
+    if (!placement_mismatch(c.shape, c.sharding, kMesh, rank, slice).empty()) return "reading";
   }
   for (int64_t rank = 0; rank < device_count(kMesh); ++rank) {
-    if (!placing_fault(c.shape, c.sharding, kMesh, rank, slice).empty()) return "verify";
+    if (!placement_mismatch(c.shape, c.sharding, kMesh, rank, slice).empty()) return "verify";
   }
   return "";
 }
 
-// True where the mutant cuts as shard_slice does: it is none there.
+// True if the mutant shards this case exactly like shard_slice, so there is no error to detect.
 bool is_same(const Case& c, SliceFunction slice) {
   for (int64_t rank = 0; rank < device_count(kMesh); ++rank) {
     const auto at = coordinate_of(kMesh, rank);
@@ -110,7 +110,7 @@ bool is_same(const Case& c, SliceFunction slice) {
 
 }  // namespace
 
-TEST_CASE("every wrong way to cut is noticed, on meshes that divide every dim too") {
+TEST_CASE("every wrong shard arithmetic is detected on every mesh") {
   const std::pair<const char*, SliceFunction> mutants[] = {{"pieces reversed", pieces_reversed},
                                                            {"axes swapped", axes_swapped},
                                                            {"column-major mesh", column_major_mesh},
@@ -130,7 +130,7 @@ TEST_CASE("every wrong way to cut is noticed, on meshes that divide every dim to
   }
 }
 
-TEST_CASE("the offsets and the placements say of every rank what shard_slice says, uneven cuts too") {
+TEST_CASE("offsets and placements match shard_slice, uneven too") {
   const Mesh meshes[] = {kMesh, {{{"a", 3}, {"b", 2}}}, {{{"a", 2}, {"b", 1}, {"c", 3}}}, {{{"a", 5}}}};
   const std::vector<DimAxes> orders[] = {
       {{0, 1}, {1, 0}, {0}, {1}}, {{0, 1}, {1, 0}, {1}}, {{2, 0}, {0, 1, 2}, {1}, {2}}, {{0}}};
@@ -146,9 +146,9 @@ TEST_CASE("the offsets and the placements say of every rank what shard_slice say
           const auto offsets = offsets_of(shape, sharding, mesh);
           REQUIRE(offsets);
           for (int64_t rank = 0; rank < device_count(mesh); ++rank) {
-            CHECK(placing_fault(shape, sharding, mesh, rank) == "");
+            CHECK(placement_mismatch(shape, sharding, mesh, rank) == "");
             auto expected = shard_slice(shape, sharding, mesh, coordinate_of(mesh, rank))[0];
-            auto found = runs_of((*offsets)[0], rank);
+            auto found = rank_intervals((*offsets)[0], rank);
             REQUIRE(found.size() == expected.size());
             for (size_t i = 0; i < found.size(); ++i) {
               CHECK(length(found[i]) == length(expected[i]));
@@ -161,10 +161,10 @@ TEST_CASE("the offsets and the placements say of every rank what shard_slice say
   }
 }
 
-TEST_CASE("a large mesh is said in a few numbers") {
+TEST_CASE("a large mesh has offsets of few numbers") {
   const Mesh mesh{{{"dp", 8}, {"fsdp", 128}, {"tp", 8}}};
   const auto offsets = offsets_of(std::vector<int64_t>{131072, 8}, {.spec = {{2, 1}, {}}, .segments = {}}, mesh);
   REQUIRE(offsets);
   CHECK((*offsets)[0].ranks == std::vector<RankLevel>{{1, 8, 128}, {8, 128, 1}});
-  CHECK((*offsets)[0].runs == std::vector<std::vector<PieceRun>>{{{1024, 128}}});
+  CHECK((*offsets)[0].runs == std::vector<std::vector<EqualShards>>{{{1024, 128}}});
 }

@@ -28,7 +28,7 @@ const Placement kPartial{.kind = PlacementKind::Partial};
 
 }  // namespace
 
-TEST_CASE("chunk cuts as torch.chunk does") {
+TEST_CASE("chunk matches torch.chunk") {
   struct Row {
     int64_t size, ways;
     std::vector<int64_t> lengths;
@@ -41,7 +41,7 @@ TEST_CASE("chunk cuts as torch.chunk does") {
   }
 }
 
-TEST_CASE("an empty chunk stands at the end of the run") { CHECK(chunk({5, 8}, 4, 3) == Interval{8, 8}); }
+TEST_CASE("empty chunks are at the end of the interval") { CHECK(chunk({5, 8}, 4, 3) == Interval{8, 8}); }
 
 TEST_CASE("chunk survives sizes and indices near 2^63") {
   const int64_t huge = (int64_t{1} << 62) + 1;
@@ -49,23 +49,23 @@ TEST_CASE("chunk survives sizes and indices near 2^63") {
   CHECK(chunk({0, 3}, int64_t{1} << 30, (int64_t{1} << 30) - 1) == Interval{3, 3});
 }
 
-TEST_CASE("one dim over two axes is cut major first") {
+TEST_CASE("one dim over two axes is sharded major first") {
   const Sharding sharding{.spec = {{1, 0}}, .segments = {}};
   CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}},
                     std::vector<int64_t>{0, 0}) == std::vector<int64_t>{2});
   CHECK(local_shape(std::vector<int64_t>{5}, {.spec = {{0, 1}}, .segments = {}}, {.axes = {{"a", 2}, {"b", 2}}},
                     std::vector<int64_t>{1, 1}) == std::vector<int64_t>{1});
-  // fsdp=1, tp=2 of 16: tp major gives [8, 12), its second half.
+  // fsdp=1, tp=2: tp is major and selects [8, 12) of 16 elements; fsdp selects its second half.
   CHECK(shard_slice(std::vector<int64_t>{16}, sharding, kMesh, std::vector<int64_t>{1, 2})[0][0] == Interval{10, 12});
 }
 
-TEST_CASE("each segment of a fused dim is cut by itself") {
+TEST_CASE("each segment of a fused dim is sharded separately") {
   const Sharding sharding{.spec = {{1}}, .segments = {{.dim = 0, .sizes = {8, 4, 4}}}};
   const auto slice = shard_slice(std::vector<int64_t>{16}, sharding, kMesh, std::vector<int64_t>{0, 1});
   CHECK(slice[0] == std::vector<Interval>{{2, 4}, {9, 10}, {13, 14}});
 }
 
-TEST_CASE("placements follow torch: fsdp after tp on one dim is strided") {
+TEST_CASE("torch placements: fsdp after tp on one dim is strided") {
   CHECK(placement_texts({.spec = {{1, 0}, {}}, .segments = {}}, kMesh) ==
         std::vector<std::string>{"StridedShard(0, 4)", "Shard(0)"});
   CHECK(placement_texts({.spec = {{0}, {1}}, .segments = {}}, kMesh) ==
@@ -75,7 +75,7 @@ TEST_CASE("placements follow torch: fsdp after tp on one dim is strided") {
         std::vector<std::string>{"Replicate", "Replicate"});
 }
 
-TEST_CASE("placements follow transformers: packed weights are strided by their number of segments") {
+TEST_CASE("transformers placements: packed weights are strided") {
   CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {4, 4}}}}, kMesh) ==
         std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
   CHECK(placement_texts({.spec = {{1, 0}}, .segments = {{0, {8, 8}}}}, kMesh) ==
@@ -84,11 +84,11 @@ TEST_CASE("placements follow transformers: packed weights are strided by their n
         std::vector<std::string>{"Replicate", "StridedShard(0, 2)"});
 }
 
-TEST_CASE("segments that torch.chunk does not make have no placement") {
+TEST_CASE("segments unlike torch.chunk have no placement") {
   CHECK(placement_texts({.spec = {{1}}, .segments = {{0, {8, 4, 4}}}}, kMesh) == std::vector<std::string>{"none"});
 }
 
-TEST_CASE("placements are read as they are written, and as torch users write them") {
+TEST_CASE("placements are read in our and in torch's notation") {
   for (const char* text :
        {"Replicate", "Shard(0)", "Shard(-1)", "StridedShard(1, 4)", "Partial(sum)", "Partial(max)"}) {
     Placement placement;
@@ -102,23 +102,23 @@ TEST_CASE("placements are read as they are written, and as torch users write the
     CHECK_FALSE(parse_placement(text, placement));
 }
 
-TEST_CASE("specs print as plans write them") {
+TEST_CASE("specs print in the notation of plans") {
   CHECK(to_text(PartitionSpec{{1, 0}, {}, {1}}, kMesh) == "[[tp, fsdp], null, tp]");
   CHECK(to_text(PartitionSpec{}, kMesh) == "[]");
   CHECK(axis_text("no") == "\"no\"");
   CHECK(axis_text("a \"b\"\n") == "\"a \\\"b\\\"\\n\"");
 }
 
-TEST_CASE("check_sharding finds each kind of fault") {
+TEST_CASE("check_sharding finds each kind of error") {
   const auto kinds = [](std::vector<int64_t> shape, const Sharding& sharding, UnevenPolicy uneven = UnevenPolicy::Error,
                         std::vector<DimGranularity> granularity = {}) {
-    std::vector<ShardingFaultKind> found;
-    for (const ShardingFault& fault : check_sharding(shape, sharding, kMesh, uneven, granularity))
+    std::vector<ShardingErrorKind> found;
+    for (const ShardingError& fault : check_sharding(shape, sharding, kMesh, uneven, granularity))
       found.push_back(fault.kind);
     return found;
   };
-  using enum ShardingFaultKind;
-  using Kinds = std::vector<ShardingFaultKind>;
+  using enum ShardingErrorKind;
+  using Kinds = std::vector<ShardingErrorKind>;
   CHECK(kinds({8, 8}, {.spec = {{1}, {0}}, .segments = {}}) == Kinds{});
   CHECK(kinds({8}, {.spec = {{1}, {}}, .segments = {}}) == Kinds{EntryCount});
   CHECK(kinds({8}, {.spec = {{7}}, .segments = {}}) == Kinds{UnknownAxis});
@@ -138,17 +138,17 @@ TEST_CASE("check_sharding finds each kind of fault") {
   CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
 }
 
-TEST_CASE("a cut through a block is found whichever piece of an axis before it has it") {
+TEST_CASE("a split block is found in every shard of an earlier axis") {
   const Mesh mesh{.axes = {{"a", 3}, {"b", 2}}};
   const DimGranularity pairs[] = {{0, 2}};
-  // 22 over 3 is 8, 8 and 6, and only the 6 is cut in halves through a block.
+  // 22 elements over 3 ranks are 8, 8 and 6. Halving the 6 splits a block of 2; halving an 8 does not.
   const auto faults = check_sharding(std::vector<int64_t>{22, 4}, {.spec = {{0, 1}, {}}, .segments = {}}, mesh,
                                      UnevenPolicy::Torch, pairs);
   REQUIRE(faults.size() == 1);
-  CHECK(faults[0].kind == ShardingFaultKind::CutsGranule);
+  CHECK(faults[0].kind == ShardingErrorKind::CutsGranule);
 }
 
-TEST_CASE("check_sharding finds the cuts through blocks that the pieces of all ranks show, and no others") {
+TEST_CASE("check_sharding finds exactly the blocks that ranks split") {
   int cut = 0, kept = 0;
   for (const auto& [a, b, c] : std::vector<std::array<int64_t, 3>>{{3, 2, 1}, {2, 3, 2}, {4, 2, 2}, {5, 3, 1}}) {
     const Mesh mesh{.axes = {{"a", a}, {"b", b}, {"c", c}}};
@@ -171,14 +171,14 @@ TEST_CASE("check_sharding finds the cuts through blocks that the pieces of all r
   CHECK(kept > 50);
 }
 
-TEST_CASE("numbers of ways that divide sizes are found at once, however many ranks there are") {
+TEST_CASE("divisors of sizes are found quickly for many ranks") {
   const int64_t heads[] = {32, 8}, none[] = {0};
   CHECK(common_divisors(heads, INT64_MAX - 1) == std::vector<int64_t>{1, 2, 4, 8});
   CHECK(common_divisors(heads, 4) == std::vector<int64_t>{1, 2, 4});
-  CHECK(common_divisors(none, 3) == std::vector<int64_t>{1, 2, 3});  // nothing to cut
+  CHECK(common_divisors(none, 3) == std::vector<int64_t>{1, 2, 3});  // no constraint
 }
 
-TEST_CASE("redistribute needs the collectives that DTensor needs") {
+TEST_CASE("redistribute uses the collectives that DTensor uses") {
   const auto one = [](Placement from, Placement to) {
     const auto steps = redistribute(std::span(&from, 1), std::span(&to, 1));
     if (!steps) return std::string("error");
@@ -195,7 +195,7 @@ TEST_CASE("redistribute needs the collectives that DTensor needs") {
   CHECK(one(shard(0), kPartial) == "error");
 }
 
-TEST_CASE("two cuts of one dim are undone from the inner one to the outer one, as DTensor does") {
+TEST_CASE("two axes on a dim are gathered inner first, as in DTensor") {
   const auto steps = [](std::vector<Placement> from, std::vector<Placement> to) {
     std::string text;
     const auto found = redistribute(from, to);
@@ -207,20 +207,6 @@ TEST_CASE("two cuts of one dim are undone from the inner one to the outer one, a
   CHECK(steps({kReplicate, kReplicate}, {shard(0), shard(0)}) == "slice 0; slice 1; ");
   CHECK(steps({kPartial, kPartial}, {shard(0), kReplicate}) == "reduce_scatter 0; all_reduce 1; ");
   CHECK(steps({shard(0), shard(1)}, {shard(1), shard(0)}) == "all_gather 1; all_to_all 0; slice 1; ");
-}
-
-TEST_CASE("gradients go back by what the value came through") {
-  const auto back = [](Placement from, Placement arriving) {
-    const auto steps = redistribute_gradient(std::span(&from, 1), std::span(&arriving, 1));
-    return steps.empty() ? std::string("nothing") : std::string(to_text(steps[0].kind));
-  };
-  CHECK(back(kReplicate, kPartial) == "all_reduce");    // the input of a column-sharded product
-  CHECK(back(shard(1), kPartial) == "reduce_scatter");  // the same, gathered from the sequence
-  CHECK(back(kPartial, kReplicate) == "nothing");       // a sum's gradient is each part's
-  CHECK(back(kPartial, shard(1)) == "all_gather");      // a scattered sum
-  CHECK(back(kReplicate, shard(-1)) == "all_gather");   // a sliced value
-  CHECK(back(shard(-1), kReplicate) == "slice");        // a gathered result
-  CHECK(back(shard(0), shard(1)) == "all_to_all");
 }
 
 TEST_CASE("dtypes have torch's names and sizes") {

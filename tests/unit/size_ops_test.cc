@@ -1,4 +1,4 @@
-#include "graph/size_ops.h"
+#include "model/size_ops.h"
 
 #include <doctest/doctest.h>
 
@@ -6,7 +6,7 @@
 
 using namespace tpplan;
 
-TEST_CASE("sizes are divided as Python divides whole numbers, and what has no result is said to have none") {
+TEST_CASE("sizes divide as in Python, or have no result") {
   constexpr int64_t least = std::numeric_limits<int64_t>::min();
   int64_t result = 0;
   CHECK((apply_size_op(SizeOp::FloorDiv, -7, 2, result) && result == -4));

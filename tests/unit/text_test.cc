@@ -2,12 +2,16 @@
 
 #include <doctest/doctest.h>
 
+#include <algorithm>
+#include <string>
+#include <vector>
+
 #include "base/source_file.h"
-#include "match/pattern.h"
+#include "resolve/match/pattern.h"
 
 using namespace tpplan;
 
-TEST_CASE("a long text keeps its two ends within the room, whole characters only") {
+TEST_CASE("a long text keeps both ends within the limit") {
   std::string text = "short";
   shorten(text, 640);
   CHECK(text == "short");
@@ -27,7 +31,7 @@ TEST_CASE("a long text keeps its two ends within the room, whole characters only
   CHECK(escape_for_terminal(text).size() <= 107);
 }
 
-TEST_CASE("edit distance counts one slip as one") {
+TEST_CASE("edit distance counts one typo as one") {
   struct Row {
     const char *a, *b;
     size_t distance;
@@ -40,7 +44,7 @@ TEST_CASE("edit distance counts one slip as one") {
   CHECK(edit_distance("abcdef", "uvwxyz", 2) == 3);
 }
 
-TEST_CASE("nearest name offers slips and nothing far-fetched") {
+TEST_CASE("nearest name suggests only similar names") {
   const std::string_view names[] = {"colwise", "rowwise", "replicate"};
   CHECK(nearest_name("colwize", names) == "colwise");
   CHECK(nearest_name("zzz", names) == "");
@@ -64,7 +68,7 @@ TEST_CASE("hostile names cannot move the cursor or reorder text") {
         "e");
 }
 
-TEST_CASE("no line of a text for people is a command to who runs a job, and none holds a code but those of paint") {
+TEST_CASE("text has no CI command and no codes other than colours") {
   CHECK(escape_lines("a\n::error::b\n  ::warning c\nd ::e\n##[f]g") ==
         "a\n\\x3a:error::b\n  \\x3a:warning c\nd ::e\n\\x23#[f]g");
   CHECK(escape_lines("###[a]## #[") == "#\\x23#[a]## #[");
@@ -77,7 +81,7 @@ TEST_CASE("no line of a text for people is a command to who runs a job, and none
   CHECK(escape_lines("\n\na") == "\n\na");
 }
 
-TEST_CASE("what a person does not see is written out, tags and marks of direction too") {
+TEST_CASE("invisible characters, tags and direction marks are escaped") {
   CHECK(escape_for_terminal("\xd8\x9c") == "\\u061c");
   CHECK(escape_for_terminal("\xe2\x80\xa8") == "\\u2028");
   CHECK(escape_for_terminal("\xf3\xa0\x81\x81") == "\\U000e0041");
@@ -90,11 +94,11 @@ TEST_CASE("invalid UTF-8 is found at its first byte") {
   CHECK(find_invalid_utf8("\xc0\x80") == 0);          // overlong
   CHECK(find_invalid_utf8("a\xed\xa0\x80") == 1);     // surrogate
   CHECK(find_invalid_utf8("\xf4\x90\x80\x80") == 0);  // past U+10FFFF
-  CHECK(find_invalid_utf8("\xe2\x82") == 0);          // cut off
+  CHECK(find_invalid_utf8("\xe2\x82") == 0);          // truncated
   CHECK(find_invalid_utf8("\xf0\x9f\x98\x80 ok") == std::string_view::npos);
 }
 
-TEST_CASE("decimals are whole, unsigned, without leading zeros, below 2^63") {
+TEST_CASE("decimals are unsigned, without leading zeros, below 2^63") {
   int64_t value = 0;
   CHECK(parse_decimal("9223372036854775807", value));
   for (const char* text : {"", "-1", "+1", "017", "1e3", "1.0", "0x1F", "9223372036854775808", " 1", "1 "})
@@ -159,12 +163,19 @@ TEST_CASE("a bad pattern is named and the others still match") {
   CHECK(matches == std::vector<int>{1});
 }
 
-TEST_CASE("patterns that outgrow one automaton still match, one by one") {
+TEST_CASE("too many patterns for one automaton match one by one") {
   std::vector<std::string> expressions;
-  for (int i = 0; i < 60; ++i) expressions.push_back("(.*a){20}.{" + std::to_string(900 + i) + "}b");
-  expressions.push_back("x.*");
-  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, nullptr);
+  for (int i = 0; i < 50; ++i) expressions.push_back("\\pL{1,60}N" + std::to_string(i));
+  expressions.insert(expressions.begin(), "x.*");
+  std::vector<std::string> faults;
+  const PatternSetPtr set = compile_patterns(expressions, PatternAnchor::Whole, &faults);
+  CHECK(std::ranges::count(faults, "") == 50);
+  CHECK(faults[4].starts_with("the patterns of the plan up to this one need "));
   std::vector<int> matches;
   find_matches(*set, "xyz", matches);
-  CHECK(matches == std::vector<int>{60});
+  CHECK(matches == std::vector<int>{0});
+  const std::vector<std::string> any_case = {"(?i)" + std::string(200'000, 'k'), "y"};
+  const PatternSetPtr none = compile_patterns(any_case, PatternAnchor::Whole, &faults);
+  CHECK(faults[1].starts_with("the patterns of the plan up to this one need more memory than "));
+  CHECK_FALSE(matches_any(*none, "y"));
 }

@@ -26,14 +26,14 @@ std::vector<std::string> command_names(const CommandDescription& program) {
   return names;
 }
 
-// Single quotes for a shell: what is inside is text.
+// Quotes a text for a shell.
 std::string shell_quoted(const std::string& text) {
   std::string out = "'";
   for (const char c : text) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
   return out + "'";
 }
 
-// How a shell completes a value that names something on the disk.
+// How each shell completes a path.
 struct PathKind {
   std::string_view value, bash, zsh, fish;
 };
@@ -49,7 +49,7 @@ const PathKind* path_kind(const OptionDescription& option) {
   return found == std::end(kPathKinds) ? nullptr : found;
 }
 
-// `case` arms: what may follow an option that takes a value.
+// Returns `case` arms with the completions of options with a value.
 std::string bash_values(const CommandDescription& command) {
   std::string out;
   for (const OptionDescription& option : command.options) {
@@ -98,7 +98,7 @@ complete -o filenames -F _{0} {0}
                      shell_quoted(words(command_names(program)) + " " + words(flag_names(program))), values, flags);
 }
 
-// zsh's _arguments takes brackets and colons as its own.
+// Escapes brackets and colons, which are special in zsh's _arguments.
 std::string zsh_text(std::string text) {
   for (const char c : std::string("[]:")) {
     for (size_t at = text.find(c); at != std::string::npos; at = text.find(c, at + 2)) text.insert(at, 1, '\\');

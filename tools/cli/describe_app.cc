@@ -8,7 +8,7 @@
 namespace tpplan {
 namespace {
 
-// The names in "{a,b,c}", which CLI::IsMember appends to the type name.
+// Returns the names in "{a,b,c}", which CLI::IsMember appends to the type name.
 std::vector<std::string> choices_of(const std::string& type) {
   const size_t open = type.find('{');
   std::vector<std::string> choices;
@@ -36,7 +36,7 @@ OptionDescription describe_option(const CLI::Option& option) {
   return out;
 }
 
-// Options of other launchers, and how they are said here.
+// Options of other launchers and their equivalents.
 struct ForeignOption {
   std::string_view name, option, written;
 };
@@ -45,7 +45,7 @@ constexpr ForeignOption kForeignOptions[] = {{"--tp", "--mesh", "--mesh tp=8"},
                                              {"--tensor-parallel-size", "--mesh", "--mesh tp=8"},
                                              {"--json", "--format", "--format json"}};
 
-// What may have been meant by an option that the command lacks: one of its own, or one of another command.
+// Returns a hint for an option that the command lacks: a similar one, or the commands that have it.
 std::string option_hint(const CLI::App& app, const CLI::App& command, std::string_view name) {
   for (const ForeignOption& foreign : kForeignOptions) {
     if (name == foreign.name && command.get_option_no_throw(std::string(foreign.option)) != nullptr)
@@ -56,7 +56,7 @@ std::string option_hint(const CLI::App& app, const CLI::App& command, std::strin
     upper += c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
   for (const CLI::Option* option : command.get_options()) {
     if (option->get_positional() && option->get_name() == upper)
-      return ": write " + upper + " without an option before it";
+      return ": write " + upper + " as a positional argument";
   }
   std::vector<std::string> own;
   for (const CLI::App* of : {&command, &app}) {
@@ -67,7 +67,7 @@ std::string option_hint(const CLI::App& app, const CLI::App& command, std::strin
   const std::vector<std::string_view> names(own.begin(), own.end());
   const std::string_view nearest = name.size() > 2 ? nearest_name(name, names) : std::string_view{};
   if (!nearest.empty()) return ": did you mean `" + std::string(nearest) + "`?";
-  // The beginning of an option, and one letter that is small or large.
+  // A prefix of an option, or a letter in the other case.
   std::vector<std::string> begun;
   for (const std::string& known : own) {
     if (name.size() > 4 && known.starts_with(name)) begun.push_back(known);
@@ -109,7 +109,7 @@ std::string unknown_command(const CLI::App& app, int argc, const char* const* ar
                              : nearest.empty()                   ? ""
                                                                  : ": did you mean `" + std::string(nearest) + "`?";
     return "there is no command `" + escape_for_terminal(word) + "`" + hint + "\nRun `" + app.get_name() +
-           " --help` for what there is.";
+           " --help` for usage.";
   }
   return "";
 }
@@ -127,7 +127,7 @@ std::string unknown_option(const CLI::App& app, int argc, const char* const* arg
       continue;
     }
     const std::string name(word.substr(0, word.find('=')));
-    // Flags of one letter may stand together, and a number is no option.
+    // One-letter flags can be combined, and a negative number is no option.
     const bool is_short = !word.starts_with("--");
     if (is_short && (word.size() != 2 || (word[1] >= '0' && word[1] <= '9'))) continue;
     const CLI::Option* option = command == nullptr ? nullptr : command->get_option_no_throw(name);
@@ -138,7 +138,7 @@ std::string unknown_option(const CLI::App& app, int argc, const char* const* arg
     }
     if (command == nullptr) return "";
     return "there is no option `" + escape_for_terminal(name) + "`" + option_hint(app, *command, name) + "\nRun `" +
-           app.get_name() + " " + command->get_name() + " --help` for what there is.";
+           app.get_name() + " " + command->get_name() + " --help` for usage.";
   }
   return "";
 }

@@ -1,5 +1,4 @@
-// The command line as plain data, so that completions and the manual page are written from what the program really
-// takes.
+// The command line as plain data, from which completions and the manual page are generated.
 #pragma once
 
 #include <string>
@@ -12,13 +11,13 @@ class App;
 namespace tpplan {
 
 struct OptionDescription {
-  std::vector<std::string> names;  // "-o", "--output"; a positional has its name only
+  std::vector<std::string> names;  // "-o", "--output"; only the name of a positional argument
   bool is_positional = false;
   bool takes_value = false;
   std::string value;  // "FILE"
   std::string help;
   std::string variable;              // environment variable that sets it
-  std::vector<std::string> choices;  // when only these are taken
+  std::vector<std::string> choices;  // the accepted values, if they are limited
 };
 
 struct CommandDescription {
@@ -29,18 +28,18 @@ struct CommandDescription {
 
 [[nodiscard]] CommandDescription describe_app(const CLI::App& app);
 
-// What is wrong with a command line whose first word, flags and their values aside, names no command of the program:
-// with the nearest one that there is. Empty when the word is a command, or missing.
+// Returns an error with the nearest command if the first word of the line (apart from flags and their values) is no
+// command. Empty if it is a command or missing.
 [[nodiscard]] std::string unknown_command(const CLI::App& app, int argc, const char* const* argv);
 
-// What is wrong with a command line that holds an option which its command does not have: with the nearest one that it
-// has, or the commands that have it. Empty when there is none, or no command.
+// Returns an error if the line has an option that its command lacks, with the nearest option or the commands that have
+// it. Empty if there is no such option, or no command.
 [[nodiscard]] std::string unknown_option(const CLI::App& app, int argc, const char* const* argv);
 
-// A completion script for "bash", "zsh" or "fish"; empty for any other shell.
+// Returns a completion script for "bash", "zsh" or "fish"; empty for any other shell.
 [[nodiscard]] std::string completion_script(const CommandDescription& program, const std::string& shell);
 
-// The manual page, in man's roff, section 1. `footer` says what the exit status means; `files` is the section FILES, or
+// Returns the manual page in roff, section 1. `footer`: the section about exit status. `files`: the section FILES, or
 // "".
 [[nodiscard]] std::string manual_page(const CommandDescription& program, const std::string& version,
                                       const std::string& footer, const std::string& files);

@@ -25,7 +25,7 @@ std::string form_of(const CLI::App& app, const CLI::App& command) {
   return form;
 }
 
-// Words for a choice that people bring along.
+// Words of other tools for a choice.
 struct ForeignWord {
   std::string_view option, word, choice;
 };
@@ -40,7 +40,7 @@ constexpr ForeignWord kForeignWords[] = {
     {"--mode", "eval", "infer"},
 };
 
-// The choice that a word is near to: a slip of typing, its beginning, or more than it.
+// Returns the choice that is near to a word: a typo, a prefix, or a longer word.
 std::string_view meant_choice(std::string_view option, std::string_view word,
                               const std::vector<std::string_view>& choices) {
   const auto has = [&](std::string_view choice) { return std::ranges::find(choices, choice) != choices.end(); };
@@ -56,7 +56,7 @@ std::string_view meant_choice(std::string_view option, std::string_view word,
   return found == choices.end() ? std::string_view{} : *found;
 }
 
-// CLI11's "--format: jsn not in {human,json}" with the choice that was meant; other texts are as they should be.
+// Adds the nearest choice to CLI11's "--format: jsn not in {human,json}"; other texts are unchanged.
 std::string fault_of_value(const std::string& text) {
   constexpr std::string_view kNotIn = " not in {";
   const size_t colon = text.find(": "), not_in = text.find(kNotIn);
@@ -68,11 +68,11 @@ std::string fault_of_value(const std::string& text) {
   for (const std::string_view choice : split(whole.substr(first, whole.size() - first - 1), ','))
     choices.push_back(choice);
   const std::string_view meant = meant_choice(option, word, choices);
-  return fmt::format("{}: `{}` is none of {}{}", option, word, fmt::join(choices, ", "),
+  return fmt::format("{}: `{}` is not one of {}{}", option, word, fmt::join(choices, ", "),
                      meant.empty() ? "" : fmt::format(": did you mean `{}`?", meant));
 }
 
-// What a word may have been meant as that stands where no argument belongs; empty when nobody knows.
+// Returns a hint for an unexpected argument; empty if there is none.
 std::string meant_argument(const CLI::App& command, std::string_view word) {
   const auto has = [&](const std::string& option) { return command.get_option_no_throw(option) != nullptr; };
   const size_t equals = word.find('=');
@@ -82,11 +82,11 @@ std::string meant_argument(const CLI::App& command, std::string_view word) {
   const std::string doubled = "-" + std::string(word.substr(0, equals));
   if (word.size() > 2 && word[0] == '-' && word[1] != '-' && has(doubled))
     return fmt::format("did you mean `{}`?", doubled);
-  if (word.size() > 2 && word.starts_with("TP") && has("--deny")) return "give `--deny` once for each code";
+  if (word.size() > 2 && word.starts_with("TP") && has("--deny")) return "repeat `--deny` for each code";
   return {};
 }
 
-// "The following arguments were not expected: b a": the last word first.
+// Rewrites CLI11's "The following arguments were not expected: b a", which has the last word first.
 std::string fault_of_rest(const CLI::App& app, const CLI::App& command, const std::string& text) {
   const size_t colon = text.find(": ");
   if (colon == std::string::npos) return text;
@@ -100,12 +100,12 @@ std::string fault_of_rest(const CLI::App& app, const CLI::App& command, const st
                      form_of(app, command), meant.empty() ? "" : "; " + meant);
 }
 
-// "Could not convert: --rank = tp=3"
+// Rewrites CLI11's "Could not convert: --rank = tp=3".
 std::string fault_of_conversion(const std::string& text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
   const size_t equals = text.find(kEquals);
   if (!text.starts_with(kStart) || equals == std::string::npos) return text;
-  return fmt::format("{} takes a number, not `{}`", text.substr(kStart.size(), equals - kStart.size()),
+  return fmt::format("{} expects a number, not `{}`", text.substr(kStart.size(), equals - kStart.size()),
                      text.substr(equals + kEquals.size()));
 }
 
@@ -125,7 +125,7 @@ std::string describe_fault(const CLI::App& app, const CLI::ParseError& error) {
   } else {
     text = fault_of_value(text);
   }
-  return fmt::format("{}: error: {}\nRun `{}{} --help` for what there is.\n", app.get_name(), escape_for_terminal(text),
+  return fmt::format("{}: error: {}\nRun `{}{} --help` for usage.\n", app.get_name(), escape_for_terminal(text),
                      app.get_name(), &command == &app ? "" : " " + command.get_name());
 }
 

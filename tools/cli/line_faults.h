@@ -1,4 +1,4 @@
-// What is wrong with a command line that CLI11 does not take, said with what to write.
+// Errors for command lines that CLI11 rejects, with the correct form.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@ class ParseError;
 
 namespace tpplan {
 
-// One line, and on the next one whose help to ask for.
+// Returns one line with the error, and one that refers to the help of the command.
 [[nodiscard]] std::string describe_fault(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace tpplan

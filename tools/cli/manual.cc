@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-// roff takes backslashes, leading dots and quotes, and hyphens that are to stay ASCII, for its own.
+// Escapes backslashes, leading dots and quotes, and hyphens, which roff interprets.
 std::string roff(const std::string& text) {
   std::string out = text.starts_with('.') || text.starts_with('\'') ? "\\&" : "";
   for (const char c : text) out += c == '\\' ? std::string("\\e") : c == '-' ? std::string("\\-") : std::string(1, c);
@@ -38,7 +38,7 @@ std::string upper(std::string text) {
   return text;
 }
 
-// What the program does, as one line that apropos shows: no capital, no full stop.
+// Returns the description for apropos: one line without capital and full stop.
 std::string summary(const CommandDescription& program) {
   std::string text = program.help;
   if (!text.empty() && text.back() == '.') text.pop_back();

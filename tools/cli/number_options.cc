@@ -13,14 +13,14 @@
 namespace tpplan {
 namespace {
 
-// All of the text as a number; signs, spaces and what does not fit are none.
+// Parses the full text as a number. Returns false for signs, spaces and numbers out of range.
 template <typename Number>
 bool read_number(std::string_view text, Number& value) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   return error == std::errc() && end == text.data() + text.size();
 }
 
-// Lets `read` check the text and put it the way that CLI11 reads right; its result is what is wrong, or empty.
+// Lets `read` check the text and normalise it for CLI11. `read` returns an error, or an empty text.
 template <typename Read>
 void take(CLI::Option* option, Read read) {
   option->transform(CLI::Validator([read](std::string& text) { return read(text); }, ""));
@@ -47,7 +47,7 @@ void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high) {
   take(option, [=](std::string& text) -> std::string {
     uint64_t value = 0;
     if (!read_number(text, value) || value < low || value > high)
-      return fmt::format("{} is no whole number from {} to {}", escape_for_terminal(text), low, high);
+      return fmt::format("{} is not an integer from {} to {}", escape_for_terminal(text), low, high);
     text = std::to_string(value);
     return "";
   });
@@ -57,7 +57,7 @@ void take_number(CLI::Option* option, double low, double high) {
   take(option, [=](std::string& text) -> std::string {
     double value = 0;
     if (!read_number(text, value) || !(value >= low && value <= high))
-      return fmt::format("{} is no number from {} to {}", escape_for_terminal(text), low, high);
+      return fmt::format("{} is not a number from {} to {}", escape_for_terminal(text), low, high);
     return "";
   });
 }
@@ -66,7 +66,7 @@ void take_bytes(CLI::Option* option, uint64_t low) {
   take(option, [=](std::string& text) -> std::string {
     uint64_t bytes = 0;
     if (!read_bytes(text, bytes) || bytes < low)
-      return fmt::format("{} is no number of bytes from {} up, as 256MB", escape_for_terminal(text), human_bytes(low));
+      return fmt::format("{} is not a size of at least {}, such as 256MB", escape_for_terminal(text), human_bytes(low));
     text = std::to_string(bytes);
     return "";
   });

@@ -1,5 +1,5 @@
-// Options that take numbers: decimal, within their limits, and nothing else. CLI11 alone reads 010 as eight, wraps what
-// is too large, and lets NaN through every range.
+// Options with numbers: decimal and within limits. CLI11 alone reads 010 as eight, wraps numbers that are too large,
+// and accepts NaN in every range.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ class Option;
 
 namespace tpplan {
 
-// A whole number from `low` to `high`.
+// Accepts an integer from `low` to `high`.
 void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high);
 
-// A number of seconds or the like from `low` to `high`.
+// Accepts a number from `low` to `high`, with an optional fraction.
 void take_number(CLI::Option* option, double low, double high);
 
-// Bytes: a whole number with a unit of 1024s (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB; any case) or without, at least
-// `low`.
+// Accepts bytes, at least `low`: an integer with an optional unit (B, KB, KiB, MB, MiB, GB, GiB, TB, TiB; any case),
+// all powers of 1024.
 void take_bytes(CLI::Option* option, uint64_t low);
 
 }  // namespace tpplan

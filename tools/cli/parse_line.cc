@@ -20,7 +20,7 @@ struct NamedOption {
   std::string variable;
 };
 
-// Takes the variables of all options away from CLI11.
+// Removes the environment variables of all options from CLI11.
 void take_variables(CLI::App& app, std::vector<NamedOption>& taken) {
   for (CLI::Option* option : app.get_options()) {
     if (option->get_envname().empty()) continue;
@@ -34,7 +34,7 @@ void give_back(const std::vector<NamedOption>& taken) {
   for (const NamedOption& named : taken) named.option->envname(named.variable);
 }
 
-// What is wrong with a value, without the name of the flag that did not give it.
+// Returns the error of a value from an environment variable, without the name of the flag.
 std::string fault_of(const CLI::Option& option, const CLI::ParseError& error) {
   if (option.get_items_expected_max() == 0) return "expected true or false";
   const std::string what = error.what(), name = option.get_name() + ": ";
@@ -73,7 +73,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (...) {
-      give_back(taken);  // help names them
+      give_back(taken);  // help lists them
       throw;
     }
     give_back(taken);

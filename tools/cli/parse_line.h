@@ -1,4 +1,4 @@
-// The command line and the environment into the variables behind the options.
+// Reads the command line and environment variables into the arguments.
 #pragma once
 
 #include <optional>
@@ -11,17 +11,16 @@ class Option;
 
 namespace tpplan {
 
-inline constexpr int kWrongLine = 2;  // the exit status that says so
+inline constexpr int kWrongLine = 2;  // exit status of a usage error
 
 struct ParsedLine {
-  std::optional<int> status;  // to exit with: help was asked for, or something is wrong, and that was said
+  std::optional<int> status;                    // exit status, if help was printed or an error was reported
   std::set<const CLI::Option*> from_variables;  // the options that an environment variable set
 };
 
-// Parses the line; then each option of the commands that stand on it, which no flag set, takes the value of its
-// environment variable, where that is neither missing nor empty. A value that the option does not take is said with the
-// variable's name. (CLI11 would apply variables to the options of all other commands too, behind the flags that share
-// their targets.)
+// Parses the line. Then each option of its commands that no flag has set takes the value of its environment variable,
+// unless that is missing or empty. An invalid value is reported with the name of the variable. (CLI11 would also apply
+// variables to options of other commands, which share targets with flags of this line.)
 [[nodiscard]] ParsedLine parse_line(CLI::App& app, int argc, char** argv);
 
 }  // namespace tpplan

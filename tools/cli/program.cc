@@ -21,8 +21,7 @@ namespace {
 
 constexpr int kInternal = 3;
 
-// The exit status after standard output has been looked at: who reads it no more (a closed pipe) knows, anything else
-// is said.
+// Returns the exit status, at least 2 if standard output failed. Reports the failure unless its reader closed the pipe.
 int with_lost_output(const char* name, int status) {
   if (lost_output() == 0) return status;
   if (lost_output() != EPIPE)
@@ -31,7 +30,7 @@ int with_lost_output(const char* name, int status) {
   return std::max(status, kWrongLine);
 }
 
-// Where no memory is left nothing may be put together.
+// Reports that memory is exhausted, without allocating.
 void say_shortage(const char* name) {
   print_raw(STDERR_FILENO, name);
   print_raw(STDERR_FILENO, ": error[TP9001]: out of memory\n");
@@ -43,7 +42,7 @@ const char* short_program = "";
   std::set_new_handler(nullptr);
   try {
     remove_all_unfinished();
-  } catch (const std::exception&) {  // no memory to look into a folder: it keeps the name of one that is unfinished
+  } catch (const std::exception&) {  // no memory to list a folder, which keeps its temporary name
   }
   say_shortage(short_program);
   _exit(kInternal);
@@ -71,7 +70,7 @@ int run_program(const char* name, int (*run)(int argc, char** argv), int argc, c
 
 void add_shell_commands(CLI::App& app, ShellCommands& commands) {
   commands.completion = app.add_subcommand("completion", "print a completion script for a shell");
-  commands.completion->add_option("SHELL", commands.shell, "bash, zsh or fish")
+  commands.completion->add_option("SHELL", commands.shell, "shell of the script: bash, zsh or fish")
       ->required()
       ->check(CLI::IsMember({"bash", "zsh", "fish"}));
   commands.man = app.add_subcommand("man", "print the manual page");

@@ -15,7 +15,7 @@ namespace {
 
 std::atomic<int> g_lost_output = 0;  // ranks of one process print from their threads
 
-// The first reason is kept.
+// Stores the first error.
 void note_lost_output(int error) {
   int none = 0;
   g_lost_output.compare_exchange_strong(none, error);
@@ -89,7 +89,7 @@ bool print_painted(std::string_view text, std::span<const LinePaint> rows, Color
 bool print_pieces(PrintedAs as, const Producer& produce) {
   constexpr size_t kBufferSize = size_t{256} << 10;
   std::string buffer;
-  // Text goes in whole lines, which is what is looked at.
+  // Text is escaped line by line, so it is flushed in full lines.
   const auto flush = [&](size_t bytes) {
     const std::string_view shown = std::string_view(buffer).substr(0, bytes);
     const bool good = as == PrintedAs::Raw ? print_raw(STDOUT_FILENO, shown)

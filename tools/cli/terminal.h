@@ -1,4 +1,4 @@
-// Where output goes, and how it may look there.
+// Output to terminals and files, with its colours.
 #pragma once
 
 #include <span>
@@ -14,33 +14,33 @@ namespace tpplan {
 
 enum class ColorChoice { Auto, Always, Never };
 
-// How diagnostics and tables look on one of the standard streams. Auto colours a terminal unless NO_COLOR is set (to
-// anything but nothing, no-color.org), TERM is dumb, or CLICOLOR is 0; FORCE_COLOR and CLICOLOR_FORCE colour a pipe
-// too.
+// Returns the options for diagnostics and tables on a standard stream. Auto uses colours on a terminal unless NO_COLOR
+// is set and nonempty (no-color.org), TERM is dumb, or CLICOLOR is 0. FORCE_COLOR and CLICOLOR_FORCE enable them on a
+// pipe.
 [[nodiscard]] RenderOptions render_options(int descriptor, ColorChoice choice);
 
-// True when the locale's characters are UTF-8: LC_ALL, else LC_CTYPE, else LANG.
+// True if the character set of the locale is UTF-8: LC_ALL, else LC_CTYPE, else LANG.
 [[nodiscard]] bool is_utf8_locale();
 
-// Writes text for people, line by line through escape_lines: names in it need not be trusted. False when the stream
-// takes no more (a closed pipe, a full disk), which is noted for standard output.
+// Writes human-readable text, escaped by escape_lines, so that names need not be trusted. Returns false if the stream
+// failed (a closed pipe, a full disk), and remembers that for standard output.
 bool print(int descriptor, std::string_view text, LineLook look = {});
 
-// Findings for people, as they may look there.
+// Writes diagnostics in human-readable form.
 bool print_findings(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice);
 
-// Writes what a program reads (JSON, scripts, formats that escape by rules of their own) as it is.
+// Writes machine-readable text unchanged: JSON, scripts, formats with their own escapes.
 bool print_raw(int descriptor, std::string_view text);
 
-// Writes text for people on standard output, its lines painted by `rows` where it may be coloured.
+// Writes human-readable text to standard output, with its lines coloured by `rows` if colours are enabled.
 [[nodiscard]] bool print_painted(std::string_view text, std::span<const LinePaint> rows, ColorChoice choice);
 
-// What `produce` sends to standard output, piece by piece: text for people, that may hold codes of paint(), or what a
-// program reads.
+// Writes the chunks of `produce` to standard output: human-readable text, with codes of paint() for Painted, or
+// machine-readable text.
 enum class PrintedAs { Text, Painted, Raw };
 [[nodiscard]] bool print_pieces(PrintedAs as, const Producer& produce);
 
-// The reason why standard output took no more, 0 while it takes everything.
+// Returns the errno of the first failure of standard output; 0 if there was none.
 [[nodiscard]] int lost_output();
 
 }  // namespace tpplan

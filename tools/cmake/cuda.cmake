@@ -1,7 +1,7 @@
 # Whether tpplan-exec has CUDA in it. TPPLAN_CUDA_COMPILER says so afterwards, and TPPLAN_CUDA_SOURCES what that adds.
 set(TPPLAN_CUDA AUTO CACHE STRING "CUDA in tpplan-exec: ON, OFF, or AUTO: where nvcc is found and nothing is sanitized")
 set(TPPLAN_CUDA_COMPILER FALSE)
-set(TPPLAN_CUDA_SOURCES lib/device/cuda_checks.cu lib/device/cuda_device.cu lib/device/cuda_draw.cu lib/device/cuda_kernels.cu)
+set(TPPLAN_CUDA_SOURCES lib/exec/device/cuda_checks.cu lib/exec/device/cuda_device.cu lib/exec/device/cuda_draw.cu lib/exec/device/cuda_kernels.cu)
 if(TPPLAN_CUDA STREQUAL "ON" OR (TPPLAN_CUDA STREQUAL "AUTO" AND NOT TPPLAN_SANITIZE))
   find_program(TPPLAN_NVCC NAMES $ENV{CUDACXX} ${CMAKE_CUDA_COMPILER} nvcc)
   if(TPPLAN_NVCC)  # it refuses host compilers that it does not know; check_language would ask for two seconds more

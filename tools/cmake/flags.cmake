@@ -6,6 +6,9 @@ set(CMAKE_EXPORT_COMPILE_COMMANDS ON)
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release)
 endif()
+if(CMAKE_BUILD_TYPE STREQUAL "Release" AND NOT DEFINED CMAKE_UNITY_BUILD)
+  set(CMAKE_UNITY_BUILD ON)  # a plain cmake builds what the preset `release` builds
+endif()
 find_program(TPPLAN_CCACHE ccache)
 if(TPPLAN_CCACHE)
   set(CMAKE_CXX_COMPILER_LAUNCHER ${TPPLAN_CCACHE})
@@ -26,12 +29,3 @@ if(TPPLAN_SANITIZE)
     -Wno-maybe-uninitialized)  # false alarms: what the sanitizers insert hides from g++ what is set
   add_link_options(-fsanitize=${TPPLAN_SANITIZE})
 endif()
-
-# Release builds are -O1, which is as fast as -O2 here and compiles in two thirds of the time; what reads and writes
-# plans, models, manifests and reports, and the command lines, is -Og, as fast for it and three quarters of that
-# (tests/bench/first_build.sh). A file of which that is not true says so where it is listed.
-function(tpplan_optimise level)
-  foreach(target IN LISTS ARGN)
-    target_compile_options(${target} PRIVATE $<$<CONFIG:Release>:${level}>)
-  endforeach()
-endfunction()

@@ -1,13 +1,13 @@
 # What `cmake --install` puts where, by GNUInstallDirs: programs with manual pages and completions, the library that reads shards, plans, schemas and the problem matcher; and for
 # find_package(tpplan) libraries, headers and targets. --component runtime or development takes one half; the Python package
-# is installed by --component python alone, for the wheel (tools/package).
+# is installed by --component python alone, for the wheel (tools/scripts/package).
 include(CMakePackageConfigHelpers)
 set(TPPLAN_DATA ${CMAKE_INSTALL_DATADIR}/tpplan)
 set(TPPLAN_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/tpplan)
 
 install(TARGETS tpplan_core tpplan_compiler EXPORT tpplanTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY lib/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tpplan COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
-  REGEX "/lib/(device|ranks|shards|run|load)$" EXCLUDE  # the executor's, which is a program
+  REGEX "/lib/exec$" EXCLUDE  # the executor's, which is a program
   PATTERN explain EXCLUDE PATTERN templates EXCLUDE)
 install(EXPORT tpplanTargets NAMESPACE tpplan:: DESTINATION ${TPPLAN_PACKAGE} COMPONENT development)
 write_basic_package_version_file(tpplanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -25,7 +25,7 @@ endif()
 install(TARGETS tpplan tpplan-exec EXPORT tpplanTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
 # The library that reads shards, with its header, for programs in C and for Python: by its name alone, and not by targets.
 install(TARGETS tpplan_load LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
-install(FILES lib/load/tpplan_load.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
+install(FILES lib/exec/load/tpplan_load.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
 
 # Programs write their own manual pages and completions.
 function(tpplan_writes program file folder)  # tpplan_writes(PROGRAM FILE FOLDER ARGUMENTS...)

@@ -1,4 +1,4 @@
-# What packages are made of (tools/package): the component `runtime`, with the licences of what is linked into the programs.
+# What packages are made of (tools/scripts/package): the component `runtime`, with the licences of what is linked into the programs.
 # The archive and the .deb are CPack's; the wheel is tools/python/write_wheel.py's, of the same install rules.
 
 # As Debian and Ubuntu keep them, a file for each package.

@@ -26,19 +26,19 @@ endif()
 
 # The executor: manifest and weights onto devices. NCCL, MPI, cuBLAS and the GPU's driver are found at run time.
 include(tools/cmake/cuda.cmake)
-tpplan_sources(TPPLAN_RANK_SOURCES ranks lib/device lib/ranks)
-tpplan_sources(TPPLAN_SHARD_SOURCES shards lib/shards)
-tpplan_sources(TPPLAN_RUN_SOURCES run lib/run)
+tpplan_sources(TPPLAN_RANK_SOURCES ranks lib/exec/device lib/exec/ranks)
+tpplan_sources(TPPLAN_SHARD_SOURCES shards lib/exec/shards)
+tpplan_sources(TPPLAN_RUN_SOURCES run lib/exec/run)
 if(TPPLAN_CUDA_COMPILER)
-  list(FILTER TPPLAN_RANK_SOURCES EXCLUDE REGEX "lib/device/no_cuda\\.cc$")
+  list(FILTER TPPLAN_RANK_SOURCES EXCLUDE REGEX "lib/exec/device/no_cuda\\.cc$")
   list(APPEND TPPLAN_RANK_SOURCES ${TPPLAN_CUDA_SOURCES})
 endif()
 add_library(tpplan_executor STATIC ${TPPLAN_RANK_SOURCES} ${TPPLAN_SHARD_SOURCES} ${TPPLAN_RUN_SOURCES})
 # In the tests a simulated GPU stands in its place.
-set_source_files_properties(lib/device/no_cuda.cc lib/device/cublas.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(lib/exec/device/no_cuda.cc lib/exec/device/cublas.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
 # The same values on every machine: nothing contracted but what is written as fma; vectorised.
-set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
-set_source_files_properties(lib/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
+set_source_files_properties(lib/exec/device/draw_on_host.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(lib/exec/device/draw_on_host.cc PROPERTIES COMPILE_OPTIONS "-O3;-ffp-contract=off;-fno-math-errno;-fno-trapping-math")
 set_target_properties(tpplan_core tpplan_executor PROPERTIES POSITION_INDEPENDENT_CODE ON)  # they stand in libtpplan_load, too
 target_link_libraries(tpplan_executor PUBLIC tpplan_core PRIVATE tpplan_fmt Threads::Threads ${CMAKE_DL_LIBS})
 tpplan_sources(TPPLAN_EXEC_COMMANDS_SOURCES commands tools/cli tools/tpplan-exec)
@@ -54,7 +54,7 @@ if(TPPLAN_STATIC_LINK)
   target_link_options(tpplan-exec PRIVATE -static-libstdc++ -Wl,--gc-sections)
 endif()
 # The executor's reading for programs of others, as a library with a C interface: what it exports says the version script.
-tpplan_sources(TPPLAN_LOAD_SOURCES load lib/load)
+tpplan_sources(TPPLAN_LOAD_SOURCES load lib/exec/load)
 add_library(tpplan_load SHARED ${TPPLAN_LOAD_SOURCES})
 target_link_libraries(tpplan_load PRIVATE tpplan_executor tpplan_fmt)
 target_link_options(tpplan_load PRIVATE -Wl,--version-script=${CMAKE_CURRENT_SOURCE_DIR}/tools/cmake/tpplan_load.map
@@ -70,4 +70,4 @@ add_executable(tpplan::tpplan-exec ALIAS tpplan-exec)
 set_target_properties(tpplan_commands tpplan_executor tpplan_exec_commands PROPERTIES UNITY_BUILD_MODE GROUP)
 set_target_properties(tpplan tpplan-exec PROPERTIES UNITY_BUILD OFF)
 # Backends name alike what they do alike.
-set_source_files_properties(lib/ranks/local_backend.cc lib/ranks/mpi_backend.cc lib/ranks/nccl_backend.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+set_source_files_properties(lib/exec/ranks/local_backend.cc lib/exec/ranks/mpi_backend.cc lib/exec/ranks/nccl_backend.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)

@@ -1,4 +1,4 @@
-"""The version is that of the programs, in lib/base/version.h; a source distribution has it in PKG-INFO."""
+"""Reads the version from lib/base/version.h, which the programs use, or from PKG-INFO in a source distribution."""
 
 import pathlib
 import re

@@ -1,9 +1,8 @@
-"""Writes the wheel of what `cmake --install` put: write_wheel.py PREFIX FOLDER; prints its path.
+"""Writes a wheel of the files that `cmake --install` has installed: write_wheel.py PREFIX FOLDER; prints its path.
 
-One wheel holds the programs, libtpplan_load and the Python package. It is written here, and not by a build backend, because everything in
-it is there already: CMake has compiled, stripped and placed it, by the rules that the archive and the .deb follow too, and
-an environment into which it is installed has the layout of any other prefix. The same prefix and SOURCE_DATE_EPOCH give the
-same bytes.
+The wheel holds the programs, libtpplan_load and the Python package. No build backend is used, because CMake has
+already compiled, stripped and installed all files, as for the archive and the .deb. An environment with the wheel has
+the layout of any other prefix. The same prefix and SOURCE_DATE_EPOCH produce the same bytes.
 """
 
 import base64
@@ -21,25 +20,26 @@ import zipfile
 HERE = pathlib.Path(__file__).resolve().parent
 PROGRAMS = ("tpplan", "tpplan-exec")
 LIBRARY = "libtpplan_load.so"
-PACKAGE = "share/tpplan/python/"  # where the component `python` puts the package
-# What a program may ask of every Linux: PEP 600 lists these.
+PACKAGE = "share/tpplan/python/"  # install path of the component `python`
+# Libraries that PEP 600 allows a program to require on every Linux.
 EVERYWHERE = re.compile(r"(lib(c|m|dl|rt|pthread)|ld-linux-[\w-]+|libgcc_s)\.so\.\d")
 
 
 def asked_of_glibc(program):
-    """The glibc (major, minor) without which the program does not start: (0, 0) for one that is static."""
+    """Returns the lowest glibc (major, minor) that the program needs; (0, 0) if it is static. Exits if it needs a
+    library that PEP 600 does not list."""
     read = subprocess.run(["objdump", "-p", program], capture_output=True, text=True, check=True).stdout
     missing = [name for name in re.findall(r"NEEDED +(\S+)", read) if not EVERYWHERE.fullmatch(name)]
     if missing:
         sys.exit(
-            f"write_wheel.py: {program} needs {', '.join(missing)}: a wheel is made of programs that are linked statically"
+            f"write_wheel.py: {program} needs {', '.join(missing)}: a wheel must contain statically linked programs"
         )
     versions = re.findall(r"\bGLIBC_(\d+)\.(\d+)", read)
     return max(((int(major), int(minor)) for major, minor in versions), default=(0, 0))
 
 
 def platform_tag(programs):
-    """The oldest systems on which the programs run, as PEP 600 names them; where there was no such name yet, the first one."""
+    """Returns the PEP 600 tag of the oldest systems on which the programs run, at least manylinux_2_5."""
     major, minor = max([(2, 5), *map(asked_of_glibc, programs)])
     return f"manylinux_{major}_{minor}_{platform.machine()}"
 
@@ -59,7 +59,7 @@ def metadata(version):
 
 
 def place(path, stem):
-    """Where a file below the prefix stands in the wheel."""
+    """Returns the path in the wheel of a file below the prefix."""
     if path.startswith("bin/"):
         return f"{stem}.data/scripts/{path.removeprefix('bin/')}"
     if path.startswith(PACKAGE):
@@ -77,7 +77,7 @@ def main(prefix, folder):
     version = re.search(r"\d+\.\d+\.\d+", said)[0]
     tag, stem = f"py3-none-{platform_tag([*programs, library])}", f"tpplan-{version}"
 
-    contents = {}  # place: (mode, bytes)
+    contents = {}  # path in the wheel -> (mode, bytes)
     for path in sorted(path for path in prefix.rglob("*") if path.is_file()):
         mode = 0o755 if path.stat().st_mode & 0o100 else 0o644
         contents[place(str(path.relative_to(prefix)), stem)] = (mode, path.read_bytes())
@@ -89,7 +89,9 @@ def main(prefix, folder):
     )
     contents[f"{stem}.dist-info/RECORD"] = (0o644, record.encode())
 
-    date = max(time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6], (1980, 1, 1, 0, 0, 0))  # zip's first
+    date = max(
+        time.gmtime(int(os.environ["SOURCE_DATE_EPOCH"]))[:6], (1980, 1, 1, 0, 0, 0)
+    )  # the earliest date of a zip
     path = pathlib.Path(folder) / f"{stem}-{tag}.whl"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         for name, (mode, data) in contents.items():

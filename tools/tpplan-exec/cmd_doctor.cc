@@ -1,4 +1,4 @@
-// Says what of this machine the backends can use, and what to do about the rest.
+// Reports which backends can be used on this machine, and what the others need.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -7,9 +7,9 @@
 #include <iterator>
 
 #include "commands.h"
-#include "ranks/rank_checks.h"
-#include "syntax/json_writer.h"
+#include "exec/ranks/rank_checks.h"
 #include "terminal.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -65,7 +65,7 @@ std::string json(const std::vector<Check>& checks) {
 
 int cmd_doctor(const JobArguments& job) {
   std::vector<Check> checks = rank_checks(std::getenv);
-  const bool works = checks.front().state == CheckState::Ok;  // `local`, which needs nothing
+  const bool works = checks.front().state == CheckState::Ok;  // `local`, which has no requirements
   std::ranges::move(cuda_checks(), std::back_inserter(checks));
   job.json ? print_raw(STDOUT_FILENO, json(checks)) : print(STDOUT_FILENO, human(checks));
   return works ? 0 : 1;

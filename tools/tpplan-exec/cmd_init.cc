@@ -9,19 +9,19 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
+#include "exec/ranks/deadline.h"
+#include "exec/ranks/gather.h"
+#include "exec/shards/init_shards.h"
+#include "exec/shards/require_memory.h"
+#include "exec/shards/save_shards.h"
+#include "exec/shards/work_together.h"
 #include "job.h"
-#include "ranks/deadline.h"
-#include "ranks/gather.h"
-#include "shards/ask_for_memory.h"
-#include "shards/init_shards.h"
-#include "shards/save_shards.h"
-#include "shards/work_together.h"
 #include "terminal.h"
 
 namespace tpplan {
 namespace {
 
-constexpr size_t kNamed = 20;  // names that one message lists
+constexpr size_t kNamed = 20;  // maximum names in one message
 
 std::string list_names(const std::vector<std::string_view>& names) {
   std::vector<std::string> shown;
@@ -30,28 +30,28 @@ std::string list_names(const std::vector<std::string_view>& names) {
 }
 
 Fault unsaid_fault(const InitPlan& plan, const Manifest& manifest) {
-  return {.code = Code::TP8051,
-          .message = fmt::format("nobody says what {} filled with: {}",
-                                 plan.unsaid.size() == 1
-                                     ? "this parameter is"
-                                     : fmt::format("these {} are", counted(plan.unsaid.size(), "parameter")),
-                                 list_names(plan.unsaid)),
-          .help = fmt::format(
-              "{}name them in the plan and compile it again: `init: {{\"PATTERN\": {{normal: {{mean: 0, "
-              "std: 0.02}}}}}}`, or zeros, ones, {{constant: 0.5}}",
-              manifest.distributions.empty() ? "if an older tpplan wrote the manifest, compile the plan again; else "
-                                             : "")};
+  return {.code = Code::NoInitializer,
+          .message =
+              fmt::format("no initial values are specified for {}: {}",
+                          plan.unsaid.size() == 1 ? "this parameter"
+                                                  : fmt::format("these {}", counted(plan.unsaid.size(), "parameter")),
+                          list_names(plan.unsaid)),
+          .help = fmt::format("{}add them to the plan and compile it again: `init: {{\"PATTERN\": {{normal: {{mean: 0, "
+                              "std: 0.02}}}}}}`, or zeros, ones, {{constant: 0.5}}",
+                              manifest.distributions.empty()
+                                  ? "if an older tpplan wrote the manifest, compile the plan again; otherwise "
+                                  : "")};
 }
 
-// Prints what cannot be filled; the exit status that it calls for.
+// Reports tensors that cannot be filled. Returns the exit status.
 int check_plan(const InitPlan& plan, const ManifestInput& input, const JobArguments& job) {
   int status = 0;
   for (const Fault& fault : plan.faults) status = std::max(status, report(fault, input.file.name));
   if (!plan.unsaid.empty()) status = std::max(status, report(unsaid_fault(plan, input.manifest), input.file.name));
   if (status == 0 && !plan.left_out_names.empty() && !job.quiet && speaks_for_the_job()) {
     const bool one = plan.left_out_names.size() == 1;
-    report({.code = Code::TP8053,
-            .message = fmt::format("{} left out, because the plan's `init` does not name {}: {}",
+    report({.code = Code::BuffersOmitted,
+            .message = fmt::format("{} skipped, because the plan's `init` does not match {}: {}",
                                    one ? "this buffer is" : "these buffers are", one ? "it" : "them",
                                    list_names(plan.left_out_names))},
            input.file.name);
@@ -59,7 +59,7 @@ int check_plan(const InitPlan& plan, const ManifestInput& input, const JobArgume
   return status;
 }
 
-// Of the rank's shards, one after the other.
+// Returns one hash over the hashes of the rank's shards.
 std::string hash_of(const ShardStore& store, const std::vector<bool>& left_out) {
   std::string hashes;
   std::vector<char> buffer;
@@ -77,7 +77,7 @@ struct InitSummary {
   double seconds = 0;
 };
 
-// What rank 0 learns of each rank.
+// Message with a rank's statistics, gathered at rank 0.
 struct RankInit {
   uint64_t bytes = 0, drawn = 0;
   double seconds = 0;
@@ -112,7 +112,7 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
       write_array(json, summary.hashes);
     });
   } else if (speaks_to_people(job)) {
-    print(STDERR_FILENO, fmt::format("initialised {} on {} with seed {}; {:.0f} million values drawn a second\n",
+    print(STDERR_FILENO, fmt::format("initialised {} on {} with seed {}; {:.0f} million values drawn per second\n",
                                      speed_text(bytes, summary.seconds), counted(summary.bytes.size(), "rank"), seed,
                                      summary.seconds > 0 ? static_cast<double>(drawn) / 1e6 / summary.seconds : 0.0));
   }
@@ -122,7 +122,7 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
 
 int cmd_init(const InitArguments& arguments, const JobArguments& job) {
   if (arguments.max_file_bytes != 0 && arguments.consolidated.empty())
-    return usage_error("--max-file-size is of the files of --consolidated, which is not given");
+    return usage_error("--max-file-size requires --consolidated");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -132,7 +132,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
   status = check_plan(plan, input, job);
   if (status != 0) return status;
   return run_job(input, job, fmt::format("init with seed {}", arguments.seed), [&](Comm& comm) {
-    ask_for_memory(comm, input.manifest);
+    require_memory(comm, input.manifest);
     ShardStore store = allocate_shards(input.manifest, comm.rank, *comm.device);
     const int processors =
         job.threads > 0 ? job.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
@@ -148,7 +148,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
     options.path = arguments.consolidated;
     options.max_file_bytes = arguments.max_file_bytes;
-    if (!arguments.consolidated.empty()) std::ignore = save_whole(comm, store, options);
+    if (!arguments.consolidated.empty()) std::ignore = save_unsharded(comm, store, options);
     const std::vector<RankInit> all = gather(comm, RankInit{.bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .drawn = drawn,
                                                             .seconds = seconds,

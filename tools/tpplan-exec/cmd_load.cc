@@ -7,9 +7,9 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "exec/ranks/gather.h"
+#include "exec/shards/print_reads.h"
 #include "job.h"
-#include "ranks/gather.h"
-#include "shards/print_reads.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -21,10 +21,10 @@ struct LoadSummary {
   std::vector<uint64_t> rank_bytes;
 };
 
-// What rank 0 learns of the others.
+// Message with a rank's statistics, gathered at rank 0.
 struct RankLoad {
   uint64_t read = 0, needed = 0, bytes = 0, checked = 0, opened = 0;
-  bool is_broadcast = false;  // needed is this rank's alone, else all of its node
+  bool is_broadcast = false;  // if true, `needed` counts this rank's bytes, else those of its node
   double seconds = 0;
 };
 auto members(RankLoad& load) {
@@ -58,13 +58,13 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
       write_array(json, summary.rank_bytes);
     });
   } else if (speaks_to_people(job)) {
-    print(
-        STDERR_FILENO,
-        fmt::format("loaded {} on {}; {} a rank; {} read for {} needed{}\n", speed_text(summary.read, summary.seconds),
-                    counted(summary.rank_bytes.size(), "rank"),
-                    least == most ? human_bytes(most) : fmt::format("{} to {}", human_bytes(least), human_bytes(most)),
-                    human_bytes(summary.read), human_bytes(summary.needed),
-                    summary.checked == 0 ? "" : fmt::format(", {} of it checked", human_bytes(summary.checked))));
+    print(STDERR_FILENO,
+          fmt::format(
+              "loaded {} on {}; {} per rank; {} read, {} needed{}\n", speed_text(summary.read, summary.seconds),
+              counted(summary.rank_bytes.size(), "rank"),
+              least == most ? human_bytes(most) : fmt::format("{} to {}", human_bytes(least), human_bytes(most)),
+              human_bytes(summary.read), human_bytes(summary.needed),
+              summary.checked == 0 ? "" : fmt::format(", {} checked against checksums", human_bytes(summary.checked))));
   }
 }
 

@@ -6,11 +6,11 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "exec/ranks/gather.h"
+#include "exec/shards/place_tensors.h"
+#include "exec/shards/reshard.h"
+#include "exec/shards/shard_store.h"
 #include "job.h"
-#include "ranks/gather.h"
-#include "shards/place_tensors.h"
-#include "shards/reshard.h"
-#include "shards/shard_store.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -21,7 +21,7 @@ struct RankMoves {
 };
 auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
 
-// Opens the folder as its manifest knows it, or else all of it. The exit status.
+// Opens the folder by its manifest if possible, otherwise by reading all headers. Returns the exit status.
 int open_input_folder(const ReshardArguments& arguments, const ManifestInput& before, const ManifestInput& after,
                       const JobArguments& job, ReshardInput& input) {
   check_packing(before.manifest);

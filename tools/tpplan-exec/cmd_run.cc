@@ -1,4 +1,4 @@
-// Runs the manifest's redistributions and products on test data, and says what was wrong and how fast it was.
+// Runs the manifest's redistributions and matmuls on test data, and reports wrong results and throughput.
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
@@ -6,9 +6,9 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "exec/run/norm_gradients.h"
+#include "exec/run/print_schedule.h"
 #include "job.h"
-#include "run/norm_gradients.h"
-#include "run/print_schedule.h"
 #include "terminal.h"
 #include "write_outcome.h"
 
@@ -22,26 +22,26 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
     return false;
   outcome.results.resize(outcome.products.size());
   for (size_t i = 0; i < outcome.products.size(); ++i) {
-    if (!run_product(comm, manifest, outcome.products[i], arguments.tokens, outcome.results[i])) return false;
+    if (!run_module_matmul(comm, manifest, outcome.products[i], arguments.tokens, outcome.results[i])) return false;
   }
   combine(comm, outcome);
   return true;
 }
 
-// What differs from the unsharded results, as a finding.
+// Returns the error about results that differ from the unsharded ones.
 Fault wrong_fault(const Outcome& outcome) {
   const auto entry =
       std::ranges::find_if(outcome.redistributions.entries, [](const EntryResult& e) { return e.wrong != 0; });
-  const auto product = std::ranges::find_if(outcome.results, [](const ProductResult& r) { return is_wrong(r); });
+  const auto product = std::ranges::find_if(outcome.results, [](const MatmulResult& r) { return is_wrong(r); });
   const std::string first =
       entry != outcome.redistributions.entries.end()
           ? outcome.schedule[static_cast<size_t>(entry - outcome.redistributions.entries.begin())].path
           : outcome.products[static_cast<size_t>(product - outcome.results.begin())].path;
-  return {.code = Code::TP8062,
-          .message = fmt::format(
-              "{} of {} redistributions and products differ from the unsharded result, first of `{}`",
-              count_wrong_steps(outcome), outcome.schedule.size() + outcome.results.size(), escape_for_terminal(first)),
-          .help = "see WRONG in the table: the plan's layouts there do not make up the whole"};
+  return {.code = Code::ResultsDiffer,
+          .message = fmt::format("{} of {} redistributions and matmuls differ from the unsharded result, first at `{}`",
+                                 count_wrong_steps(outcome), outcome.schedule.size() + outcome.results.size(),
+                                 escape_for_terminal(first)),
+          .help = "fix the plan's layouts at the entries marked WRONG in the table"};
 }
 
 }  // namespace
@@ -51,11 +51,11 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
   if (const int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256); status != 0)
     return status;
   const Manifest& manifest = input.manifest;
-  Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .products = list_products(manifest)};
+  Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .products = list_matmuls(manifest)};
   if (arguments.print == "schedule") return print(STDOUT_FILENO, print_schedule(plan.schedule, manifest.mesh)) ? 0 : 2;
   const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations,
                                           arguments.warmup, arguments.tokens);
-  const std::optional<Fault> open = find_open_norm(manifest);
+  const std::optional<Fault> open = find_unreduced_norm(manifest);
   return run_job(input, job, command, [&](Comm& comm) {
     if (open) throw Fault(*open);
     Outcome outcome = plan;

@@ -5,16 +5,16 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "exec/ranks/gather.h"
+#include "exec/shards/save_shards.h"
 #include "job.h"
-#include "ranks/gather.h"
-#include "shards/save_shards.h"
 #include "terminal.h"
 
 namespace tpplan {
 
 namespace {
 
-// What a rank wrote.
+// Message with the bytes that a rank wrote.
 struct RankSaves {
   uint64_t folder = 0, file = 0;
 };
@@ -42,9 +42,9 @@ void print_sums(const SaveArguments& arguments, const RankSaves& all, int ranks,
 
 int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   if (arguments.output.empty() && arguments.consolidated.empty())
-    return usage_error("save writes nothing without -o or --consolidated");
+    return usage_error("save requires -o or --consolidated");
   if (arguments.max_file_bytes != 0 && arguments.consolidated.empty())
-    return usage_error("--max-file-size is of the files of --consolidated, which is not given");
+    return usage_error("--max-file-size requires --consolidated");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -65,7 +65,7 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
         if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
         options.path = arguments.consolidated;
         options.max_file_bytes = arguments.max_file_bytes;
-        if (!arguments.consolidated.empty()) mine.file = save_whole(comm, store, options);
+        if (!arguments.consolidated.empty()) mine.file = save_unsharded(comm, store, options);
         const RankSaves all = fold(comm, mine, [](RankSaves& sum, const RankSaves& rank, int) {
           sum.folder += rank.folder;
           sum.file += rank.file;

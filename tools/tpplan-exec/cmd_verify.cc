@@ -7,16 +7,16 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "exec/ranks/gather.h"
+#include "exec/shards/checksums.h"
+#include "exec/shards/verify_shards.h"
 #include "job.h"
-#include "ranks/gather.h"
-#include "shards/checksums.h"
-#include "shards/verify_shards.h"
 #include "terminal.h"
 
 namespace tpplan {
 namespace {
 
-// What a rank found equal.
+// Message with the bytes that a rank compared.
 struct RankProof {
   uint64_t compared_bytes = 0, checked_bytes = 0, read_bytes = 0;
   double seconds = 0;
@@ -32,7 +32,7 @@ void add_proof(RankProof& all, const RankProof& more, int) {
   all.seconds = std::max(all.seconds, more.seconds);
 }
 
-// Compares or writes the checksums. Returns the exit status.
+// Compares the checksums with a file and writes them to a file, as requested. Returns the exit status.
 int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestInput& input,
                   std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
   const Checksums checksums = hash_shards(comm, stores, left_out, threads);
@@ -68,8 +68,8 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
                       compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
                       result.checked_bytes == 0
                           ? ""
-                          : fmt::format("; {} agree with the checksums beside them", human_bytes(result.checked_bytes)),
-                      arguments.checksums.empty() ? "" : "; checksums agree"));
+                          : fmt::format("; {} match their stored checksums", human_bytes(result.checked_bytes)),
+                      arguments.checksums.empty() ? "" : "; checksums match"));
   }
 }
 
@@ -78,9 +78,8 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
 int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   const bool hashes = !arguments.checksums.empty() || !arguments.write_checksums.empty();
   if (arguments.weights.empty() && arguments.from.empty())
-    return usage_error(
-        hashes ? "verify reads shards of --from, or of --weights; neither is given"
-               : "verify compares with --weights, or shards of --from with what they keep; neither is given");
+    return usage_error(hashes ? "verify requires --from or --weights"
+                              : "verify requires --weights to compare with, or --from with stored checksums");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -89,7 +88,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   if (status != 0) return status;
   WeightSource weights, folder;
   if (!arguments.weights.empty()) status = open_source(arguments.weights, input.manifest, job, weights);
-  SavedFolder known;  // where a file is written, all of the folder is looked at: it may be one of them
+  SavedFolder known;  // unused if a checksum file is written, because that could be a file of the folder
   const bool is_known = status == 0 && !arguments.from.empty() && arguments.write_checksums.empty() &&
                         find_own_shards(arguments.from, input, job, known);
   if (status == 0 && !arguments.from.empty() && !is_known)
@@ -117,11 +116,11 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
                                                arguments.weights.empty() ? read.seconds : result.seconds},
                                      add_proof);
         if (arguments.weights.empty() && !hashes && total.checked_bytes < total.read_bytes)
-          throw Fault{.code = Code::TP8044,
-                      .message = fmt::format("{} of {} stand there without a checksum",
+          throw Fault{.code = Code::InvalidChecksums,
+                      .message = fmt::format("{} of {} have no stored checksum",
                                              human_bytes(total.read_bytes - total.checked_bytes),
                                              human_bytes(total.read_bytes)),
-                      .help = "give --weights or --checksums to compare with",
+                      .help = "pass --weights or --checksums to compare with",
                       .place = arguments.from};
         int found = 0;
         if (hashes) found = use_checksums(comm, arguments, input, work_of(comm, shared), loaded.missing, job.threads);

@@ -1,4 +1,4 @@
-// The sub-commands of tpplan-exec: arguments in a plain struct, exit status out. Each stands in a file of its own.
+// The sub-commands of tpplan-exec: a function for each with its arguments in a plain struct. Returns the exit status.
 #pragma once
 
 #include <cstdint>
@@ -12,23 +12,23 @@ namespace tpplan {
 
 inline constexpr std::string_view kExecVersion = "tpplan-exec " TPPLAN_VERSION;
 
-// What every command of the executor takes that runs on ranks.
+// Options of every command that executes ranks.
 struct JobArguments {
   std::string backend = "local";           // local, nccl, mpi
   std::string device = "auto";             // auto, cpu, cuda
-  double deadline = 60;                    // seconds that a step waits for another rank, and a rank for one call
-  double start_deadline = 300;             // seconds that NCCL may take to connect ranks
-  uint64_t staging = uint64_t{256} << 20;  // bytes of host memory that a rank's loading may take
-  int threads = 0;                         // that read, of all ranks of this process together; 0: one a processor
-  std::string format{kForPeople};          // of findings: human, json, jsonl
-  bool broadcast = false;                  // what ranks hold alike is read once in the job
+  double deadline = 60;                    // maximum seconds of waiting for another rank or a call
+  double start_deadline = 300;             // maximum seconds for NCCL to connect the ranks
+  uint64_t staging = uint64_t{256} << 20;  // bytes of host memory for a rank's read buffers
+  int threads = 0;                         // reading threads of this process; 0: one for each processor
+  std::string format{kForPeople};          // format of diagnostics: human, json, jsonl
+  bool broadcast = false;                  // reads replicated elements once in the job
   bool json = false;                       // the result on standard output as JSON
   bool quiet = false;
 };
 
 struct LoadArguments {
   std::string manifest, weights;
-  std::string print;  // "reads": the plan of what is read, instead of loading
+  std::string print;  // "reads": prints the planned reads instead of loading
 };
 
 struct InitArguments {
@@ -36,20 +36,20 @@ struct InitArguments {
   uint64_t seed = 0;
   std::string output;           // folder for the shards; empty: only in memory
   std::string consolidated;     // one safetensors file; empty: none
-  uint64_t max_file_bytes = 0;  // with it `consolidated` is a folder of files of as many, and their index
+  uint64_t max_file_bytes = 0;  // > 0: `consolidated` is a folder of files of at most this many bytes, with an index
 };
 
 struct VerifyArguments {
   std::string manifest, weights;
-  std::string from;  // a folder of shards, instead of loading `weights` anew; may stand alone with checksums
+  std::string from;                        // folder of shards to verify instead of shards loaded from `weights`
   std::string write_checksums, checksums;  // files; empty: none
 };
 
 struct SaveArguments {
   std::string manifest, weights;
-  std::string output;           // folder for a file a rank
-  std::string consolidated;     // one file
-  uint64_t max_file_bytes = 0;  // with it a folder of files of as many, and their index
+  std::string output;           // folder for the shards, one file per rank
+  std::string consolidated;     // one safetensors file; empty: none
+  uint64_t max_file_bytes = 0;  // > 0: `consolidated` is a folder of files of at most this many bytes, with an index
 };
 
 struct ReshardArguments {
@@ -60,8 +60,8 @@ struct ReshardArguments {
 struct RunArguments {
   std::string manifest;
   int iterations = 5, warmup = 1;
-  int64_t tokens = 8;  // rows of the activations, before anything cuts them
-  std::string print;   // "schedule": what would be run, instead of running it
+  int64_t tokens = 8;  // global sequence length of the activations
+  std::string print;   // "schedule": prints the schedule instead of running it
 };
 
 [[nodiscard]] int cmd_doctor(const JobArguments& job);
@@ -79,12 +79,12 @@ struct Fault;
 struct Manifest;
 struct SourceFile;
 
-// Reads and proves a manifest; prints what is wrong with it and returns the exit status that it calls for, 0 when it is
-// right. `sha256` becomes the hash of its text.
+// Reads and verifies a manifest. Prints its errors and returns the exit status, 0 if it is valid. Sets `sha256` to the
+// hash of its text.
 [[nodiscard]] int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest,
                                      std::string& sha256);
 
-// `tpplan-exec: error: message` on standard error; returns the status of a command line that cannot be carried out.
+// Prints `tpplan-exec: error: message` to standard error and returns the exit status of a usage error.
 int usage_error(std::string_view message);
 
 }  // namespace tpplan

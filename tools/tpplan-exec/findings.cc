@@ -11,21 +11,21 @@
 #include <vector>
 
 #include "base/long_calls.h"
-#include "ranks/end_process.h"
+#include "exec/ranks/end_process.h"
 #include "render/render_parts.h"
 #include "terminal.h"
 
 namespace tpplan {
 namespace {
 
-// A process has one standard error, and one of these.
+// Diagnostics of this process on standard error.
 struct Findings {
   std::mutex mutex;
   std::string format{kForPeople};
-  std::vector<std::string> lines;  // with "json"
-  FindingCounts counts;
+  std::vector<std::string> lines;  // only with format "json"
+  DiagnosticCounts counts;
   bool (*is_speaker)() = nullptr;
-  std::optional<bool> speaks;  // what it has answered
+  std::optional<bool> speaks;  // cached result of is_speaker
 };
 
 Findings& findings() {
@@ -41,15 +41,15 @@ bool is_heard(bool is_error) {
   return *all.speaks;
 }
 
-// The rank of a job that has met no other yet, and finds what may be wrong where it runs and nowhere else; else rank
-// -1.
+// Returns the rank and step of this process while errors are local to it, before the ranks have connected; otherwise
+// rank -1.
 CallPlace speaker_alone() {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   return all.is_speaker == nullptr ? CallPlace{} : call_place();
 }
 
-void add_lines(const std::string& lines, const FindingCounts& counts) {
+void add_lines(const std::string& lines, const DiagnosticCounts& counts) {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   if (all.format == "jsonl") {
@@ -65,7 +65,7 @@ void add_lines(const std::string& lines, const FindingCounts& counts) {
   all.counts.warnings += counts.warnings;
 }
 
-// A process that cannot be taken down in order ends with its findings said.
+// Reports the fault and completes the JSON document, if any, before an immediate exit (end_process).
 void say_last_word(const Fault& fault) {
   report(fault);
   finish_report();
@@ -97,7 +97,8 @@ int report(const Fault& found, std::string_view place) {
   if (findings().format == kForPeople)
     print(STDERR_FILENO, render_human(fault, place.empty() ? "tpplan-exec" : place, look), {.color = look.color});
   else
-    add_lines(render_jsonl(fault, place), status == 0 ? FindingCounts{.warnings = 1} : FindingCounts{.errors = 1});
+    add_lines(render_jsonl(fault, place),
+              status == 0 ? DiagnosticCounts{.warnings = 1} : DiagnosticCounts{.errors = 1});
   return status;
 }
 

@@ -1,4 +1,4 @@
-// What the executor finds, on standard error: as it comes for people and as JSON Lines, at the end as one JSON
+// Diagnostics of the executor on standard error: printed immediately as text or JSON Lines, or at the end as one JSON
 // document.
 #pragma once
 
@@ -11,21 +11,22 @@ namespace tpplan {
 
 inline constexpr std::string_view kForPeople = "human";
 
-// "human", "json" or "jsonl", before anything is found. A process writes its own findings: a job of several processes
-// has a document of each, which lines of JSON suit better.
+// Sets the format: "human", "json" or "jsonl". Each process prints its own diagnostics: with "json" a job of several
+// processes prints one document per process, so "jsonl" suits such jobs better. @pre nothing is reported yet.
 void write_findings_as(std::string_view format);
 
-// Says a fault, or findings in files; returns the exit status that they call for. `place` stands where the fault names
-// none; empty: the program. Any thread may call these.
+// Reports a fault, or diagnostics of files, and returns the exit status. `place` is printed if the fault has none; its
+// default is the program's name. Thread-safe.
 int report(const Fault& fault, std::string_view place = {});
 int report(Diagnostics& diagnostics, const Sources& sources);
 
-// From now on `is_speaker` is asked, once, when there is an error to say; where it answers no, errors stay unsaid, but
-// in a document. nullptr: all are said, as at the beginning. Of ranks that all find the same before they meet one is to
-// say it.
+// Sets the predicate that decides whether this process prints errors; nullptr: always, which is the default. It is
+// called once, at the first error. It has no effect with format "json". It avoids duplicates if all ranks have the same
+// error before they connect.
 void say_errors_if(bool (*is_speaker)());
 
-// At the end of a command: with "json" the document of schemas/diagnostics.schema.json, without findings too.
+// Ends the reports of a command. With "json" prints the document of schemas/diagnostics.schema.json, even if it is
+// empty.
 void finish_report();
 
 }  // namespace tpplan

@@ -17,13 +17,14 @@ int usage_error(std::string_view message) {
 
 int read_manifest_file(const std::string& path, SourceFile& file, Manifest& manifest, std::string& sha256) {
   ReadResult result = read_file(path, kMaxManifestBytes);
-  if (result.fault == ReadFault::TooLarge)
-    return report({.code = Code::TP1002,
+  if (result.fault == ReadError::TooLarge)
+    return report({.code = Code::FileTooLarge,
                    .message = fmt::format("the manifest is larger than {}", human_bytes(kMaxManifestBytes)),
                    .place = path});
-  if (result.fault != ReadFault::None)
-    return report(
-        {.code = Code::TP1001, .message = fmt::format("cannot read the manifest: {}", result.reason), .place = path});
+  if (result.fault != ReadError::None)
+    return report({.code = Code::FileUnreadable,
+                   .message = fmt::format("cannot read the manifest: {}", result.reason),
+                   .place = path});
   file = std::move(result.file);
   Diagnostics diagnostics;
   manifest = read_manifest(file, diagnostics);

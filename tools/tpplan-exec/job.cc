@@ -15,31 +15,32 @@
 #include "base/long_calls.h"
 #include "base/text.h"
 #include "base/write_file.h"
-#include "ranks/node_ranks.h"
-#include "ranks/rank_source.h"
-#include "ranks/sockets.h"
-#include "ranks/stuck_calls.h"
-#include "shards/ask_for_memory.h"
-#include "shards/place_tensors.h"
-#include "shards/shard_folder.h"
-#include "shards/weights_identity.h"
-#include "shards/work_together.h"
+#include "exec/ranks/node_ranks.h"
+#include "exec/ranks/rank_source.h"
+#include "exec/ranks/sockets.h"
+#include "exec/ranks/stuck_calls.h"
+#include "exec/shards/place_tensors.h"
+#include "exec/shards/require_memory.h"
+#include "exec/shards/shard_folder.h"
+#include "exec/shards/weights_identity.h"
+#include "exec/shards/work_together.h"
 #include "terminal.h"
 
 namespace tpplan {
 namespace {
 
-// One fault is said once a job and not by a thousand ranks: by the rank whose it is; by rank 0 where that rank is away;
-// and where rank 0 is, by rank 1 and the first of every node, for rank 0's whole node may be gone.
-bool says(const Fault& fault) {
-  constexpr Code kAway[] = {Code::TP8005, Code::TP8007, Code::TP8008, Code::TP8009};
-  const bool is_away = std::ranges::find(kAway, fault.code) != std::end(kAway);
+// True if this rank reports the fault, so that a job prints each fault only once. This is the rank at fault, or rank 0
+// if that rank is lost. If rank 0 is lost, rank 1 and the first rank of every node report it, because rank 0's whole
+// node may be lost. Before the ranks have connected, rank 0 always reports why it ends the job: the rank at fault may
+// be unaware of it, or a stranger.
+bool says(const Fault& fault, bool has_begun) {
+  const bool is_away = kind_of(fault.code).is_lost_rank;
   try {
     const RankIdentity who = find_rank(std::getenv);
-    if (who.world == 1 || who.rank == std::max(fault.rank, 0)) return true;
+    if (who.world == 1 || who.rank == std::max(fault.rank, 0) || (who.rank == 0 && !has_begun)) return true;
     if (!is_away) return false;
     return fault.rank == 0 ? who.rank == 1 || who.local_rank <= 0 : who.rank == 0;
-  } catch (const Fault&) {  // of its variables
+  } catch (const Fault&) {  // malformed launcher variables
     return true;
   }
 }
@@ -50,17 +51,18 @@ std::string own_host() {
 }
 
 constexpr const char* kFailedStart = "failed start";
-// A launcher ends all when one has ended: who leaves a fault to another rank gives it the time to say it.
+// Time for another rank to report the fault: the launcher ends all ranks when one has exited.
 constexpr auto kFaultIsSaid = std::chrono::milliseconds(500);
 constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersSay = std::chrono::milliseconds(1500);
 
-// What keeps ranks from meeting, most often all of them find at once: the first that does on each node says it, and the
-// others wait for that, for a launcher ends all when one has ended.
+// True if this rank reports an error that occurred before the ranks connected. All ranks usually have the same error,
+// so only the first failed rank of each node reports it. The others wait for that, because the launcher ends all ranks
+// when one has exited.
 bool speaks_for_its_node() {
   RankIdentity who;
   try {
     who = find_rank(std::getenv);
-  } catch (const Fault&) {  // of its variables
+  } catch (const Fault&) {  // malformed launcher variables
     return true;
   }
   if (who.world == 1) return true;
@@ -78,7 +80,7 @@ bool speaks_for_its_node() {
 bool speaks_for_the_job() {
   try {
     return find_rank(std::getenv).rank == 0;
-  } catch (const Fault&) {  // of its variables, which run_ranks will refuse
+  } catch (const Fault&) {  // malformed launcher variables, which run_ranks rejects
     return true;
   }
 }
@@ -111,41 +113,43 @@ std::vector<std::string> files_of(const WeightSource& source) {
 
 void check_output(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs) {
   if (output == "-")
-    throw Fault{.code = Code::TP1009,
-                .message = fmt::format("{}: it is written in pieces, which standard output does not take", flag),
-                .help = "name a file",
-                .place = "<stdout>"};
+    throw Fault{
+        .code = Code::OutputUnwritable,
+        .message = fmt::format("{}: standard output is not supported, because ranks write at file offsets", flag),
+        .help = "pass a file name",
+        .place = "<stdout>"};
   int error = 0;
   if (!output.empty() && is_same_file(output, inputs, error))
-    throw Fault{.code = Code::TP1010,
+    throw Fault{.code = Code::OutputIsInput,
                 .message = fmt::format("{}: the output is one of the inputs", flag),
-                .help = "name another file",
+                .help = "pass another file name",
                 .place = output};
   if (error != 0)
-    throw Fault{.code = Code::TP1009,
-                .message = fmt::format("{}: it may be one of the inputs: {}", flag, std::strerror(error)),
-                .place = output};
+    throw Fault{
+        .code = Code::OutputUnwritable,
+        .message = fmt::format("{}: cannot check whether it is one of the inputs: {}", flag, std::strerror(error)),
+        .place = output};
 }
 
 int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
                const WeightSource* said) {
   const std::string written_by = read_note(folder);
   if (!written_by.empty() && written_by != input.sha256)
-    throw Fault{.code = Code::TP8030,
-                .message = fmt::format("it was written by another manifest: its SHA-256 is {}..., that of {} is {}...",
-                                       written_by.substr(0, 12), escape_for_terminal(input.file.name),
-                                       input.sha256.substr(0, 12)),
-                .help = "give the manifest that it was saved by; `tpplan-exec reshard` moves shards to another",
+    throw Fault{.code = Code::OtherManifest,
+                .message = fmt::format(
+                    "the folder belongs to another manifest: its SHA-256 is {}..., that of {} is {}...",
+                    written_by.substr(0, 12), escape_for_terminal(input.file.name), input.sha256.substr(0, 12)),
+                .help = "pass the manifest that it was saved with, or convert the shards with `tpplan-exec reshard`",
                 .place = folder};
   return open_source(folder, input.manifest, job, source, said);
 }
 
 bool find_own_shards(const std::string& path, const ManifestInput& input, const JobArguments& job, SavedFolder& known) {
-  if (job.backend == "local") return false;  // has all ranks, and reads all headers
+  if (job.backend == "local") return false;  // this process has all ranks and needs all headers
   check_packing(input.manifest);
   try {
     if (!find_saved_folder(path, input.manifest, input.sha256, known)) return false;
-  } catch (const Fault&) {  // is said where all headers are read
+  } catch (const Fault&) {  // reported when all headers are read
     return false;
   }
   size_t lacking = 0;
@@ -156,7 +160,7 @@ bool find_own_shards(const std::string& path, const ManifestInput& input, const 
 }
 
 void open_together(Comm& comm, const SavedFolder& known, WeightSource& source) {
-  work_together(comm, "load: opening shards", [&] { source = open_own_shards(known, comm.node); });
+  work_together(comm, "load: opening shards", [&] { source = open_local_shards(known, comm.node); });
 }
 
 std::span<ShardStore> work_of(const Comm& comm, SharedShards& shared) {
@@ -177,7 +181,7 @@ ProgressKind progress_of(const Comm& comm, const JobArguments& job) {
 
 LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
                          SharedShards& shared) {
-  ask_for_memory(comm, manifest);
+  require_memory(comm, manifest);
   const auto allocate = [&] {
     for (const int rank : comm.process) shared.push_back(allocate_shards(manifest, rank, *comm.device));
   };
@@ -187,7 +191,8 @@ LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSourc
       {.staging = job.staging, .threads = job.threads, .progress = progress_of(comm, job), .broadcast = job.broadcast});
 }
 
-// A line each: where two ranks differ, the first line that does is named.
+// Returns the text that all ranks must agree on. Its lines are compared separately: a mismatch is reported with the
+// first differing line.
 std::string agreement_of(std::string_view command, const WeightSource& weights) {
   return fmt::format("{}\n{}", command, weights_identity(weights));
 }
@@ -202,12 +207,24 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                                                        job.broadcast ? "\nbroadcast" : "")};
   const JobEnd end = run_ranks(options, [&](Comm& comm) {
     say_errors_if(nullptr);
-    return body(comm);
+    const auto report_notes = [&] {
+      if (job.quiet) return;
+      for (const Fault& note : comm.notes) report(note);
+    };
+    try {
+      const int status = body(comm);
+      report_notes();
+      return status;
+    } catch (...) {
+      report_notes();
+      throw;
+    }
   });
   if (!end.fault) return end.status;
-  const bool is_own = !end.has_begun && end.fault->rank < 0;  // of a rank that met nobody: `report` asks who says it
+  // The error of an unconnected rank: `report` decides whether to print it.
+  const bool is_own = !end.has_begun && end.fault->rank < 0;
   if (!is_own) say_errors_if(nullptr);
-  if (is_own || says(*end.fault)) return std::max(end.status, report(*end.fault, input.file.name));
+  if (is_own || says(*end.fault, end.has_begun)) return std::max(end.status, report(*end.fault, input.file.name));
   std::this_thread::sleep_for(kFaultIsSaid);
   return std::max(end.status, exit_status(*end.fault));
 }
@@ -219,10 +236,11 @@ int run_command(const std::string& manifest, const JobArguments& job, const std:
   say_errors_if(speaks_for_its_node);
   int status = 0;
   try {
-    // Of what is read before the ranks meet; variables that are wrong are refused where they meet.
+    // Sets the rank and step for errors before the ranks connect. Malformed launcher variables are ignored here,
+    // because run_ranks rejects them.
     try {
       if (const RankIdentity who = find_rank(std::getenv); who.world > 1)
-        set_call_place({.rank = who.rank, .step = fmt::format("step 0 (before ranks meet, on {})", own_host())});
+        set_call_place({.rank = who.rank, .step = fmt::format("step 0 (before ranks connect, on {})", own_host())});
     } catch (const Fault&) {
     }
     status = command();

@@ -5,24 +5,24 @@
 #include <algorithm>
 #include <tuple>
 
-#include "ranks/gather.h"
+#include "exec/ranks/gather.h"
 
 namespace tpplan {
 namespace {
 
-// The numbers that ranks tell each other: of redistributions, of collectives, of products, in the schedule's order.
+// Message with a rank's results in schedule order: redistributions, their collectives, matmuls.
 struct RankResults {
-  std::vector<uint64_t> elements, wrong;  // of an entry; of a product's y, dx and dw
-  std::vector<double> seconds;            // of a collective; of a product
+  std::vector<uint64_t> elements, wrong;  // of a redistribution; of a matmul's y, dx and dw
+  std::vector<double> seconds;            // of a collective or a matmul
 };
 auto members(RankResults& r) { return std::tie(r.elements, r.wrong, r.seconds); }
 
-// Calls visit_count(elements, wrong) and visit_seconds(seconds) for every number of an outcome, in one order.
+// Calls visit_count(elements, wrong) and visit_seconds(seconds) for the fields of an outcome, in a fixed order.
 template <typename VisitCount, typename VisitSeconds>
 void for_each_number(Outcome& outcome, VisitCount visit_count, VisitSeconds visit_seconds) {
   for (EntryResult& entry : outcome.redistributions.entries) visit_count(entry.elements, entry.wrong);
   for (CollectiveResult& collective : outcome.redistributions.collectives) visit_seconds(collective.seconds);
-  for (ProductResult& product : outcome.results) {
+  for (MatmulResult& product : outcome.results) {
     visit_count(product.elements, product.wrong);
     visit_count(product.input_elements, product.input_wrong);
     visit_count(product.weight_elements, product.weight_wrong);
@@ -42,7 +42,7 @@ RankResults results_of(Outcome& outcome) {
   return results;
 }
 
-// Sums of elements, the longest times; false where the two are not of one schedule.
+// Adds element counts and takes the maximum of times. Returns false if the results belong to different schedules.
 bool add(RankResults& total, const RankResults& more) {
   if (total.elements.size() != more.elements.size() || total.wrong.size() != more.wrong.size() ||
       total.seconds.size() != more.seconds.size())
@@ -71,21 +71,21 @@ void combine(Comm& comm, Outcome& outcome) {
   put(fold(comm, results_of(outcome),
            [](RankResults& total, const RankResults& more, int rank) {
              if (!add(total, more))
-               throw Fault{.code = Code::TP8013,
-                           .message = fmt::format("rank {} ran another schedule than rank 0", rank),
-                           .help = "install one version everywhere; if it is one already, report it",
+               throw Fault{.code = Code::InvalidMessage,
+                           .message = fmt::format("rank {} ran a different schedule than rank 0", rank),
+                           .help = "install the same version on all ranks; if it is the same already, report a bug",
                            .rank = rank};
            }),
       outcome);
 }
 
-bool is_wrong(const ProductResult& r) { return is_wrong(r.fault) || r.wrong + r.input_wrong + r.weight_wrong != 0; }
+bool is_wrong(const MatmulResult& r) { return is_wrong(r.fault) || r.wrong + r.input_wrong + r.weight_wrong != 0; }
 
 uint64_t count_wrong_steps(const Outcome& outcome) {
   const auto entries =
       std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& entry) { return entry.wrong != 0; });
   return static_cast<uint64_t>(
-      entries + std::ranges::count_if(outcome.results, [](const ProductResult& result) { return is_wrong(result); }));
+      entries + std::ranges::count_if(outcome.results, [](const MatmulResult& result) { return is_wrong(result); }));
 }
 
 }  // namespace tpplan

@@ -1,28 +1,28 @@
-// What `run` finds: the results of all ranks as one.
+// The results of `run`, combined over all ranks.
 #pragma once
 
 #include <string>
 #include <vector>
 
+#include "exec/run/run_matmuls.h"
+#include "exec/run/run_schedule.h"
 #include "manifest/manifest.h"
-#include "run/run_products.h"
-#include "run/run_schedule.h"
 
 namespace tpplan {
 
-// What was run, and what came of it.
+// The schedule and its results.
 struct Outcome {
   std::vector<ScheduleEntry> schedule;
   ScheduleResult redistributions;
-  std::vector<ModuleProduct> products;
-  std::vector<ProductResult> results;
+  std::vector<ModuleMatmul> products;
+  std::vector<MatmulResult> results;
   std::string device;
 };
 
-// Gathers all ranks' numbers into this rank's outcome: sums of elements, the slowest rank's times.
+// Combines the results of all ranks into this rank's outcome: sums of elements, maxima of times.
 void combine(Comm& comm, Outcome& outcome);
 
-[[nodiscard]] bool is_wrong(const ProductResult& result);
+[[nodiscard]] bool is_wrong(const MatmulResult& result);
 [[nodiscard]] uint64_t count_wrong_steps(const Outcome& outcome);
 
 }  // namespace tpplan

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/text.h"
+#include "exec/run/bandwidth.h"
 #include "manifest/manifest_json.h"
-#include "run/bandwidth.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -51,12 +51,12 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
 std::string products_text(const Manifest& manifest, const Outcome& outcome) {
   std::string out;
   for (size_t i = 0; i < outcome.products.size(); ++i) {
-    const ModuleProduct& product = outcome.products[i];
-    const ProductResult& result = outcome.results[i];
+    const ModuleMatmul& product = outcome.products[i];
+    const MatmulResult& result = outcome.results[i];
     const ParamLayout& layout = layout_of(manifest, *product.weight.param);
-    out += fmt::format("{}product {}\n  {} x {} {}, ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern),
+    out += fmt::format("{}matmul {}\n  {} x {} {}, ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern),
                        product.count, product.weight.is_embedding ? "embedding" : "linear", shape_text(layout.shape));
-    if (result.fault != ProductFault::None) {
+    if (result.fault != MatmulError::None) {
       out += fmt::format("{}: {}\n", is_wrong(result.fault) ? "WRONG" : "not run", result.reason);
       continue;
     }
@@ -70,12 +70,11 @@ std::string products_text(const Manifest& manifest, const Outcome& outcome) {
 
 std::string summary_text(const Outcome& outcome) {
   const uint64_t wrong = count_wrong_steps(outcome), steps = outcome.schedule.size() + outcome.results.size();
-  std::string out = wrong == 0
-                        ? fmt::format("\nall {} redistributions and products equal the unsharded result\n", steps)
-                        : fmt::format("\n{} of {} redistributions and products are WRONG\n", wrong, steps);
+  std::string out = wrong == 0 ? fmt::format("\nall {} redistributions and matmuls equal the unsharded result\n", steps)
+                               : fmt::format("\n{} of {} redistributions and matmuls are WRONG\n", wrong, steps);
   const auto not_run =
-      std::ranges::count_if(
-          outcome.results, [](const ProductResult& r) { return r.fault != ProductFault::None && !is_wrong(r.fault); }) +
+      std::ranges::count_if(outcome.results,
+                            [](const MatmulResult& r) { return r.fault != MatmulError::None && !is_wrong(r.fault); }) +
       std::ranges::count_if(outcome.redistributions.entries, [](const EntryResult& e) { return !e.not_run.empty(); });
   if (not_run != 0) out += fmt::format("{} not run\n", counted(static_cast<uint64_t>(not_run), "step"));
   return out;
@@ -113,7 +112,8 @@ void write_counts(JsonWriter& json, uint64_t elements, uint64_t wrong) {
   write_member(json, "wrong", wrong);
 }
 
-// `next` is the first of the collectives that are not written yet; they stand in the entries' order.
+// Writes one redistribution with its collectives. `next` is the index of the first unwritten collective; the
+// collectives are in the order of the entries.
 void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outcome, uint32_t id, size_t& next) {
   const ScheduleEntry& entry = outcome.schedule[id];
   const EntryResult& result = outcome.redistributions.entries[id];
@@ -137,7 +137,7 @@ void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outc
   end_object(json);
 }
 
-void write_product(JsonWriter& json, const Manifest& manifest, const ModuleProduct& product, const ProductResult& r) {
+void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmul& product, const MatmulResult& r) {
   struct Part {
     std::string_view name;
     uint64_t elements, wrong;

@@ -1,4 +1,4 @@
-// What `run` found, as tables and as JSON.
+// Writes the results of `run` as tables and as JSON.
 #pragma once
 
 #include <string>
@@ -8,12 +8,12 @@
 
 namespace tpplan {
 
-// For people: a table of the redistributions, one of the products, and the verdict.
+// Human-readable: a table of the redistributions, one of the matmuls, and the summary.
 [[nodiscard]] std::string redistributions_text(const Manifest& manifest, const Outcome& outcome);
 [[nodiscard]] std::string products_text(const Manifest& manifest, const Outcome& outcome);
 [[nodiscard]] std::string summary_text(const Outcome& outcome);
 
-// For programs: the same numbers as a line of JSON a step.
+// Machine-readable: one line of JSON for each step.
 [[nodiscard]] std::string outcome_json(const Manifest& manifest, const Outcome& outcome, std::string_view backend);
 
 }  // namespace tpplan

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <new>
+#include <system_error>
 #include <tuple>
 
 #include "base/input_file.h"
@@ -20,11 +22,12 @@ namespace tpplan {
 namespace {
 
 bool refuse_unread(const SourceFile& file, const std::string& reason, Diagnostics& diagnostics) {
-  report_message(diagnostics, Code::TP1001, {file.id, 0, 0}, fmt::format("cannot read the file: {}", reason));
+  report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0}, fmt::format("cannot read the file: {}", reason));
   return false;
 }
 
-// What the file's beginning says it is. What is no regular file is taken for a model, whose reader says what is wrong.
+// Detects the format from the beginning of the file. A file that is not regular counts as a model, whose reader reports
+// the error.
 bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnostics) {
   constexpr uint64_t kHead = uint64_t{64} << 10;
   const Presence there = presence_of_file(path);
@@ -34,30 +37,52 @@ bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnost
   if (const std::string reason = open_input(path, file); !reason.empty())
     return refuse_unread(model.file, reason, diagnostics);
   const ReadResult head = read_part(file, 0, kHead);
-  if (head.fault != ReadFault::None) return refuse_unread(model.file, head.reason, diagnostics);
+  if (head.fault != ReadError::None) return refuse_unread(model.file, head.reason, diagnostics);
   model.format = import_format_of(head.file.text);
   return true;
 }
 
-// The config that Hugging Face keeps beside weights; empty where there is none.
+// Returns the config.json that Hugging Face stores next to weights; empty if none exists.
 std::string config_beside(const std::string& path) {
   const std::string config = (std::filesystem::path(path).parent_path() / "config.json").string();
   const Presence there = presence_of_file(config);
-  const bool is_read = there.error != 0 || is_regular_file(there);  // its reader says why not
+  const bool is_read = there.error != 0 || is_regular_file(there);  // the reader reports the error
   return is_read ? config : std::string();
 }
 
+// True if a config.json that the user did not name is neither in the folder of the weights nor next to the file that
+// they link to, as in the cache of huggingface_hub.
+bool is_elsewhere(const std::string& config, const std::string& weights) {
+  std::error_code error;
+  const auto canonical = [&error](const std::filesystem::path& path) {
+    return error ? std::filesystem::path() : std::filesystem::canonical(path.empty() ? "." : path, error);
+  };
+  const std::filesystem::path file = canonical(config),
+                              folder = canonical(std::filesystem::path(weights).parent_path()),
+                              target = canonical(weights).parent_path();
+  if (error == std::errc::not_enough_memory) throw std::bad_alloc();
+  return !error && !is_within(file, folder) && !is_within(file, target);
+}
+
 bool is_unread(const Diagnostics& diagnostics) {
-  return std::ranges::any_of(diagnostics.list, [](const Diagnostic& d) { return d.code == Code::TP1001; });
+  return std::ranges::any_of(diagnostics.list, [](const Diagnostic& d) { return d.code == Code::FileUnreadable; });
 }
 
 int import_any(const ImportFormat& format, const std::string& path, const std::string& config,
                const CommonArguments& common, AnyModel& model) {
   std::string heads = config.empty() && format.takes_config ? config_beside(path) : config;
+  if (config.empty() && !heads.empty() && is_elsewhere(heads, path)) {
+    const SourceFile file{.name = heads};
+    Diagnostics diagnostics;
+    report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0},
+                   "the config.json next to the weights is a link to a file outside their folder",
+                   "pass it with `--model-config FILE` if it belongs to these weights");
+    return print_findings(diagnostics, sources_of(file), common);
+  }
   ImportedModel imported;
   const bool is_read = format.read_model(path, heads, imported);
   if (!is_read && config.empty() && !heads.empty() && !is_unread(imported.weights.diagnostics)) {
-    imported = {};  // that config says no heads: weights say enough without
+    imported = {};  // that config is unusable, and weights can be read without one
     std::ignore = format.read_model(path, {}, imported);
   }
   std::vector<const SourceFile*> texts = texts_of(imported.weights);
@@ -66,10 +91,7 @@ int import_any(const ImportFormat& format, const std::string& path, const std::s
   if (status != kExitFine) return status;
   model.paths = imported.paths;
   model.file = {.name = path};
-  std::ignore = write_model(imported.graph, imported.operations, [&model](std::string_view piece) {
-    model.file.text += piece;
-    return true;
-  });
+  std::ignore = write_model(imported.graph, imported.operations, append_to(model.file.text));
   return kExitFine;
 }
 

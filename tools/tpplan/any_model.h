@@ -1,4 +1,4 @@
-// A model in any form that there is: a model file, or what `tpplan import` makes one of.
+// Reads a model from a model file or from any format of `tpplan import`.
 #pragma once
 
 #include <string>
@@ -10,16 +10,16 @@
 
 namespace tpplan {
 
-// The graph points into `file`.
+// A model with its source. The graph points into `file`.
 struct AnyModel {
-  SourceFile file;                 // the model file, or the text of the one that was made
-  std::string_view format;         // that it was made of; empty: it is one
-  std::vector<std::string> paths;  // of every file that was read
+  SourceFile file;                 // the model file, or the model text that was imported
+  std::string_view format;         // the format of the import; empty for a model file
+  std::vector<std::string> paths;  // all files that were read
   ModelGraph graph;
 };
 
-// Reads a model and proves its operations. What is wrong is printed; the exit status that it calls for. `config` says
-// the heads of weights; empty: a config.json beside them does, where there is one that can.
+// Reads a model, checks the shapes of its operations and prints the diagnostics. Returns the exit status. `config` is
+// the config.json with the head counts of weights (default: the one next to the weights, if it is usable).
 [[nodiscard]] int read_any_model(const std::string& path, const std::string& config, const CommonArguments& common,
                                  AnyModel& model);
 

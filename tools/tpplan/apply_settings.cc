@@ -19,7 +19,7 @@ enum class Origin { Nobody, File, Variable, Flag };
 
 struct SaidCodes {
   Origin origin = Origin::Nobody;
-  std::string name;  // what the source calls them
+  std::string name;  // name of the option in its source
   std::vector<Code> codes;
 };
 
@@ -30,7 +30,7 @@ std::string check_code(const std::string& name) {
   return fmt::format("there is no code `{}`; `tpplan rules` lists them", name);
 }
 
-// A warning's code: what is an error cannot be looked away from.
+// Returns an error text if the name is not the code of a warning, because errors cannot be allowed.
 std::string check_allowed(const std::string& name) {
   const DiagnosticKind* kind = find_kind(name);
   if (kind == nullptr || kind->severity == Severity::Warning) return check_code(name);
@@ -42,7 +42,7 @@ std::string check_share(const std::string& text) {
   return parse_share(text, share) ? "" : fmt::format("`{}` is not {}", text, kShareForm);
 }
 
-// The codes of the strongest source that names any.
+// Returns the codes of the source with the highest precedence that names any.
 SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given,
                      const std::optional<std::vector<std::string>>& setting) {
   SaidCodes said;
@@ -71,25 +71,26 @@ void fill(const CLI::App& command, const std::string& option, const std::optiona
 }  // namespace
 
 void add_severity(CLI::App& command, GateArguments& gate) {
-  command.add_option("--deny", gate.deny, "make a kind of warning an error")
+  command.add_option("--deny", gate.deny, "report warnings with this code as errors; repeatable")
       ->type_name("CODE")
       ->allow_extra_args(false)
       ->delimiter(',')
       ->check(check_code)
       ->envname("TPPLAN_DENY");
-  command.add_option("--allow", gate.allow, "do not report a kind of warning")
+  command.add_option("--allow", gate.allow, "do not report warnings with this code; repeatable")
       ->type_name("CODE")
       ->allow_extra_args(false)
       ->delimiter(',')
       ->check(check_allowed)
       ->envname("TPPLAN_ALLOW");
-  command.add_flag("--strict", gate.strict, "make every warning an error")->envname("TPPLAN_STRICT");
+  command.add_flag("--strict", gate.strict, "report every warning as an error")->envname("TPPLAN_STRICT");
 }
 
 void add_max_replicated(CLI::App& command, GateArguments& gate) {
   command
       .add_option("--max-replicated", gate.max_replicated,
-                  "refuse when more of the model than this is whole on every rank: 5%")
+                  "maximum share of the model that is replicated on every rank, such as 5%; a larger one is an error "
+                  "(default: no limit)")
       ->type_name("SHARE")
       ->check(check_share)
       ->envname("TPPLAN_MAX_REPLICATED");
@@ -104,8 +105,8 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
   if (reason.empty())
     settings = read_settings(path, !config.empty(), file, diagnostics);
   else
-    report_message(diagnostics, Code::TP1001, {file.id, 0, 0}, fmt::format("cannot look for the settings: {}", reason),
-                   std::string(kOtherSettings));
+    report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0},
+                   fmt::format("cannot search for the settings file: {}", reason), std::string(kOtherSettings));
   finish_diagnostics(diagnostics);
   file.name = path_in_repository(file.name);
   print_findings(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
@@ -125,7 +126,7 @@ bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArgum
   inputs.severity.strict = gate.strict;
   fill(command, "--strict", settings.strict, inputs.severity.strict);
   if (!gate.max_replicated.empty())
-    std::ignore = parse_share(gate.max_replicated, inputs.max_replicated);  // the option has refused other texts
+    std::ignore = parse_share(gate.max_replicated, inputs.max_replicated);  // the option has validated it
   fill(command, "--max-replicated", settings.max_replicated, inputs.max_replicated);
   SaidCodes deny = said_codes(*command.get_option("--deny"), line, gate.deny, settings.deny);
   SaidCodes allow = said_codes(*command.get_option("--allow"), line, gate.allow, settings.allow);
@@ -133,7 +134,7 @@ bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArgum
   yield_to(allow, deny);
   for (const Code code : deny.codes) {
     if (!names(allow, code)) continue;
-    usage_error(fmt::format("{} and {} both name {}", deny.name, allow.name, kind_of(code).name));
+    usage_error(fmt::format("{} and {} both name {}", deny.name, allow.name, kind_of(code).id));
     return false;
   }
   inputs.severity.deny = deny.codes;

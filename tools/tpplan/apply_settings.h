@@ -1,4 +1,5 @@
-// Flags over variables over `.tpplan.yaml`, option by option; of deny and allow, code by code.
+// Combines flags, environment variables and `.tpplan.yaml`, in this order of precedence. It applies to each option, and
+// for --deny and --allow to each code.
 #pragma once
 
 #include <string>
@@ -10,29 +11,30 @@
 
 namespace tpplan {
 
-// What the options of a command said, before the settings file is asked.
+// The values of a command's options before the settings file is applied.
 struct GateArguments {
   std::vector<std::string> deny, allow;
   std::string max_replicated;
   bool strict = false;
 };
 
-// The options --deny, --allow and --strict; their values are proven to be codes.
+// Adds the options --deny, --allow and --strict. Their codes are validated.
 void add_severity(CLI::App& command, GateArguments& gate);
 
-// The option --max-replicated; its value is proven to be a share.
+// Adds the option --max-replicated. Its value is validated as a share.
 void add_max_replicated(CLI::App& command, GateArguments& gate);
 
-// The settings file that is asked for ("": the nearest one), read into `settings`, its path into `path`. False after
-// saying why it cannot be used.
+// Reads the settings file `config` (empty: the nearest one) into `settings` and its path into `path`. Returns false
+// after reporting why it cannot be used.
 [[nodiscard]] bool load_settings(const std::string& config, std::string& path, Settings& settings);
 
-// Gives what neither a flag nor a variable said the value that the settings file has for it.
+// Sets the options that neither a flag nor an environment variable has set to the values of the settings file.
 void apply_settings(const CLI::App& command, const Settings& settings, bool& quiet, std::string& color,
                     std::string& format, std::string& baseline);
 
-// The rules that hold for a command. Where --deny and --allow name one code, the stronger source wins: a flag, then a
-// variable, then the settings file. False after saying that one source says both.
+// Sets the severity rules and the limit of replicated bytes in `inputs`. If --deny and --allow name the same code, a
+// flag overrides an environment variable, which overrides the settings file. Returns false after reporting an error if
+// one kind of source names a code in both.
 [[nodiscard]] bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArguments& gate,
                               const Settings& settings, InputArguments& inputs);
 

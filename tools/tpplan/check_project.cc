@@ -8,28 +8,33 @@
 #include <filesystem>
 
 #include "base/text.h"
-#include "match/lint_dialects.h"
+#include "resolve/match/lint_dialects.h"
 
 namespace tpplan {
 namespace {
 
 struct ProjectRun {
   std::string model, plan;
-  PlacedText mesh;  // empty: the plan's own
+  PlacedText mesh;  // empty: the mesh of the plan
 };
 
-// Findings of all runs, and the meshes on which each was seen.
+// Why checks of these models were skipped.
+struct UncheckedModels {
+  ForecastLimit gap{};
+  std::vector<std::string> models;
+};
+
+// The diagnostics of all checks, and the meshes of each diagnostic.
 struct ProjectReport {
-  std::deque<SourceFile> files;  // the settings file, and each input once
+  std::deque<SourceFile> files;  // the settings file and each input, once
   Diagnostics diagnostics;
   std::vector<std::vector<std::string>> meshes;  // by diagnostic
-  std::string lines;                             // one for each run
-  std::vector<ForecastGap> gaps;                 // why something was not looked at in some of them, each once
-  size_t fine = 0;
+  std::vector<CheckedPlan> checks;
+  std::vector<UncheckedModels> gaps;  // distinct reasons for skipped checks
   int status = kExitFine;
 };
 
-// Files of all paths and globs of a list; one that there is none for is reported.
+// Returns the files of all paths and globs of a list. Reports a glob without files.
 std::vector<std::string> files_of_all(const std::vector<PlacedText>& patterns, Diagnostics& diagnostics) {
   std::vector<std::string> files;
   for (const PlacedText& pattern : patterns) {
@@ -37,16 +42,16 @@ std::vector<std::string> files_of_all(const std::vector<PlacedText>& patterns, D
     const std::vector<std::string> found = files_of(pattern.text, reason);
     files.insert(files.end(), found.begin(), found.end());
     if (!reason.empty())
-      report_message(diagnostics, Code::TP1001, pattern.span,
-                     fmt::format("cannot look for `{}`: {}", pattern.text, reason));
+      report_message(diagnostics, Code::FileUnreadable, pattern.span,
+                     fmt::format("cannot search for `{}`: {}", pattern.text, reason));
     else if (found.empty())
-      report_message(diagnostics, Code::TP1001, pattern.span, fmt::format("no file is called `{}`", pattern.text),
-                     "paths are from the folder of this file");
+      report_message(diagnostics, Code::FileUnreadable, pattern.span, fmt::format("no file matches `{}`", pattern.text),
+                     "write the path relative to the folder of this file");
   }
   return files;
 }
 
-std::vector<ProjectRun> runs_of(const Project& project, Diagnostics& diagnostics) {
+std::vector<ProjectRun> resolve_runs(const Project& project, Diagnostics& diagnostics) {
   std::vector<ProjectRun> runs;
   for (const ProjectCheck& check : project.checks) {
     const std::vector<std::string> models = files_of_all(check.models, diagnostics);
@@ -61,7 +66,7 @@ std::vector<ProjectRun> runs_of(const Project& project, Diagnostics& diagnostics
   return runs;
 }
 
-// The number of a file in the report. Its text comes with the first run that has read it.
+// Returns the id of a file in the report. The first check that reads the file stores its text.
 FileId id_of(ProjectReport& report, const std::string& name) {
   const auto found = std::ranges::find(report.files, name, &SourceFile::name);
   if (found != report.files.end()) return found->id;
@@ -75,7 +80,7 @@ void keep_text(ProjectReport& report, SourceFile& file) {
   if (own.text.empty()) own.text = std::move(file.text);
 }
 
-void add_findings(ProjectReport& report, const Diagnostics& found, const std::string& mesh) {
+void add_diagnostics(ProjectReport& report, const Diagnostics& found, const std::string& mesh) {
   for (const Diagnostic& d : found.list) {
     std::vector<Diagnostic>& list = report.diagnostics.list;
     const auto same = std::ranges::find_if(list, [&](const Diagnostic& other) {
@@ -91,38 +96,80 @@ void add_findings(ProjectReport& report, const Diagnostics& found, const std::st
   }
 }
 
+void add_gap(ProjectReport& report, ForecastLimit gap, const std::string& model) {
+  if (unchecked_by(gap).empty()) return;
+  auto known = std::ranges::find(report.gaps, gap, &UncheckedModels::gap);
+  if (known == report.gaps.end()) known = report.gaps.insert(known, {gap, {}});
+  if (std::ranges::find(known->models, model) == known->models.end()) known->models.push_back(model);
+}
+
+// Returns a sentence per reason: "a.json, b.json and 3 more: operations were not checked: ...".
+std::string unchecked_text_of(const ProjectReport& report) {
+  constexpr size_t kMost = 5;
+  std::vector<std::string> sentences;
+  for (const auto& [gap, models] : report.gaps) {
+    const size_t shown = std::min(kMost, models.size());
+    std::string names = escape_for_terminal(join(std::vector(models.begin(), models.begin() + shown), ", "));
+    if (shown < models.size()) names += fmt::format(" and {} more", models.size() - shown);
+    sentences.push_back(fmt::format("{}: {}", names, unchecked_text(gap)));
+  }
+  return join(sentences, "; ");
+}
+
+// Returns the field `checks` of schemas/diagnostics.schema.json.
+std::string checks_member(std::span<const CheckedPlan> checks) {
+  return json_of([&](JsonWriter& json) {
+    write_array(json, checks, [&json](const CheckedPlan& check) {
+      begin_object(json);
+      write_member(json, "model", check.model);
+      write_member(json, "plan", check.plan);
+      if (!check.mesh.empty()) write_member(json, "mesh", check.mesh);
+      write_member(json, "passed", check.has_passed);
+      write_member(json, "result", check.result);
+      if (!check.unchecked.empty()) write_member(json, "unchecked", check.unchecked);
+      end_object(json);
+    });
+  });
+}
+
 void check_run(ProjectReport& report, const CheckArguments& arguments, const ProjectRun& run,
                const CommonArguments& common, BaselineUse& baseline) {
   Session session;
   session.model.id = id_of(report, run.model);
   session.plan.id = id_of(report, run.plan);
+  session.is_known = known_filter(baseline);
   InputArguments inputs = arguments.inputs;
   inputs.model = run.model;
   inputs.plan = run.plan;
+  inputs.within = arguments.project.root;
   if (!run.mesh.text.empty()) inputs.mesh = {run.mesh.text};
   run_session(session, inputs, Phase::Manifest, common);
   if (session.usage)
-    report_message(session.diagnostics, Code::TP3006, run.mesh.span,
-                   fmt::format("`{}` is no mesh of `{}`", run.mesh.text, run.plan));
+    report_message(session.diagnostics, Code::UnknownAxis, run.mesh.span,
+                   fmt::format("mesh `{}` has an axis that `{}` does not declare", run.mesh.text, run.plan));
+  const size_t taken = baseline.taken.errors;
   take_known(baseline, session);
+  const DiagnosticCounts hidden{.errors = baseline.taken.errors - taken};
   const int status = session.usage ? kExitUsage : exit_status(session.diagnostics);
-  const std::string counts = count_findings(session.diagnostics);
+  const std::string counts = count_diagnostics(session.diagnostics);
   report.status = std::max(report.status, status);
-  report.fine += status == kExitFine;
-  report.lines += fmt::format("{} {}{}: {}\n", escape_for_terminal(run.model), escape_for_terminal(run.plan),
-                              run.mesh.text.empty() ? "" : fmt::format(" on {}", escape_for_terminal(run.mesh.text)),
-                              session.usage    ? "a mesh that the plan does not have"
-                              : counts.empty() ? "fine"
-                                               : counts);
-  const ForecastGap gap = session.compilation.judgement.forecast.gap;
-  if (!unchecked_by(gap).empty() && std::ranges::find(report.gaps, gap) == report.gaps.end())
-    report.gaps.push_back(gap);
-  add_findings(report, session.diagnostics, run.mesh.text);
+  const ForecastLimit gap = session.compilation.judgement.forecast.gap;
+  const std::string known = hidden.errors == 0 ? "" : fmt::format(", {} hidden by the baseline", to_text(hidden));
+  report.checks.push_back({.model = run.model,
+                           .plan = run.plan,
+                           .mesh = run.mesh.text,
+                           .has_passed = status == kExitFine,
+                           .result = session.usage    ? "the mesh has an axis that the plan does not declare"
+                                     : counts.empty() ? "passed" + known
+                                                      : counts + known,
+                           .unchecked = std::string(unchecked_by(gap))});
+  add_gap(report, gap, run.model);
+  add_diagnostics(report, session.diagnostics, run.mesh.text);
   keep_text(report, session.model);
   keep_text(report, session.plan);
 }
 
-// Of a finding that does not belong to every mesh of its plan, which it belongs to.
+// Adds a note with the meshes to each diagnostic that does not occur in all checks of its plan.
 void say_meshes(ProjectReport& report, const std::vector<ProjectRun>& runs) {
   for (size_t i = 0; i < report.diagnostics.list.size(); ++i) {
     Diagnostic& d = report.diagnostics.list[i];
@@ -131,7 +178,7 @@ void say_meshes(ProjectReport& report, const std::vector<ProjectRun>& runs) {
     });
     const std::vector<std::string>& meshes = report.meshes[i];
     if (std::ssize(meshes) < runs_of_file && !meshes.front().empty())
-      d.notes.push_back({fmt::format("on {}", join(meshes, ", ")), {}});
+      d.notes.push_back({fmt::format("reported with mesh {}", join(meshes, ", ")), {}});
   }
 }
 
@@ -147,7 +194,7 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   report.files.push_back(project.source);
   report.files.front().name = std::filesystem::path(project.source.name).filename().string();
   Diagnostics missing;
-  const std::vector<ProjectRun> runs = runs_of(project, missing);
+  const std::vector<ProjectRun> runs = resolve_runs(project, missing);
   report.status = exit_status(missing);
   for (const ProjectRun& run : runs) check_run(report, arguments, run, common, baseline);
   say_meshes(report, runs);
@@ -156,22 +203,26 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   std::vector<const SourceFile*> files;
   for (const SourceFile& file : report.files) files.push_back(&file);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  std::string unchecked;
-  for (const ForecastGap gap : report.gaps)
-    unchecked += fmt::format("{}of some checks {}", unchecked.empty() ? "" : "; ", unchecked_text(gap));
-  std::vector<DocumentMember> members;
-  if (!report.gaps.empty()) members.push_back({"unchecked", unchecked_member(report.gaps)});
+  const std::string unchecked = unchecked_text_of(report);
+  std::vector<ForecastLimit> gaps;
+  for (const UncheckedModels& models : report.gaps) gaps.push_back(models.gap);
+  std::vector<DocumentMember> members{{"checks", checks_member(report.checks)}};
+  if (!gaps.empty()) members.push_back({"unchecked", unchecked_member(gaps)});
   std::string out = format.render({.diagnostics = report.diagnostics,
                                    .sources = sources_of(files),
                                    .look = look,
                                    .tool = kToolVersion,
                                    .page = embedded_page,
                                    .members = members,
-                                   .unchecked = unchecked});
-  if (format.for_people && !common.quiet)
-    out +=
-        report.lines + (unchecked.empty() ? "" : unchecked + "\n") +
-        fmt::format("{}: {} fine, {} wrong\n", counted(runs.size(), "check"), report.fine, runs.size() - report.fine);
+                                   .unchecked = unchecked,
+                                   .checks = report.checks});
+  if (format.for_people && !common.quiet) {
+    const auto passed = std::ranges::count(report.checks, true, &CheckedPlan::has_passed);
+    for (const CheckedPlan& check : report.checks)
+      out += fmt::format("{}: {}\n", check_name(check), check_result(check));
+    out += (unchecked.empty() ? "" : unchecked + "\n") +
+           fmt::format("{}: {} passed, {} failed\n", counted(runs.size(), "check"), passed, std::ssize(runs) - passed);
+  }
   std::string said;
   report.status = close_baseline(baseline, report.status, said);
   if (format.for_people && !common.quiet) out += said;

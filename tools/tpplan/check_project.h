@@ -1,4 +1,4 @@
-// `tpplan check` without a model and a plan: all that `.tpplan.yaml` names.
+// `tpplan check` without a model and a plan: runs all `checks` of `.tpplan.yaml`.
 #pragma once
 
 #include "commands.h"
@@ -7,8 +7,8 @@
 
 namespace tpplan {
 
-// Checks every model with every plan on every mesh, and writes the findings of all of them as one report: one that
-// several meshes have stands there once. Paths are those from the settings file's folder. The worst exit status.
+// Checks every model with every plan on every mesh and prints one report. A diagnostic that several meshes share
+// appears once. Paths are relative to the folder of the settings file. Returns the largest exit status.
 [[nodiscard]] int check_project(const CheckArguments& arguments, const Format& format, const CommonArguments& common,
                                 BaselineUse& baseline);
 

@@ -4,16 +4,17 @@
 #include "base/text.h"
 #include "check_project.h"
 #include "commands.h"
+#include "cost/measure_collectives.h"
+#include "cost/measure_time.h"
+#include "cost/measure_training.h"
 #include "fix_plan.h"
 #include "inputs.h"
-#include "match/lint_dialects.h"
-#include "measure/measure_collectives.h"
-#include "measure/measure_time.h"
-#include "measure/measure_training.h"
 #include "render/formats.h"
 #include "report/render_costs.h"
 #include "report/render_step.h"
 #include "repository_path.h"
+#include "resolve/match/lint_dialects.h"
+#include "suggest/price.h"
 #include "suggested_rules.h"
 #include "timed_step.h"
 #include "use_baseline.h"
@@ -21,14 +22,14 @@
 namespace tpplan {
 namespace {
 
-// The input that comes from standard input, or nullptr.
+// Returns the input that is read from standard input, or nullptr.
 SourceFile* stdin_file(Session& session, const InputArguments& inputs) {
   return inputs.model == "-" ? &session.model : inputs.plan == "-" ? &session.plan : nullptr;
 }
 
 std::string summary_of(const Session& session) {
   if (exit_status(session.diagnostics) == kExitFine) return summary(session.compilation, session.diagnostics);
-  return count_findings(session.diagnostics) + "\n";
+  return count_diagnostics(session.diagnostics) + "\n";
 }
 
 CollectiveMeasure measured(const Session& session, bool wanted) {
@@ -38,7 +39,7 @@ CollectiveMeasure measured(const Session& session, bool wanted) {
 
 Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
   const Compilation& c = session.compilation;
-  const ForecastGap gap = c.judgement.forecast.gap;
+  const ForecastLimit gap = c.judgement.forecast.gap;
   return {.measure = measure,
           .mesh = c.plan.mesh,
           .batch = c.graph.operations.batch,
@@ -48,23 +49,23 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .units_axis = c.plan.fsdp && !c.plan.fsdp->units.empty() ? c.plan.fsdp->axis : kNoAxis,
           .unlisted = c.judgement.forecast.unlisted,
           .reason = to_text(gap),
-          .help = remedy_of(gap)};
+          .help = fix_of(gap)};
 }
 
-// Memory and time of a step, where the plan is right.
+// The memory and the time of a step, if the plan has no errors.
 struct StepNumbers {
   TrainingMemory memory;
   std::optional<TimedStep> timed;
   bool has_memory = false;
 };
 
-// What the files of speeds have wrong is among the session's findings.
+// Computes memory and time of a step. Reports errors of topology files in the session's diagnostics.
 StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
   StepNumbers numbers;
   const Compilation& c = session.compilation;
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? kDefaultRecipe : std::string_view(arguments.recipe));
-  numbers.memory = measure_training(c.manifest, *recipe);
+  numbers.memory = measure_step_memory(c.manifest, c.judgement.forecast, *recipe);
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 3, session.speeds, session.diagnostics))
     return numbers;
@@ -77,12 +78,12 @@ void write_cell(JsonWriter& json, const ExampleCell& cell) {
   write_array(json, cell.numbers, [&](double number) { write_json(json, number_text(number)); });
 }
 
-// The member `examples` of schemas/diagnostics.schema.json.
+// Returns the field `examples` of schemas/diagnostics.schema.json.
 std::string examples_member(const std::vector<Example>& examples) {
   JsonWriter json;
   write_array(json, examples, [&](const Example& example) {
     begin_object(json);
-    write_member(json, "code", kind_of(example.code).name);
+    write_member(json, "code", kind_of(example.code).id);
     write_member(json, "module", example.path);
     write_member(json, "operation", example.operation);
     write_member(json, "shows", example.in_shapes ? "shapes" : "numbers");
@@ -109,14 +110,12 @@ std::string examples_member(const std::vector<Example>& examples) {
   return std::move(json.out);
 }
 
-// Without a model and a plan. What asks for one plan has no place there.
+// Runs the `checks` of the settings file. Rejects options that apply to a single plan.
 int check_settings(const CheckArguments& arguments, const Format& format, const CommonArguments& common) {
-  if (!arguments.inputs.model.empty())
-    return usage_error("PLAN is required\nRun `tpplan check --help` for what there is.");
+  if (!arguments.inputs.model.empty()) return usage_error("PLAN is required\nRun `tpplan check --help` for usage.");
   if (arguments.project.checks.empty())
     return usage_error(
-        "MODEL is required: there are no `checks` in a .tpplan.yaml here\nRun `tpplan check --help` for what there "
-        "is.");
+        "MODEL is required, because no .tpplan.yaml here has `checks`\nRun `tpplan check --help` for usage.");
   const std::pair<std::string_view, bool> single[] = {{"--mesh", !arguments.inputs.mesh.empty()},
                                                       {"--fix", arguments.fix},
                                                       {"--diff", arguments.diff},
@@ -127,11 +126,67 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
                                                       {"--suggest", arguments.suggest},
                                                       {"--stdin-filename", !arguments.stdin_filename.empty()}};
   for (const auto& [name, is_given] : single) {
-    if (is_given) return usage_error(fmt::format("{} is for one plan: name MODEL and PLAN", name));
+    if (is_given) return usage_error(fmt::format("{} applies to one plan: pass MODEL and PLAN", name));
   }
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   return check_project(arguments, format, common, baseline);
+}
+
+bool wants_costs(const CheckArguments& arguments) {
+  return arguments.costs || !arguments.recipe.empty() || !arguments.speeds.empty();
+}
+
+// Returns why the format cannot have what the options ask for; empty if it can.
+std::string format_fault(const CheckArguments& arguments, const Format& format) {
+  if (format.has_more) return {};
+  const std::pair<std::string_view, bool> asked[] = {
+      {"--suggest: format {} cannot contain suggestions", arguments.suggest},
+      {"--costs: format {} cannot contain costs", wants_costs(arguments)},
+      {"--example: format {} cannot contain examples", arguments.inputs.examples}};
+  for (const auto& [text, is_given] : asked) {
+    if (is_given) return fmt::format(fmt::runtime(text), format.name) + "; use human or json";
+  }
+  return {};
+}
+
+// What is printed beside the diagnostics.
+struct CheckExtras {
+  const StepNumbers& numbers;
+  const Costs& costs;
+  const RuleSuggestion& suggestion;
+  bool has_costs = false, has_suggestion = false, has_examples = false;
+};
+
+// Returns the fields of a JSON document, none in formats for people.
+std::vector<DocumentMember> document_members(const Session& session, const CheckExtras& extras, const Format& format) {
+  std::vector<DocumentMember> members;
+  const Forecast& forecast = session.compilation.judgement.forecast;
+  if (!format.for_people) {
+    if (extras.has_costs)
+      members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
+    if (extras.has_suggestion) members.push_back({"suggestion", suggestion_member(extras.suggestion, session.plan)});
+    if (extras.has_examples) members.push_back({"examples", examples_member(forecast.examples)});
+  }
+  if (!unchecked_by(forecast.gap).empty()) members.push_back({"unchecked", unchecked_member({&forecast.gap, 1})});
+  return members;
+}
+
+// Returns the text for people behind the diagnostics. `summary` is what the baseline and the verdict say.
+std::string text_for_people(const Session& session, const CheckExtras& extras, std::string_view summary,
+                            const RenderOptions& look) {
+  std::string out;
+  for (const Example& example : session.compilation.judgement.forecast.examples) out += example_text(example);
+  out += summary;
+  if (extras.has_costs) {
+    const TerminalStyle style{.color = look.color, .width = look.width};
+    out += render_costs(extras.costs, style);
+    if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
+    if (extras.numbers.timed)
+      out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
+  }
+  if (extras.has_suggestion) out += suggestion_text(extras.suggestion, session.plan);
+  return out;
 }
 
 }  // namespace
@@ -141,30 +196,25 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const Format* format = find_format(arguments.format);
   if (format == nullptr) {
     const std::string names = join(format_names(), ", ");
-    return usage_error(fmt::format("--format {}: formats are {}", escape_for_terminal(arguments.format), names));
+    return usage_error(fmt::format("--format {}: expected one of {}", escape_for_terminal(arguments.format), names));
   }
-  const bool with_costs = arguments.costs || !arguments.recipe.empty() || !arguments.speeds.empty();
-  if (arguments.suggest && !format->has_more)
-    return usage_error(fmt::format("--suggest: format {} has no place for it; human and json have", format->name));
-  if (with_costs && !format->has_more)
-    return usage_error(fmt::format("--costs: format {} has no place for them; human and json have", format->name));
-  if (arguments.inputs.examples && !format->has_more)
-    return usage_error(fmt::format("--example: format {} has no place for it; human and json have", format->name));
+  if (const std::string fault = format_fault(arguments, *format); !fault.empty()) return usage_error(fault);
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
-  if (!arguments.stdin_filename.empty() && from_stdin == nullptr) {
+  if (!arguments.stdin_filename.empty() && from_stdin == nullptr)
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
-  }
   if (arguments.fix || arguments.diff) {
     const int descriptor = format->for_people ? STDOUT_FILENO : STDERR_FILENO;
     const int status = fix_plan(arguments.inputs, !arguments.fix, descriptor);
     if (status != kExitFine) return status;
   }
+  const bool with_costs = wants_costs(arguments);
   InputArguments inputs = arguments.inputs;
   inputs.counted = with_costs;
+  session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments) : StepNumbers{};
   judge_session(session, arguments.inputs,
@@ -174,7 +224,6 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   take_known(baseline, session);
   std::string said;
   const int status = close_baseline(baseline, exit_status(session.diagnostics), said);
-  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;
@@ -182,45 +231,35 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     costs.time = &numbers.timed->time;
     costs.topology = &numbers.timed->topology;
   }
-  const bool is_plan = session.compilation.reached > Phase::Plan;
-  const RuleSuggestion suggestion =
-      arguments.suggest && is_plan ? suggest_for_session(session, arguments.inputs) : RuleSuggestion{};
-  std::vector<DocumentMember> members;
-  if (with_costs && !format->for_people)
-    members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, costs); })});
-  if (arguments.suggest && is_plan && !format->for_people)
-    members.push_back({"suggestion", suggestion_member(suggestion, session.plan)});
+  const bool suggests = arguments.suggest && session.compilation.reached > Phase::Plan;
+  const RuleSuggestion suggestion = suggests ? suggest_for_session(session, arguments.inputs) : RuleSuggestion{};
+  const CheckExtras extras{.numbers = numbers,
+                           .costs = costs,
+                           .suggestion = suggestion,
+                           .has_costs = with_costs,
+                           .has_suggestion = suggests,
+                           .has_examples = arguments.inputs.examples};
+  const std::vector<DocumentMember> members = document_members(session, extras, *format);
   if (format->for_repository) {
     for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
   }
-  if (arguments.inputs.examples && !format->for_people)
-    members.push_back({"examples", examples_member(session.compilation.judgement.forecast.examples)});
-  const ForecastGap gap = session.compilation.judgement.forecast.gap;
-  if (!unchecked_by(gap).empty()) members.push_back({"unchecked", unchecked_member({&gap, 1})});
-  const std::string unchecked = unchecked_text(gap);
-  std::string out = format->render({.diagnostics = session.diagnostics,
-                                    .sources = sources_of(session),
-                                    .look = look,
-                                    .tool = kToolVersion,
-                                    .page = embedded_page,
-                                    .members = members,
-                                    .unchecked = unchecked});
-  if (format->for_people) {
-    for (const Example& example : session.compilation.judgement.forecast.examples) out += example_text(example);
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  const std::string unchecked = unchecked_text(session.compilation.judgement.forecast.gap);
+  const std::string out = format->render({.diagnostics = session.diagnostics,
+                                          .sources = sources_of(session),
+                                          .look = look,
+                                          .tool = kToolVersion,
+                                          .page = embedded_page,
+                                          .members = members,
+                                          .unchecked = unchecked});
+  if (!format->for_people) {
+    print(STDERR_FILENO, said);
+    return print_raw(STDOUT_FILENO, out) ? status : kExitUsage;
   }
-  // A plan with known errors has no manifest to speak of.
-  if (format->for_people && !common.quiet) out += (baseline.is_whole ? summary_of(session) : "") + said;
-  if (!format->for_people) print(STDERR_FILENO, said);
-  if (format->for_people && with_costs) {
-    const CostsLook costs_look{.color = look.color, .width = look.width};
-    out += render_costs(costs, costs_look);
-    if (numbers.has_memory) out += render_memory(numbers.memory, costs_look);
-    if (numbers.timed) out += render_time(numbers.timed->time, costs.mesh, numbers.timed->topology, costs_look);
-  }
-  if (format->for_people && arguments.suggest && is_plan) out += suggestion_text(suggestion, session.plan);
-  const bool printed =
-      format->for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
-  return printed ? status : kExitUsage;
+  // A plan with known errors has no manifest to summarize.
+  const std::string summary = common.quiet ? "" : (baseline.taken.errors == 0 ? summary_of(session) : "") + said;
+  const std::string text = out + text_for_people(session, extras, summary, look);
+  return print(STDOUT_FILENO, text, {.color = look.color}) ? status : kExitUsage;
 }
 
 }  // namespace tpplan

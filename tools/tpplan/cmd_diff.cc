@@ -6,35 +6,39 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "cost/measure_collectives.h"
+#include "cost/measure_training.h"
+#include "diff/diff_manifest.h"
+#include "diff/diff_markdown.h"
+#include "diff/diff_text.h"
+#include "diff/write_diff.h"
 #include "git_file.h"
 #include "inputs.h"
-#include "manifest/diff_markdown.h"
-#include "manifest/diff_text.h"
-#include "manifest/write_diff.h"
 #include "model/read_model.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 #include "timed_step.h"
 
 namespace tpplan {
 namespace {
 
-// 1 is taken by manifests that differ, so what is wrong with one of them counts as one that cannot be read.
+// Returns the exit status for invalid inputs of `diff`. Status 1 means that manifests differ, so a manifest with wrong
+// content counts as unreadable.
 int as_unreadable(int status) { return status == kExitContent ? kExitUsage : status; }
 
-// Reads one side; what is wrong with it goes to standard error. The exit status that it calls for.
+// Reads one manifest and prints its diagnostics to standard error. Returns the exit status.
 int read_side(const std::string& path, const std::string& ref, SourceFile& file, Manifest& manifest,
               const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(
       path, file, diagnostics,
-      ref.empty()
-          ? "plans are compared for a model: `tpplan diff MODEL OLD NEW`, or `tpplan diff MODEL PLAN --base COMMIT`"
-          : "plans are compared for a model: `tpplan diff MODEL PLAN --base COMMIT`",
+      ref.empty() ? "compare plans with `tpplan diff MODEL OLD NEW` or `tpplan diff MODEL PLAN --base COMMIT`"
+                  : "compare plans with `tpplan diff MODEL PLAN --base COMMIT`",
       ref);
   return as_unreadable(print_findings(diagnostics, sources_of(file), common));
 }
 
-// What is wrong with a plan that is compiled goes there, too. What it warns of is no matter here.
+// Prints the diagnostics of a compiled plan to standard error if it has errors. Ignores warnings. Returns the exit
+// status.
 int print_side(Session& session, const CommonArguments& common) {
   if (session.usage) return kExitUsage;
   if (!has_errors(session.diagnostics)) return kExitFine;
@@ -47,8 +51,8 @@ int compile_side(const InputArguments& inputs, Session& session, const CommonArg
   return print_side(session, common);
 }
 
-// Both files as they stand at a commit. A model that is not there, as one that is exported anew each time, is taken as
-// it is now, which is said.
+// Compiles the model and the plan of a commit. If the commit has no model, for example because it is exported each
+// time, uses the current one and reports it.
 int compile_base(const InputArguments& inputs, const std::string& ref, Session& session,
                  const CommonArguments& common) {
   const std::string &model = inputs.model, &plan = inputs.plan;
@@ -58,7 +62,7 @@ int compile_base(const InputArguments& inputs, const std::string& ref, Session& 
     GitFile old_model = read_git_file(model, ref, kMaxModelBytes);
     if (old_model.fault == GitFault::NotThere || old_model.fault == GitFault::NoRepository) {
       if (!common.quiet)
-        print(STDERR_FILENO, fmt::format("{} is not in the commit `{}`: both plans are compiled for it as it is now\n",
+        print(STDERR_FILENO, fmt::format("{} is not in commit `{}`: both plans are compiled for its current version\n",
                                          escape_for_terminal(model), escape_for_terminal(ref)));
       is_read = read_input(model, kMaxModelBytes, session.model, session.diagnostics);
     } else {
@@ -71,7 +75,7 @@ int compile_base(const InputArguments& inputs, const std::string& ref, Session& 
   return print_side(session, common);
 }
 
-// How a difference is written, a row for each; the command line takes no other name.
+// An output format of `diff`. The command line rejects other names.
 struct DiffFormat {
   std::string_view name;
   bool (*print)(const ManifestDiff& diff, const CommonArguments& common);
@@ -99,7 +103,19 @@ std::optional<StepSeconds> seconds_of(const std::optional<TimedStep>& step) {
                      .total = time.total};
 }
 
-// The time of a step of both sides, each on its own mesh; the exit status that the files call for.
+StepTotals step_totals(const Manifest& manifest, const Recipe& recipe) {
+  const TrainingMemory memory = measure_training(manifest, recipe);
+  StepTotals numbers{.has_activations = memory.has_step,
+                     .batch = static_cast<uint64_t>(manifest.step.batch),
+                     .sequence = static_cast<uint64_t>(manifest.step.sequence)};
+  if (manifest.has_collectives) numbers.sent = sum_calls(manifest.collectives, manifest.mesh).wire;
+  if (!memory.overflow) numbers.memory = memory.total;
+  for (const AxisId axis : data_axes_of(manifest))
+    numbers.data_ranks *= static_cast<uint64_t>(manifest.mesh.axes[axis].size);
+  return numbers;
+}
+
+// Computes the time of a step of both sides, each on its own mesh. Returns the exit status of the topology files.
 int time_sides(const Manifest& before, const Manifest& after, const std::vector<std::string>& words, TimeDiff& time,
                const CommonArguments& common) {
   if (words.empty()) return kExitFine;
@@ -123,6 +139,11 @@ int time_sides(const Manifest& before, const Manifest& after, const std::vector<
 int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,
                     const CommonArguments& common) {
   ManifestDiff diff = diff_manifests(before, after);
+  const Recipe& recipe = *find_recipe(kDefaultRecipe);
+  diff.step = {.is_asked = before.has_collectives || after.has_collectives,
+               .recipe = recipe.name,
+               .before = step_totals(before, recipe),
+               .after = step_totals(after, recipe)};
   if (const int status = time_sides(before, after, arguments.speeds, diff.time, common); status != kExitFine)
     return status;
   const auto format = std::ranges::find(kDiffFormats, arguments.format, &DiffFormat::name);
@@ -131,13 +152,12 @@ int show_difference(const Manifest& before, const Manifest& after, const DiffArg
   return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
 }
 
-// Two plans of a model, each compiled; the old one at a commit where one was named.
+// Compiles and compares two plans of a model. With --base, the old plan is read from a commit.
 int diff_plans(const DiffArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& words = arguments.words;
   Session before, after;
-  const bool counted = !arguments.speeds.empty();
-  const InputArguments old_side{.model = words[0], .plan = words[1], .counted = counted};
-  const InputArguments new_side{.model = words[0], .plan = words.back(), .counted = counted};
+  const InputArguments old_side{.model = words[0], .plan = words[1], .counted = true};
+  const InputArguments new_side{.model = words[0], .plan = words.back(), .counted = true};
   const int new_status = compile_side(new_side, after, common);
   const int old_status = arguments.is_against_base ? compile_base(old_side, arguments.base, before, common)
                                                    : compile_side(old_side, before, common);
@@ -145,7 +165,7 @@ int diff_plans(const DiffArguments& arguments, const CommonArguments& common) {
   return show_difference(before.compilation.manifest, after.compilation.manifest, arguments, common);
 }
 
-// Two manifests, or one and what it was at a commit.
+// Compares two manifests, or a manifest with its version at a commit.
 int diff_files(const DiffArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& words = arguments.words;
   SourceFile old_file, new_file;
@@ -156,21 +176,20 @@ int diff_files(const DiffArguments& arguments, const CommonArguments& common) {
   return show_difference(before, after, arguments, common);
 }
 
-// What does not fit together, or nothing.
+// Returns the usage error of the arguments; empty without error.
 std::string misuse_of(const DiffArguments& arguments) {
   const size_t count = arguments.words.size();
   const auto from_stdin = std::ranges::count(arguments.words, "-");
   if (!arguments.is_against_base) {
     if (count < 2)
-      return "diff takes OLD NEW, two manifests, or MODEL OLD NEW, two plans of a model; --base COMMIT is an old side, "
-             "too";
-    return from_stdin > 1 ? "only one of the files can come from standard input" : "";
+      return "diff expects two manifests, OLD NEW, or a model and two plans, MODEL OLD NEW; --base COMMIT replaces OLD";
+    return from_stdin > 1 ? "only one of the files can be standard input" : "";
   }
   if (!is_git_ref(arguments.base))
-    return fmt::format("--base {}: name a commit, a branch or a tag of git, such as origin/main",
+    return fmt::format("--base {}: expected a git commit, branch or tag, such as origin/main",
                        escape_for_terminal(arguments.base));
-  if (count > 2) return "--base is the old side: give MODEL PLAN, or MANIFEST, alone";
-  return from_stdin > 0 ? "--base: standard input is in no commit: name the files" : "";
+  if (count > 2) return "--base replaces OLD: pass only MODEL PLAN, or MANIFEST";
+  return from_stdin > 0 ? "--base: git has no version of standard input: pass file names" : "";
 }
 
 }  // namespace

@@ -7,12 +7,12 @@
 #include "base/keyed_hash.h"
 #include "base/text.h"
 #include "commands.h"
-#include "match/decide_dims.h"
-#include "match/nearest_path.h"
-#include "match/pattern.h"
 #include "model/module_kinds.h"
-#include "plan/explain_style.h"
+#include "resolve/match/decide_dims.h"
+#include "resolve/match/nearest_path.h"
+#include "resolve/match/pattern.h"
 #include "sharding/tensor_size.h"
+#include "styles/explain_style.h"
 
 namespace tpplan {
 namespace {
@@ -23,30 +23,38 @@ int printed(std::string_view text, const CommonArguments& common, std::span<cons
 
 bool is_code(std::string_view name) {
   return name.size() > 2 && (name[0] == 'T' || name[0] == 't') && (name[1] == 'P' || name[1] == 'p') &&
-         name.find_first_not_of("0123456789", 2) == std::string_view::npos;
+         is_digits(name.substr(2));
+}
+
+std::string_view nearest_kind(const std::string& name) {
+  std::vector<std::string_view> words;
+  for (const DiagnosticKind& kind : diagnostic_kinds()) {
+    words.emplace_back(kind.id);
+    words.emplace_back(kind.name);
+  }
+  return nearest_name(name, words);
 }
 
 std::string no_code(const std::string& name) {
-  std::vector<std::string_view> codes;
-  for (const DiagnosticKind& kind : diagnostic_kinds()) codes.push_back(kind.name);
-  const std::string_view nearest = nearest_name(name, codes);
+  const std::string_view nearest = nearest_kind(name);
   return fmt::format("there is no diagnostic `{}`{}; `tpplan rules` lists them", escape_for_terminal(name),
                      nearest.empty() ? "" : fmt::format(": did you mean `{}`?", nearest));
 }
 
-// One word: a diagnostic's code, or a style.
+// Explains one word: the code or name of a diagnostic, or a style.
 int explain_word(const std::string& name, const CommonArguments& common) {
   const DiagnosticKind* kind = find_kind(name);
-  const char* page = kind == nullptr ? nullptr : embedded_page(kind->name);
+  const char* page = kind == nullptr ? nullptr : embedded_page(kind->id);
   if (page != nullptr) return printed(page, common, kPagePaints);
   if (is_code(name)) return usage_error(no_code(name));
   if (const std::optional<std::string> style = explain_style(name)) return printed(*style, common);
   std::string_view nearest = nearest_style(name);
-  if (const DiagnosticKind* meant = find_kind("TP" + name); meant != nullptr) nearest = meant->name;
-  return usage_error(fmt::format("there is no diagnostic and no style `{0}`{1}", escape_for_terminal(name),
-                                 nearest.empty() ? "; `tpplan rules` lists the codes, and a parameter is explained by "
-                                                   "`tpplan explain MODEL PLAN PATH`"
-                                                 : fmt::format(": did you mean `{}`?", nearest)));
+  if (nearest.empty()) nearest = nearest_kind(name);
+  if (const DiagnosticKind* meant = find_kind("TP" + name); meant != nullptr) nearest = meant->id;
+  return usage_error(fmt::format(
+      "there is no diagnostic or style `{0}`{1}", escape_for_terminal(name),
+      nearest.empty() ? "; `tpplan rules` lists the codes, `tpplan explain MODEL PLAN PATH` explains a parameter"
+                      : fmt::format(": did you mean `{}`?", nearest)));
 }
 
 std::string axes_product(const DimAxes& axes, const Mesh& mesh) {
@@ -60,8 +68,8 @@ std::string match_line(const Session& s, const ParamMatch& match) {
   if (match.rule == kNoRule) return "no rule matches: replicated by default";
   const PlanRule& rule = plan.rules[match.rule];
   const std::string block = rule.block == kNoRule ? "" : fmt::format(" in block `{}`", plan.blocks[rule.block].text);
-  return fmt::format("`{}`{} ({}:{}), {}, by {}", rule.key, block, s.plan.name, rule.line,
-                     treatment_text(rule, plan.mesh), match.by_module ? "its module's path" : "its own path");
+  return fmt::format("`{}`{} ({}:{}), {}, matched by {}", rule.key, block, s.plan.name, rule.line,
+                     treatment_text(rule, plan.mesh), match.by_module ? "the module's path" : "the parameter's path");
 }
 
 std::string place_of(const Session& s, RuleId id) {
@@ -70,7 +78,8 @@ std::string place_of(const Session& s, RuleId id) {
                      rule.line);
 }
 
-// Where each dim has a rule of its own: which, and why not the ones before it.
+// Returns the rule of each dim, for dialects with rules per dim, and the rules skipped because another dim uses their
+// axis.
 std::vector<std::string> dim_lines(const Session& s, const Param& param) {
   const TpPlan& plan = s.compilation.plan;
   const std::span<const std::string_view> names = logical_axes_of(s.compilation.graph, param);
@@ -81,11 +90,12 @@ std::vector<std::string> dim_lines(const Session& s, const Param& param) {
     std::string line = fmt::format("dim {} has no name", dim);
     if (!names[dim].empty())
       line = fmt::format("dim {} `{}`: {}", dim, names[dim],
-                         decided[dim] == kNoRule ? "no rule fits" : place_of(s, decided[dim]));
+                         decided[dim] == kNoRule ? "no rule applies" : place_of(s, decided[dim]));
     lines.push_back(std::move(line));
     for (const SkippedRule& other : skipped) {
       if (other.dim == dim && other.taken_by != dim)
-        lines.push_back(fmt::format("  not {}: an axis of it cuts dim {}", place_of(s, other.rule), other.taken_by));
+        lines.push_back(
+            fmt::format("  not {}: one of its axes already shards dim {}", place_of(s, other.rule), other.taken_by));
     }
   }
   return lines;
@@ -93,7 +103,7 @@ std::vector<std::string> dim_lines(const Session& s, const Param& param) {
 
 std::string init_line(const Session& s, const ParamInit& init) {
   const Compilation& c = s.compilation;
-  if (init.distribution == kNone) return "nobody says: its module is of no kind that has a default";
+  if (init.distribution == kNone) return "unspecified: its module's kind has no default";
   const std::string what = to_text(c.judgement.init.distributions[init.distribution]);
   if (init.entry == kNone) return what + ", the default of its module's kind";
   const ModulePattern& pattern = c.plan.init[init.entry].pattern;
@@ -110,21 +120,21 @@ std::string fsdp_line(const Compilation& c, ParamId id) {
       const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
       for (size_t dim = 0; dim < spec.size(); ++dim) {
         if (std::find(spec[dim].begin(), spec[dim].end(), fsdp.axis) != spec[dim].end())
-          return fmt::format("cuts dim {} over {}", dim, axis);
+          return fmt::format("shards dim {} over {}", dim, axis);
       }
       return "";
     }
     case FsdpDecision::AlreadyOnAxis:
-      return fmt::format("left alone: it is on {} already", axis);
+      return fmt::format("not sharded: {} already shards it", axis);
     case FsdpDecision::TooSmall:
-      return fmt::format("left alone: {} elements are not more than min_weight_size {}", elements,
-                         fsdp.min_weight_size);
+      return fmt::format("not sharded: {} elements do not exceed min_weight_size {}", elements, fsdp.min_weight_size);
     case FsdpDecision::NoDim:
-      return fmt::format("left alone: no free dim divides by {} ({})", axis, c.plan.mesh.axes[fsdp.axis].size);
+      return fmt::format("not sharded: no unsharded dim is divisible by {} ({})", axis,
+                         c.plan.mesh.axes[fsdp.axis].size);
     case FsdpDecision::NotSelected:
-      return "left alone: none of `fsdp.patterns` names it";
+      return "not sharded: no pattern in `fsdp.patterns` matches it";
     case FsdpDecision::NotAsked:
-      return "follows the tensor that it is tied to";
+      return "same as the tensor that it is tied to";
   }
   return "";
 }
@@ -156,18 +166,18 @@ std::string explain_param(const Session& s, ParamId id) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
     const int64_t ways = shard_count(axes, mesh);
-    line("legal", fmt::format("dim {} of {} over {}: {}", dim, shape[dim], axes_product(axes, mesh),
-                              ways == 1                ? "whole, there is nothing to cut it over"
-                              : shape[dim] % ways == 0 ? fmt::format("{} a piece", shape[dim] / ways)
-                                                       : "uneven, pieces as torch.chunk cuts them"));
+    line("legal", fmt::format("dim {} of size {} over {}: {}", dim, shape[dim], axes_product(axes, mesh),
+                              ways == 1                ? "not sharded, its axes have size 1"
+                              : shape[dim] % ways == 0 ? fmt::format("local size {}", shape[dim] / ways)
+                                                       : "uneven, local sizes as in torch.chunk"));
   }
   if (c.judgement.shardings.params[id].reason == Reason::Tied)
-    line("tied", "it is one tensor with a parameter that has a rule, and follows it");
+    line("tied", "tied to a parameter that has a rule, and sharded like it");
   if (c.plan.fsdp) line("fsdp", fsdp_line(c, id));
   line("spec", fmt::format("{}, placements {}", to_text(layout.sharding.spec, mesh),
                            layout.placements ? to_text(*layout.placements) : "none (unequal segments)"));
   for (const DimSegments& segments : layout.sharding.segments)
-    line("segments", fmt::format("dim {}: {}, each is cut by itself", segments.dim, shape_text(segments.sizes)));
+    line("segments", fmt::format("dim {}: {}, each sharded separately", segments.dim, shape_text(segments.sizes)));
   line("rank 0", shape_text(layout.local_shapes[0]));
   line("replicas", std::to_string(layout.replicas));
   line("gradient", layout.grad_reduce.empty() ? "no reduction" : to_text(layout.grad_reduce, mesh));
@@ -176,7 +186,7 @@ std::string explain_param(const Session& s, ParamId id) {
 }
 
 std::string layouts_text(const std::optional<std::vector<Placement>>& layouts) {
-  return layouts ? to_text(*layouts) : "as it is";
+  return layouts ? to_text(*layouts) : "unchanged";
 }
 
 std::string explain_values(std::string_view what, const std::vector<ManifestValue>& values, const Mesh& mesh) {
@@ -193,7 +203,19 @@ std::string explain_values(std::string_view what, const std::vector<ManifestValu
   return text;
 }
 
-// A module: its boundaries, then each of its own parameters.
+// Returns the collectives that DTensor adds to operations of a module.
+std::string explain_hidden_calls(const Compilation& c, std::string_view path) {
+  std::string text;
+  for (const CollectiveCall& call : c.judgement.forecast.calls) {
+    if (call.hidden && call.module == path)
+      text += fmt::format("  hidden  {} over {} of {} {} in the {} of `{}`: DTensor redistributes it, no rule does\n",
+                          to_text(call.kind), axis_name(c.plan.mesh, call.axis), shape_text(call.shape), call.dtype,
+                          call.backward ? "backward" : "forward", call.operation.empty() ? "loss" : call.operation);
+  }
+  return text;
+}
+
+// Explains a module: its boundaries, the hidden collectives in it, then each of its direct parameters.
 std::string explain_module(const Session& s, ModuleId id) {
   const Compilation& c = s.compilation;
   const Module& module = c.graph.modules[id];
@@ -208,12 +230,13 @@ std::string explain_module(const Session& s, ModuleId id) {
     text += explain_values("  input", boundary.inputs, c.plan.mesh) +
             explain_values("  output", boundary.outputs, c.plan.mesh);
   }
+  text += explain_hidden_calls(c, module.path);
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param)
     text += explain_param(s, param);
   return text;
 }
 
-// What the rules with this key decide: how many parameters each, and all that it says of the first of them.
+// Explains the rules with this key: the number of parameters of each rule, and its first parameter in full.
 std::string explain_rules(const Session& s, std::string_view key) {
   const Compilation& c = s.compilation;
   std::string text;
@@ -221,7 +244,7 @@ std::string explain_rules(const Session& s, std::string_view key) {
     const PlanRule& rule = c.plan.rules[id];
     if (rule.key != key) continue;
     const RuleMatches& matches = c.judgement.matches.rules[id];
-    text += fmt::format("rule `{}` ({}:{}), {}: matches {}, decides over {}\n", rule.key, s.plan.name, rule.line,
+    text += fmt::format("rule `{}` ({}:{}), {}: matches {}, applies to {}\n", rule.key, s.plan.name, rule.line,
                         treatment_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
     const auto& params = c.judgement.matches.params;
     const auto first = std::find_if(params.begin(), params.end(), [&](const ParamMatch& m) {
@@ -235,7 +258,7 @@ std::string explain_rules(const Session& s, std::string_view key) {
   return text;
 }
 
-// What becomes of the parameters whose paths, or whose modules' paths, a glob matches: alike ones on one line.
+// Explains the parameters whose path or module path matches a glob. Parameters with the same explanation share a line.
 std::string explain_glob(const Session& s, const std::string& glob) {
   const Compilation& c = s.compilation;
   const PatternSetPtr set = compile_globs(std::span(&glob, 1));
@@ -263,7 +286,7 @@ std::string explain_glob(const Session& s, const std::string& glob) {
   return text;
 }
 
-// A rule's key, or a pattern; empty when it is neither, or matches nothing.
+// Explains a rule's key or a pattern; empty if the text is neither or matches nothing.
 std::string explain_matches(const Session& s, const std::string& text) {
   std::string said = explain_rules(s, text);
   return said.empty() && is_glob(text) ? explain_glob(s, text) : said;
@@ -274,7 +297,7 @@ std::string explain_matches(const Session& s, const std::string& text) {
 int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common) {
   if (arguments.words.size() == 1) return explain_word(arguments.words[0], common);
   if (arguments.words.size() != 3)
-    return usage_error("explain takes MODEL PLAN PATH, or one word: a diagnostic's code, or a style");
+    return usage_error("explain expects MODEL PLAN PATH, or one word: the code or name of a diagnostic, or a style");
   Session session;
   run_session(session, {.model = arguments.words[0], .plan = arguments.words[1], .mesh = arguments.mesh},
               Phase::Manifest, common);

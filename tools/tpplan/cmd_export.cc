@@ -9,11 +9,11 @@
 namespace tpplan {
 namespace {
 
-// Says what was found; the exit status that it calls for.
+// Prints the diagnostics. Returns the exit status.
 int print_all(Diagnostics& diagnostics, const SourceFile& file, const CommonArguments& common) {
   const int status = print_findings(diagnostics, sources_of(file), common);
   if (status != kExitFine && !common.quiet)
-    print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
+    print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_diagnostics(diagnostics)));
   return status;
 }
 
@@ -22,7 +22,7 @@ int print_all(Diagnostics& diagnostics, const SourceFile& file, const CommonArgu
 int cmd_export(const ExportArguments& arguments, const CommonArguments& common) {
   const EmitFormat& format = *find_emit_format(arguments.format);
   const auto write = arguments.python ? format.write_python : format.write;
-  if (write == nullptr) return usage_error(fmt::format("--python: {} has no Python form, torch has", format.name));
+  if (write == nullptr) return usage_error(fmt::format("--python: {} has no Python form; use torch", format.name));
   if (overwrites_input(arguments.output, {arguments.manifest}, common)) return kExitUsage;
   Diagnostics diagnostics;
   SourceFile file;

@@ -9,13 +9,13 @@
 #include "commands.h"
 #include "inputs.h"
 #include "plan/format_plan.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
-// Reads and formats one plan. Exit status 0, or what its faults call for; content is no matter here, so that 1 stays
-// for plans that would change.
+// Reads and formats one plan. Returns the exit status, but never 1 for wrong content, because 1 means that a plan would
+// change.
 int format_file(const std::string& path, SourceFile& file, std::string& formatted, const CommonArguments& common) {
   Diagnostics diagnostics;
   const bool good =
@@ -24,7 +24,7 @@ int format_file(const std::string& path, SourceFile& file, std::string& formatte
   return good ? kExitFine : std::max(kExitUsage, status);
 }
 
-// What is to be done with one formatted plan.
+// Writes one formatted plan, or prints its changes, as the arguments specify.
 int deliver(const std::string& path, const SourceFile& file, const std::string& formatted,
             const FmtArguments& arguments, const CommonArguments& common) {
   const bool changes = file.text != formatted;
@@ -40,21 +40,15 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
   }
   const bool in_place = arguments.output.empty() && path != "-";
   if (in_place && !changes) return kExitFine;
-  // Said just before the new file takes the place of the old one: where the line is lost, nothing has changed.
-  bool is_said = true;
-  const Producer produce = [&](const Sink& sink) {
-    if (!sink(formatted)) return false;
-    is_said = !in_place || common.quiet || print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n");
-    return is_said;
-  };
+  const Producer produce = [&formatted](const Sink& sink) { return sink(formatted); };
   const std::string& target = in_place ? path : arguments.output.empty() ? "-" : arguments.output;
-  const std::string fault = in_place ? rewrite_file(target, produce) : write_output(target, produce);
-  if (!is_said) {
-    print(STDERR_FILENO, fmt::format("{} is left as it is: the line that says what is done cannot be printed\n",
-                                     escape_for_terminal(path)));
-    return kExitUsage;
-  }
-  return fault.empty() ? kExitFine : refuse_write(target, fault);
+  const std::string fault = in_place ? rewrite_file(target, file.text, produce) : write_output(target, produce);
+  if (!fault.empty()) return refuse_write(target, fault);
+  if (!in_place || common.quiet || print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n")) return kExitFine;
+  const std::string undone = rewrite_file(path, formatted, [&file](const Sink& sink) { return sink(file.text); });
+  print(STDERR_FILENO, fmt::format("{} is {}: cannot print the status line\n", escape_for_terminal(path),
+                                   undone.empty() ? "unchanged" : "formatted"));
+  return kExitUsage;
 }
 
 }  // namespace
@@ -62,13 +56,13 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
 int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& plans = arguments.plans;
   if (std::count(plans.begin(), plans.end(), "-") > 1)
-    return usage_error("`-` stands twice: standard input is read once");
+    return usage_error("`-` occurs twice: standard input can be read only once");
   if (!arguments.output.empty() && (arguments.check || arguments.diff))
     return usage_error("--output: --check and --diff write no file");
   if (!arguments.output.empty() && plans.size() != 1)
-    return usage_error("--output takes one plan; without it each is formatted in place");
+    return usage_error("--output expects one plan; omit it to format each plan in place");
   if (!arguments.output.empty() &&
-      overwrites_input(arguments.output, plans, common, "without --output a plan is formatted in place"))
+      overwrites_input(arguments.output, plans, common, "omit --output to format a plan in place"))
     return kExitUsage;
   int status = kExitFine;
   size_t changed = 0;

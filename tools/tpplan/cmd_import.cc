@@ -13,29 +13,16 @@
 #include "model/write_model.h"
 #include "plan/write_plan.h"
 #include "plan_schema.h"
-#include "syntax/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
-// Says what was found in the files; the exit status that it calls for.
+// Prints the diagnostics of the files. Returns the exit status.
 int say(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   const int status = print_findings(diagnostics, sources, common);
   if (status != kExitFine && !common.quiet)
-    print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_findings(diagnostics)));
+    print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_diagnostics(diagnostics)));
   return status;
-}
-
-// A plan that is written can be read: why not, of one that is beyond the limits of plans.
-std::string unreadable(const std::string& text) {
-  constexpr YamlLimits limits;
-  if (text.size() > limits.bytes)
-    return fmt::format("it takes {}, and plans have {} at most", human_bytes(text.size()), human_bytes(limits.bytes));
-  const SourceFile file{.name = "", .text = text};
-  YamlTree tree;
-  Diagnostics faults;
-  if (read_yaml(file, tree, faults, limits)) return "";
-  return faults.list.empty() ? "it cannot be read" : faults.list.front().message;
 }
 
 int import_plan(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
@@ -44,15 +31,16 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   SpecsFile specs;
   SourceFile file;
   if (read_input(arguments.file, kMaxSpecsBytes, file, diagnostics))
-    std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // what is wrong is said below
+    std::ignore = read_specs(format.read_specs, file, specs, diagnostics);  // errors are printed below
   std::string text;
   if (!has_errors(diagnostics)) {
     std::vector<std::string> header = {fmt::format("Written by tpplan import --from {}.", format.name)};
     if (with_schema) header.insert(header.begin(), schema_line());
-    text = write_plan(plan_of_specs(specs), {.header = header, .rules = {}});
-    if (const std::string why = unreadable(text); !why.empty())
-      report_message(diagnostics, Code::TP9001, {file.id, 0, 0},
-                     fmt::format("the plan of these specs is too large: {}", why));
+    const TpPlan plan = plan_of_specs(specs);
+    text = write_plan(plan, {.header = header, .rules = {}});
+    if (const std::string why = reading_fault(text, plan); !why.empty())
+      report_message(diagnostics, Code::ResourceLimit, {file.id, 0, 0},
+                     fmt::format("cannot write the plan of these specs: {}", why));
   }
   const int status = say(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
@@ -78,7 +66,7 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
 int cmd_import(const ImportArguments& arguments, const CommonArguments& common) {
   const ImportFormat& format = *find_import_format(arguments.format);
   if (!arguments.config.empty() && !format.takes_config)
-    return usage_error(fmt::format("--model-config: {} has no use for it, safetensors has", format.name));
+    return usage_error(fmt::format("--model-config: {} does not use it, safetensors does", format.name));
   if (overwrites_input(arguments.output, {arguments.file, arguments.config}, common)) return kExitUsage;
   return format.product == ImportProduct::Plan ? import_plan(format, arguments, common)
                                                : import_model(format, arguments, common);

@@ -9,9 +9,10 @@
 #include "base/presence.h"
 #include "base/text.h"
 #include "commands.h"
-#include "draft/draft_plan.h"
 #include "inputs.h"
+#include "plan/write_plan.h"
 #include "plan_schema.h"
+#include "suggest/draft_plan.h"
 #include "walk/walk_graph.h"
 
 namespace tpplan {
@@ -20,7 +21,7 @@ namespace {
 constexpr int64_t kSizesTried[] = {8, 4, 2};
 constexpr std::string_view kStyleAxes[] = {"tp", "model"};
 
-// The axis that styles shard over: by its name, or the last.
+// Returns the axis that styles shard over: one with a known name, otherwise the last one.
 AxisId style_axis(const Mesh& mesh) {
   for (const std::string_view name : kStyleAxes) {
     if (find_axis(mesh, name) != kNoAxis) return find_axis(mesh, name);
@@ -28,17 +29,17 @@ AxisId style_axis(const Mesh& mesh) {
   return static_cast<AxisId>(mesh.axes.size() - 1);
 }
 
-DraftPlan draft_on(const ModelGraph& graph, const DialectRow& dialect, const MeshSizes& sizes) {
+DraftPlan draft_on(Judge& judge, const DialectRow& dialect, const MeshSizes& sizes) {
   Mesh mesh;
   for (const auto& [name, size] : sizes) mesh.axes.push_back({name, size});
-  return draft_plan(graph, dialect, mesh, style_axis(mesh));
+  return draft_plan(judge, dialect, mesh, style_axis(mesh));
 }
 
-// The largest size with which the most units are cut in the best way that is known.
-DraftPlan draft_anywhere(const ModelGraph& graph, const DialectRow& dialect) {
+// Returns the draft for the tp size with the fewest fallbacks; of equal ones, the largest size.
+DraftPlan draft_anywhere(Judge& judge, const DialectRow& dialect) {
   DraftPlan best;
   for (const int64_t size : kSizesTried) {
-    DraftPlan draft = draft_on(graph, dialect, {{"tp", size}});
+    DraftPlan draft = draft_on(judge, dialect, {{"tp", size}});
     const bool is_first = best.plan.mesh.axes.empty();
     if (is_first || draft.fallbacks < best.fallbacks) best = std::move(draft);
     if (best.fallbacks == 0) break;
@@ -55,25 +56,24 @@ void add_header(DraftPlan& draft, const AnyModel& model, const std::string& path
   std::vector<std::string>& lines = draft.comments.header;
   const std::string name = std::filesystem::path(path).filename().string();
   if (with_schema) lines.push_back(schema_line());
-  lines.push_back(fmt::format("A first plan for {}, drafted by `tpplan init`: yours from here on.",
+  lines.push_back(fmt::format("A draft plan for {}, written by `tpplan init`: edit it as needed.",
                               escape_for_terminal(model.graph.name)));
   lines.emplace_back();
   if (model.graph.operations.is_there)
-    lines.emplace_back("It was judged operation by operation, forward and backward, for a training step.");
+    lines.emplace_back("It was checked operation by operation, forward and backward, for a training step.");
   else
-    lines.emplace_back(
-        "The model says no operations: names, shapes and heads were judged, and nothing was run through.");
-  lines.emplace_back("Whatever no rule names (norms, biases of sums, small tensors) is whole on every rank.");
+    lines.emplace_back("The model has no operation graph: only names, shapes and heads were checked.");
+  lines.emplace_back("Tensors without a rule (norms, biases after a reduction, small tensors) are replicated.");
   if (!model.format.empty())
     lines.push_back(
-        fmt::format("Check it: tpplan import --from {} {} -o model.json, then tpplan check model.json on it.",
+        fmt::format("Check it: tpplan import --from {} {} -o model.json, then tpplan check model.json PLAN.",
                     model.format, escape_for_terminal(name)));
 }
 
 int refuse_draft(const DraftPlan& draft, const AnyModel& model) {
   std::string reasons;
   for (const std::string& reason : draft.reasons) reasons += fmt::format("  = note: {}\n", escape_for_terminal(reason));
-  print(STDERR_FILENO, fmt::format("tpplan: error: no part of {} is known that can be cut on {}\n{}",
+  print(STDERR_FILENO, fmt::format("tpplan: error: no part of {} has a known sharding on {}\n{}",
                                    escape_for_terminal(model.graph.name), to_text(draft.plan.mesh), reasons));
   return kExitContent;
 }
@@ -88,29 +88,39 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   const Presence there = is_file && !arguments.force ? presence_of_name(arguments.output) : Presence{};
   if (there.error != 0) return refuse_write(arguments.output, std::strerror(there.error));
   if (there.is_there)
-    return usage_error(fmt::format("{} is there already: --force replaces it", escape_for_terminal(arguments.output)));
+    return usage_error(
+        fmt::format("{} already exists: pass --force to replace it", escape_for_terminal(arguments.output)));
   AnyModel model;
   if (const int status = read_any_model(arguments.model, arguments.config, common, model); status != kExitFine)
     return status;
   if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   const DialectRow& dialect = dialect_called(arguments.dialect);
   if (dialect.runtime != PlanRuntime::Tpplan && model.graph.framework != Framework::Torch)
-    return usage_error(fmt::format("--dialect {}: {} is a model of {}, which it does not run", dialect.name,
-                                   escape_for_terminal(model.graph.name), to_text(model.graph.framework)));
-  DraftPlan draft = sizes.empty() ? draft_anywhere(model.graph, dialect) : draft_on(model.graph, dialect, sizes);
+    return usage_error(fmt::format("--dialect {}: {} is a model of {}, which this dialect does not support",
+                                   dialect.name, escape_for_terminal(model.graph.name),
+                                   to_text(model.graph.framework)));
+  Judge judge = make_judge(model.graph);
+  DraftPlan draft = sizes.empty() ? draft_anywhere(judge, dialect) : draft_on(judge, dialect, sizes);
   if (draft.cut == 0) return refuse_draft(draft, model);
   const bool with_schema = is_file && !arguments.no_schema;
   add_header(draft, model, arguments.model, with_schema);
   const std::string text = write_plan(draft.plan, draft.comments);
+  if (const std::string why = reading_fault(text, draft.plan); !why.empty()) {
+    print(STDERR_FILENO,
+          fmt::format(
+              "tpplan: error: cannot write the draft plan of {}: {}\n  = help: rename the module in this message\n",
+              escape_for_terminal(model.graph.name), escape_for_terminal(why)));
+    return kExitContent;
+  }
   if (!common.quiet) {
     for (const std::string& finding : draft.findings)
       print(STDERR_FILENO, fmt::format("tpplan: warning: {}\n", escape_for_terminal(finding)));
-    print(STDERR_FILENO,
-          fmt::format("{} on {}: {} cut{}\n", escape_for_terminal(model.graph.name), to_text(draft.plan.mesh),
-                      counted(draft.cut, "part"),
-                      draft.fallbacks == 0
-                          ? std::string()
-                          : fmt::format("; {} whole or cut in a dearer way: the comments say why", draft.fallbacks)));
+    print(STDERR_FILENO, fmt::format("{} on {}: {} sharded{}\n", escape_for_terminal(model.graph.name),
+                                     to_text(draft.plan.mesh), counted(draft.cut, "part"),
+                                     draft.fallbacks == 0
+                                         ? std::string()
+                                         : fmt::format("; {} replicated or sharded at a higher cost: see the comments",
+                                                       draft.fallbacks)));
   }
   if (const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
       status != kExitFine)

@@ -5,14 +5,14 @@
 
 #include "base/text.h"
 #include "commands.h"
-#include "match/lint_dialects.h"
+#include "resolve/match/lint_dialects.h"
 
 namespace tpplan {
 namespace {
 
-// Those that are asked for; else those to which the keys could be handed as they are.
+// Returns the requested dialects (default: those that accept the keys unchanged).
 std::vector<const DialectRow*> dialects_of(const LintArguments& arguments, const TpPlan& plan) {
-  if (arguments.dialects.empty()) return dialects_alike(plan);
+  if (arguments.dialects.empty()) return dialects_with_same_keys(plan);
   std::vector<const DialectRow*> asked;
   for (const DialectRow* row : dialect_table()) {
     if (std::ranges::find(arguments.dialects, row->name) != arguments.dialects.end()) asked.push_back(row);
@@ -31,8 +31,9 @@ int cmd_lint(const LintArguments& arguments, const CommonArguments& common) {
   const std::vector<const DialectRow*> dialects = dialects_of(arguments, plan);
   for (const DialectRow* row : dialects) {
     if ((row->keys == KeySyntax::Names) != (plan.dialect->keys == KeySyntax::Names) && linted)
-      return usage_error(fmt::format("--dialect {}: keys of one of `{}` and `{}` are paths, of the other names of dims",
-                                     row->name, plan.dialect->name, row->name));
+      return usage_error(
+          fmt::format("--dialect {}: cannot compare `{}` and `{}`: keys are paths in one, names of dims in the other",
+                      row->name, plan.dialect->name, row->name));
   }
   if (linted) lint_dialects(plan, session.compilation.graph, dialects, session.diagnostics);
   const bool all_alike = session.diagnostics.list.empty();

@@ -1,4 +1,4 @@
-// The Language Server Protocol 3.17 over standard input and output, as far as plans have a use for it.
+// A language server for plans: the Language Server Protocol 3.17 over standard input and output.
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@
 namespace tpplan {
 namespace {
 
-// The model that the editor's settings name, from the folder that is open in it.
+// Reads the model from the editor's settings. Its path is relative to the folder that the editor has open.
 void read_options(Server& server, const JsonTree& params) {
   if (params.nodes.empty() || params.nodes[0].kind != JsonKind::Object) return;
   const uint32_t options = find_member(params, 0, "initializationOptions");
@@ -94,18 +94,18 @@ auto find_method(const Rows& rows, std::string_view name) {
 void take_request(Server& server, const EditorMessage& message) {
   if (server.state == ServerState::New && message.method == "initialize") return initialize(server, message);
   if (server.state == ServerState::New)
-    return refuse_request(message, RpcError::ServerNotInitialized, "`initialize` comes first");
+    return refuse_request(message, RpcError::ServerNotInitialized, "`initialize` must be the first request");
   if (server.state == ServerState::ShutDown)
-    return refuse_request(message, RpcError::InvalidRequest, "`exit` comes next");
+    return refuse_request(message, RpcError::InvalidRequest, "only `exit` may follow `shutdown`");
   if (message.method == "initialize")
-    return refuse_request(message, RpcError::InvalidRequest, "`initialize` comes once");
+    return refuse_request(message, RpcError::InvalidRequest, "`initialize` was already sent");
   const MethodRow* row = find_method(kRequests, message.method);
   if (row == nullptr)
     return refuse_request(message, RpcError::MethodNotFound, fmt::format("there is no method `{}`", message.method));
   row->run(server, message);
 }
 
-// The exit status where this message is the last one.
+// Handles a message. Returns the exit status if it is the last one.
 std::optional<int> take_message(Server& server, std::string body) {
   EditorMessage message{.file = {.name = "message", .text = std::move(body)}};
   if (!read_message(message)) {
@@ -114,10 +114,10 @@ std::optional<int> take_message(Server& server, std::string body) {
   }
   const bool is_request = !message.id.nodes.empty();
   if (message.method == "exit") return server.state == ServerState::ShutDown ? kExitFine : kExitContent;
-  if (message.method.empty()) {  // an answer is left unread: this server asks nothing
+  if (message.method.empty()) {  // responses are ignored, because this server sends no requests
     if (message.file.text.find("\"result\"") == std::string::npos &&
         message.file.text.find("\"error\"") == std::string::npos)
-      refuse_request(message, RpcError::InvalidRequest, "a message without `method`");
+      refuse_request(message, RpcError::InvalidRequest, "the message has no `method`");
   } else if (is_request) {
     take_request(server, message);
   } else if (server.state == ServerState::Running) {
@@ -132,14 +132,15 @@ bool has_input() {
   return poll(&input, 1, 0) > 0;
 }
 
-// Of texts that changed, once nothing more has come: who types is not told of every letter.
+// Publishes the diagnostics of changed texts. The caller waits until no input is pending, so that not every typed
+// letter causes a check.
 void publish_changed(Server& server) {
   for (auto& [uri, open] : server.open) {
     if (!open.is_told) publish_findings(server, open);
   }
 }
 
-// False at the end of the input.
+// Reads available input. Returns false at its end.
 bool read_input(Server& server) {
   char bytes[size_t{64} << 10];
   ssize_t got = 0;
@@ -165,7 +166,7 @@ int cmd_lsp(const EditorArguments& arguments) {
     if (!has_input()) publish_changed(server);
     if (!read_input(server))
       return server.input.at < server.input.bytes.size() || server.input.awaited
-                 ? usage_error("lsp: the input ends within a message")
+                 ? usage_error("lsp: the input ends inside a message")
              : server.state == ServerState::ShutDown ? kExitFine
                                                      : kExitContent;
   }

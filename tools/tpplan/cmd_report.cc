@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
+#include "diff/diff_manifest.h"
 #include "inputs.h"
 #include "report/render_html.h"
 #include "timed_step.h"
@@ -11,7 +12,7 @@
 namespace tpplan {
 namespace {
 
-// Reads a manifest and says what is wrong with it; the exit status that this calls for.
+// Reads a manifest and prints its diagnostics. Returns the exit status.
 int read_reported(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
@@ -21,8 +22,8 @@ int read_reported(const std::string& path, SourceFile& file, Manifest& manifest,
 }  // namespace
 
 int refuse_overflow(std::string_view manifest) {
-  print(STDERR_FILENO,
-        fmt::format("{}: error[TP9001]: the bytes of a rank do not fit into 64 bits\n", escape_for_terminal(manifest)));
+  print(STDERR_FILENO, fmt::format("{}: error[TP9001]: the number of bytes on a rank exceeds 64 bits\n",
+                                   escape_for_terminal(manifest)));
   return kExitInternal;
 }
 
@@ -32,6 +33,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
     return usage_error("only one of the manifests can be standard input");
   std::vector<std::string> inputs{arguments.manifest};
   if (compares) inputs.push_back(arguments.against);
+  for (const std::string& word : arguments.speeds) inputs.push_back(speed_path(word));
   if (overwrites_input(arguments.output, inputs, common)) return kExitUsage;
   SourceFile file, old_file;
   Manifest manifest, old_manifest;
@@ -59,7 +61,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
   if (const int status = print_findings(diagnostics, sources_of(files), common); status != kExitFine) return status;
   if (!arguments.speeds.empty() && !timed)
-    print(STDERR_FILENO, fmt::format("{}: the time of a step is not known: the manifest lists no operations\n",
+    print(STDERR_FILENO, fmt::format("{}: the time of a step is unknown: the manifest lists no operations\n",
                                      escape_for_terminal(arguments.manifest)));
   std::optional<ReportTime> step;
   if (timed)

@@ -1,10 +1,12 @@
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
 
+#include <algorithm>
+
 #include "commands.h"
 #include "diagnostics/diagnostics.h"
 #include "render/render_parts.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -14,7 +16,8 @@ void write_rules(JsonWriter& json) {
   for (const DiagnosticKind& kind : diagnostic_kinds()) {
     next_line(json, 1);
     begin_object(json);
-    write_member(json, "code", kind.name);
+    write_member(json, "code", kind.id);
+    write_member(json, "name", kind.name);
     write_member(json, "severity", severity_name(kind.severity));
     write_member(json, "title", kind.title);
     end_object(json);
@@ -24,9 +27,11 @@ void write_rules(JsonWriter& json) {
 
 std::string rules_text() {
   std::string out;
+  size_t width = 0;
+  for (const DiagnosticKind& kind : diagnostic_kinds()) width = std::max(width, kind.name.size());
   for (const DiagnosticKind& kind : diagnostic_kinds())
-    out += fmt::format("{}  {:<7}  {}\n", kind.name, severity_name(kind.severity), kind.title);
-  return out + "\n`tpplan explain CODE` says more of each, with an example.\n";
+    out += fmt::format("{}  {:<7}  {:<{}}  {}\n", kind.id, severity_name(kind.severity), kind.name, width, kind.title);
+  return out + "\n`tpplan explain CODE` explains each with an example.\n";
 }
 
 }  // namespace

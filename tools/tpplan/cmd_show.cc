@@ -6,16 +6,16 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "cost/measure_manifest.h"
 #include "inputs.h"
 #include "manifest/write_manifest.h"
-#include "measure/measure_manifest.h"
 #include "report/render_chart.h"
 #include "report/render_costs.h"
 #include "report/render_grid.h"
 #include "report/render_step.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 #include "timed_step.h"
 
 namespace tpplan {
@@ -77,7 +77,7 @@ std::string param_text(const Manifest& manifest, const ManifestParam& param) {
         layout.dims.empty() ? "" : escape_for_terminal(fmt::format(" with dims ({})", fmt::join(layout.dims, ", "))));
   out += fmt::format("  init        {}\n", layout.init < manifest.distributions.size()
                                                ? to_text(manifest.distributions[layout.init])
-                                               : "nobody says");
+                                               : "unspecified");
   return out;
 }
 
@@ -86,7 +86,7 @@ std::string overview(const Manifest& m) {
   std::string out = fmt::format("{} on {}\n", escape_for_terminal(m.model_name), to_text(m.mesh));
   out += fmt::format("  {}, {} ({} elements), {}\n", counted(m.parameters.size(), "parameter"),
                      counted(m.buffers.size(), "buffer"), t.elements, human_bytes(t.bytes));
-  out += fmt::format("  each rank {} at most, ideal {}, on every rank {}\n", human_bytes(t.max_bytes_per_rank),
+  out += fmt::format("  each rank at most {}, ideal {}, replicated {}\n", human_bytes(t.max_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += fmt::format("  {} with boundaries", counted(m.modules.size(), "module"));
   if (m.fsdp) out += fmt::format(", fsdp {} over {}", m.fsdp->policy, axis_name(m.mesh, m.fsdp->axis));
@@ -111,7 +111,7 @@ std::string overview(const Manifest& m) {
   return out;
 }
 
-CostsLook costs_look(const CommonArguments& common) {
+TerminalStyle costs_look(const CommonArguments& common) {
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   return {.color = look.color, .width = look.width};
 }
@@ -120,13 +120,12 @@ GridOptions grid_options(const ShowArguments& arguments, const CommonArguments& 
   return {.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
 }
 
-// The collectives and the memory of a step, where the manifest lists them, and its time where one knows how fast
-// machines are.
+// Returns the collectives and the memory of a step, if the manifest lists them, and its time if a topology is given.
 std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShowArguments& arguments,
                       const CommonArguments& common) {
   if (!manifest.has_collectives) return {};
   const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
-  const CostsLook look = costs_look(common);
+  const TerminalStyle look = costs_look(common);
   return "\n" +
          render_costs({.measure = measure,
                        .mesh = manifest.mesh,
@@ -177,7 +176,7 @@ int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const 
     std::vector<std::string_view> paths;
     for (const ManifestParam& param : manifest.parameters) paths.push_back(path_of(manifest, param));
     std::string_view nearest = nearest_name(arguments.parameter, paths);
-    const auto owns = [&](std::string_view path) {  // the module of a parameter
+    const auto owns = [&](std::string_view path) {  // `arguments.parameter` is a module above the path
       return path.starts_with(arguments.parameter) && std::string_view("./").find(path[arguments.parameter.size()]) < 2;
     };
     if (const auto own = std::ranges::find_if(paths, owns); own != paths.end()) nearest = *own;
@@ -198,11 +197,20 @@ int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const 
   return (json ? print_raw(STDOUT_FILENO, out) : print(STDOUT_FILENO, out, {.color = color})) ? kExitFine : kExitUsage;
 }
 
+// Prints that the manifest is consistent. read_manifest has already rejected one that contradicts itself or its digest.
+int show_verdict(const Manifest& manifest, const std::string& path) {
+  const std::string line = fmt::format(
+      "{}: verified: {}, {} and {} of {} on {}\n", escape_for_terminal(path),
+      counted(manifest.parameters.size(), "parameter"), counted(manifest.buffers.size(), "buffer"),
+      counted(manifest.modules.size(), "module"), escape_for_terminal(manifest.model_name), to_text(manifest.mesh));
+  return print(STDOUT_FILENO, line) ? kExitFine : kExitUsage;
+}
+
 }  // namespace
 
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   if (arguments.ascii && !arguments.chart && arguments.parameter.empty())
-    return usage_error("--ascii is for what is drawn: it goes with --chart or --parameter");
+    return usage_error("--ascii requires --chart or --parameter");
   SourceFile file;
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
@@ -215,8 +223,9 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
   const int status = print_findings(diagnostics, sources_of(files), common);
   if (status != kExitFine) return status;
+  if (arguments.verify) return show_verdict(manifest, arguments.manifest);
   if (asks_time && !timed)
-    print(STDERR_FILENO, fmt::format("{}: the time of a step is not known: the manifest lists no operations\n",
+    print(STDERR_FILENO, fmt::format("{}: the time of a step is unknown: the manifest lists no operations\n",
                                      escape_for_terminal(arguments.manifest)));
   return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, timed, arguments, common);
 }

@@ -4,14 +4,14 @@
 #include <algorithm>
 
 #include "commands.h"
-#include "remedy/suggest_meshes.h"
 #include "render/render.h"
 #include "report/render_suggestion.h"
+#include "suggest/suggest_meshes.h"
 
 namespace tpplan {
 
-// Findings are those with the plan's own mesh, with the edits that mend them (remedy/find_remedies.h). They are no
-// failure here: whoever asks for a suggestion knows that something is to change.
+// Prints the diagnostics with the mesh of the plan, with the edits that fix them (suggest/find_fixes.h), and the tried
+// meshes. Diagnostics are not a failure here, because the plan is expected to change.
 int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common) {
   Session session;
   run_session(session, arguments.inputs, Phase::Manifest, common);
@@ -25,9 +25,11 @@ int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common
   }
   WalkOptions walk = walk_options(arguments.inputs);
   walk.trace = true;
-  const auto trials = suggest_meshes(c.graph, c.plan, walk, arguments.most_ranks, *find_recipe(arguments.recipe));
+  Judge judge = make_judge(c.graph);
+  const auto trials = suggest_meshes(judge, c.plan, walk, arguments.most_ranks, *find_recipe(arguments.recipe));
   const Suggestion suggestion{.model = c.graph.name,
-                              .recipe = arguments.recipe,
+                              .recipe = walk.infer ? std::string_view("none") : arguments.recipe,
+                              .infer = walk.infer,
                               .axis = main_axis(c.plan),
                               .trials = trials,
                               .findings = session.diagnostics};

@@ -1,4 +1,4 @@
-// Declares the sub-commands and calls one function for the one that was asked for.
+// Declares the subcommands and calls the function of the selected one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <string_view>
@@ -6,14 +6,15 @@
 #include "apply_settings.h"
 #include "base/text.h"
 #include "commands.h"
+#include "cost/recipes.h"
 #include "emit/emit_formats.h"
 #include "import_formats.h"
-#include "measure/recipes.h"
 #include "number_options.h"
 #include "parse_line.h"
 #include "plan/dialects.h"
 #include "program.h"
 #include "render/formats.h"
+#include "trace.h"
 #include "walk/runtimes.h"
 #include "watch_inputs.h"
 
@@ -22,17 +23,15 @@ namespace {
 using namespace tpplan;
 
 constexpr const char* kFooter =
-    "Exit status: 0 fine (warnings too), 1 the content is wrong, 2 usage or an input that cannot be read,\n"
-    "3 internal or a resource limit. `-` is standard input. `tpplan explain TP4001` explains a diagnostic.";
+    "Exit status: 0 success (with or without warnings), 1 errors in the content, 2 usage or unreadable input,\n"
+    "3 internal error or resource limit. `-` is standard input. `tpplan explain TP4001` explains a diagnostic.";
 
 constexpr const char* kManualFiles =
     ".TP\n\\fB.tpplan.yaml\\fR\n"
-    "settings: strict, quiet, format, color, max_replicated, deny, allow, required_version, and checks: what `tpplan "
-    "check` "
-    "without arguments checks; the nearest one in the working directory or "
-    "above\n";
+    "settings: strict, quiet, format, color, max_replicated, deny, allow, required_version, and checks: the plans of "
+    "`tpplan check` without arguments; the nearest file in the working directory or above\n";
 
-// All that a line can say. CLI11 keeps references into it, so it is one object that stays where it is.
+// All arguments of a command line. CLI11 keeps references into it, so it must not move.
 struct LineArguments {
   CommonArguments common;
   GateArguments gate;
@@ -56,7 +55,7 @@ struct LineArguments {
   bool no_config = false;
 };
 
-// The names in a table.
+// Returns the names of a table's rows.
 template <typename Table>
 std::vector<std::string> names_of(const Table& table) {
   std::vector<std::string> names;
@@ -66,46 +65,47 @@ std::vector<std::string> names_of(const Table& table) {
 
 void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool required = true) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(required);
-  command.add_option("PLAN", inputs.plan, "tp_plan (YAML)")->required(required);
-  command.add_option("--mesh", inputs.mesh, "sizes of mesh axes instead of the plan's: tp=8 or fsdp=4,tp=8")
+  command.add_option("PLAN", inputs.plan, "sharding plan (YAML)")->required(required);
+  command.add_option("--mesh", inputs.mesh, "sizes of mesh axes, such as tp=8 or fsdp=4,tp=8 (default: the plan's)")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
   command
       .add_option("--runtime", inputs.runtime,
-                  "what runs the plan: transformers, torch or tpplan; by the dialect without it")
+                  "runtime that applies the plan: transformers, torch or tpplan (default: the dialect's)")
       ->check(CLI::IsMember(names_of(runtimes())));
-  command.add_option("--mode", inputs.mode, "whether gradients are recorded: train or infer")
+  command.add_option("--mode", inputs.mode, "kind of step: train, or infer without gradients (default: train)")
       ->check(CLI::IsMember({"train", "infer"}));
   take_whole_number(
-      command.add_option(
-          "--batch", inputs.batch,
-          "batch of the step (of one rank of the data axes), instead of the one that the model file records"),
+      command.add_option("--batch", inputs.batch,
+                         "batch size of the step on one rank of the data axes (default: the model file's)"),
       1, kMaxStepSize);
   take_whole_number(
-      command.add_option("--sequence", inputs.sequence,
-                         "length of the step's sequences, instead of the one that the model file records"),
-      1, kMaxStepSize);
+      command.add_option("--sequence", inputs.sequence, "sequence length of the step (default: the model file's)"), 1,
+      kMaxStepSize);
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }
 
-// Options that every sub-command has.
+// Adds the options that all subcommands share.
 void add_common(CLI::App& command, LineArguments& line) {
-  command.add_option("--color", line.color, "auto, always or never")
+  command.add_option("--color", line.color, "coloured output: auto, always or never (default: auto)")
       ->type_name("WHEN")
       ->check(CLI::IsMember({"auto", "always", "never"}))
       ->envname("TPPLAN_COLOR");
-  command.add_flag("-q,--quiet", line.common.quiet, "no summary")->envname("TPPLAN_QUIET");
-  command.add_flag("-v,--verbose", line.common.verbose, "say what happens, and how long it takes");
+  command.add_flag("-q,--quiet", line.common.quiet, "print no summary")->envname("TPPLAN_QUIET");
+  command.add_flag("-v,--verbose", line.common.verbose, "print each phase with its time");
 }
 
 // ---- the commands ----
 
 void declare_compile(CLI::App& command, LineArguments& line) {
   add_inputs(command, line.compile.inputs, line.gate);
-  command.add_option("-o,--output", line.compile.output, "manifest file; standard output without it")
-      ->type_name("FILE");
-  command.add_option("--print", line.compile.print, "print the product of a phase instead")->type_name("PHASE");
+  command.add_option("-o,--output", line.compile.output, "manifest file (default: standard output)")->type_name("FILE");
+  command
+      .add_option("--print", line.compile.print,
+                  "print the result of this phase and stop: model, graph, plan, matches, shardings, boundaries, "
+                  "operations or manifest")
+      ->type_name("PHASE");
 }
 
 void add_recipe(CLI::App& command, std::string& recipe, const std::string& text) {
@@ -118,64 +118,61 @@ void add_speeds(CLI::App& command, std::vector<std::string>& speeds, const std::
   command
       .add_option("--topology", speeds,
                   purpose +
-                      " the time of a step: a file that says how fast links and products are, or what nccl-tests or "
-                      "tpplan-exec run --json printed of the axes; may be repeated")
+                      " the time of a step, from a file with the speeds of links and matmuls, or from the output of "
+                      "nccl-tests or tpplan-exec run --json; repeatable")
       ->type_name("[AXIS=]FILE")
       ->expected(1)
       ->take_all();
 }
 
-// Without a model and a plan: what `checks` of the settings file names.
+// Without MODEL and PLAN the command checks the `checks` of the settings file.
 void declare_check(CLI::App& command, LineArguments& line) {
   add_inputs(command, line.check.inputs, line.gate, false);
-  command.add_option("--format", line.check.format, "how the findings are written; human without it")
+  command.add_option("--format", line.check.format, "format of the diagnostics (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(format_names()))
       ->envname("TPPLAN_FORMAT");
   command.add_flag(
       "--costs", line.check.costs,
-      "what a training step costs, too: its collectives with payload and bytes on the wire, and the memory of a rank");
-  add_recipe(command, line.check.recipe, "of --costs: how the model is trained (default: adamw)");
-  add_speeds(command, line.check.speeds, "of --costs, for");
-  command.add_flag(
-      "--example", line.check.inputs.examples,
-      "findings of the operations on two ranks, too, side by side with what belongs there: in numbers, or the "
-      "shapes that meet, at the smallest sizes that have the finding");
-  command.add_flag(
-      "--fix", line.check.fix,
-      "write what findings propose into the plan first: slips of YAML, near names, rules that repeat others");
-  command.add_flag("--diff", line.check.diff, "show what --fix would change, and write nothing")->excludes("--fix");
+      "also print the costs of a training step: collectives with payload and bytes on the wire, memory per rank");
+  add_recipe(command, line.check.recipe, "with --costs: optimizer and precision of training (default: adamw)");
+  add_speeds(command, line.check.speeds, "with --costs: estimate");
+  command.add_flag("--example", line.check.inputs.examples,
+                   "also show an example of each error of an operation: the wrong and the right result on two ranks, "
+                   "at the smallest sizes");
+  command.add_flag("--fix", line.check.fix, "apply the edits that diagnostics propose to the plan, then check it");
+  command.add_flag("--diff", line.check.diff, "show the changes of --fix without writing them")->excludes("--fix");
   command.add_flag("--suggest", line.check.suggest,
-                   "show rules for what no rule covers, tried on the plan, as the difference that they make to it");
-  command
-      .add_option(
-          "--baseline", line.check.baseline,
-          "findings that this file holds are neither shown nor counted: those that were there when it was written")
+                   "suggest rules for layers without one, as a diff of the plan; each is checked first");
+  command.add_option("--baseline", line.check.baseline, "file of known diagnostics, which are not reported again")
       ->type_name("FILE");
-  command.add_flag("--write-baseline", line.check.write_baseline, "write what is found now into the baseline");
-  command.add_flag("--watch", line.check.watch, "stay, and check again whenever a file that is read changes")
+  command.add_flag("--write-baseline", line.check.write_baseline, "write the current diagnostics into the baseline");
+  command.add_flag("--watch", line.check.watch, "keep running, and check again when an input file changes")
       ->excludes("--fix")
       ->excludes("--write-baseline");
-  command.add_option("--stdin-filename", line.check.stdin_filename, "the name that findings give to standard input")
+  command.add_option("--stdin-filename", line.check.stdin_filename, "name to print for standard input in diagnostics")
       ->type_name("NAME");
 }
 
 void declare_suggest(CLI::App& command, LineArguments& line) {
   add_inputs(command, line.suggest.inputs, line.gate);
-  command.add_option("--format", line.suggest.format, "human or json")
+  command.add_option("--format", line.suggest.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
-  take_whole_number(command.add_option("--max-ranks", line.suggest.most_ranks,
-                                       "the most ranks that a mesh is tried with; 64 without it"),
-                    1, 65536);
-  add_recipe(command, line.suggest.recipe, "how the model is trained, for the memory of a rank (default: adamw)");
+  take_whole_number(
+      command.add_option("--max-ranks", line.suggest.most_ranks, "maximum number of ranks of a mesh (default: 64)"), 1,
+      65536);
+  add_recipe(command, line.suggest.recipe,
+             "optimizer and precision of training, for the memory per rank (default: adamw)");
 }
 
 void declare_explain(CLI::App& command, LineArguments& line) {
-  command.add_option("WORDS", line.explain.words, "MODEL PLAN PATH (or a pattern, or a rule's key), or CODE, or STYLE")
+  command
+      .add_option("WORDS", line.explain.words,
+                  "MODEL PLAN PATH (a path, a pattern or the key of a rule), the code of a diagnostic, or a style")
       ->required()
       ->expected(1, 3);
-  command.add_option("--mesh", line.explain.mesh, "sizes of mesh axes instead of the plan's")
+  command.add_option("--mesh", line.explain.mesh, "sizes of mesh axes (default: the plan's)")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
 }
@@ -185,16 +182,24 @@ void declare_show(CLI::App& command, LineArguments& line) {
   command.add_option("MANIFEST", arguments.manifest, "manifest file")->required();
   command
       .add_option_function<int64_t>(
-          "--rank", [&arguments](int64_t rank) { arguments.rank = rank; }, "the slices of this rank")
+          "--rank", [&arguments](int64_t rank) { arguments.rank = rank; }, "show only the slices of this rank")
       ->type_name("RANK");
-  command.add_option("--parameter", arguments.parameter, "this parameter only")->type_name("PATH");
-  command.add_option("--format", arguments.format, "human or json (one object a line)")
+  command.add_option("--parameter", arguments.parameter, "show only this parameter")->type_name("PATH");
+  command
+      .add_option("--format", arguments.format,
+                  "output format: human, or json with one object on each line (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
-  CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "bars of the memory of each rank");
-  command.add_flag("--ascii", arguments.ascii, "chart and grid in ASCII, whatever the locale");
-  add_recipe(command, arguments.recipe, "how the model is trained, for the memory of a step (default: adamw)");
-  add_speeds(command, arguments.speeds, "for");
+  CLI::Option* chart_option = command.add_flag("--chart", arguments.chart, "show the memory of each rank as bars");
+  command.add_flag("--ascii", arguments.ascii, "draw chart and grid in ASCII (default: if the locale is not UTF-8)");
+  CLI::Option* verify_option =
+      command.add_flag("--verify", arguments.verify,
+                       "verify that the manifest is consistent and matches its digest, and print only that");
+  add_recipe(command, arguments.recipe,
+             "optimizer and precision of training, for the memory of a step (default: adamw)");
+  add_speeds(command, arguments.speeds, "estimate");
+  for (const char* other : {"--rank", "--parameter", "--format", "--chart", "--ascii", "--recipe", "--topology"})
+    verify_option->excludes(command.get_option(other));
   for (const char* other : {"--rank", "--parameter", "--format"}) {
     chart_option->excludes(command.get_option(other));
     command.get_option("--topology")->excludes(command.get_option(other));
@@ -204,11 +209,11 @@ void declare_show(CLI::App& command, LineArguments& line) {
 
 void declare_report(CLI::App& command, LineArguments& line) {
   command.add_option("MANIFEST", line.report.manifest, "manifest file")->required();
-  command.add_option("--against", line.report.against, "older manifest, from which the differences are shown")
-      ->type_name("MANIFEST");
-  command.add_option("-o,--output", line.report.output, "HTML file; standard output without it")->type_name("FILE");
-  add_recipe(command, line.report.recipe, "how the model is trained, for the memory of ranks (default: adamw)");
-  add_speeds(command, line.report.speeds, "for");
+  command.add_option("--against", line.report.against, "older manifest to compare with")->type_name("MANIFEST");
+  command.add_option("-o,--output", line.report.output, "HTML file (default: standard output)")->type_name("FILE");
+  add_recipe(command, line.report.recipe,
+             "optimizer and precision of training, for the memory per rank (default: adamw)");
+  add_speeds(command, line.report.speeds, "estimate");
 }
 
 void declare_export(CLI::App& command, LineArguments& line) {
@@ -220,34 +225,35 @@ void declare_export(CLI::App& command, LineArguments& line) {
       ->required()
       ->type_name("FORMAT")
       ->check(CLI::IsMember(names_of(emit_formats())));
-  command.add_option("-o,--output", line.export_to.output, "file to write; standard output without it")
-      ->type_name("FILE");
-  command.add_flag("--lossy", line.export_to.lossy, "write what the format can say, and warn of the rest");
-  command.add_flag("--python", line.export_to.python, "torch: a Python module instead of JSON");
+  command.add_option("-o,--output", line.export_to.output, "output file (default: standard output)")->type_name("FILE");
+  command.add_flag("--lossy", line.export_to.lossy,
+                   "omit what the format cannot express, with warnings (default: errors)");
+  command.add_flag("--python", line.export_to.python, "with torch: write a Python module (default: JSON)");
 }
 
 void declare_import(CLI::App& command, LineArguments& line) {
   command
       .add_option("FILE", line.import_from.file,
-                  "specs file of tpplan export, safetensors file or its index (.json), or config.json")
+                  "specs file of tpplan export, safetensors file, index of safetensors files (.json), or config.json")
       ->required();
   command
       .add_option("--from", line.import_from.format,
-                  "format of the file: jax, shardy, torch (a plan), safetensors, config (a model)")
+                  "format of the file: jax, shardy or torch for a plan, safetensors or config for a model")
       ->required()
       ->type_name("FORMAT")
       ->check(CLI::IsMember(names_of(import_formats())));
   command
-      .add_option("--model-config", line.import_from.config, "config.json that says the heads of a safetensors model")
+      .add_option("--model-config", line.import_from.config, "config.json with the head counts of a safetensors model")
       ->type_name("FILE");
   command
       .add_option("-o,--output", line.import_from.output,
-                  "plan file, with its schema beside it for editors, or model file; standard output without it")
+                  "model file, or plan file with its schema next to it for editors (default: standard output)")
       ->type_name("FILE");
-  command.add_flag("--no-schema", line.import_from.no_schema, "no schema beside a plan, and no line that names it");
+  command.add_flag("--no-schema", line.import_from.no_schema,
+                   "do not write the schema next to a plan, nor the plan's line with its name");
 }
 
-// Dialects whose plans name modules and styles, which is what is drafted.
+// Returns the dialects that `init` can draft: their plans name modules and styles.
 std::vector<std::string> drafted_dialects() {
   std::vector<std::string> names;
   for (const DialectRow* row : dialect_table()) {
@@ -261,39 +267,42 @@ void declare_init(CLI::App& command, LineArguments& line) {
       .add_option("MODEL", line.draft.model,
                   "model graph, config.json, safetensors file or the index of its shards (.json)")
       ->required();
-  command.add_option("--mesh", line.draft.mesh, "mesh axes: tp=8 or fsdp=4,tp=8; without it tp=8, 4 or 2")
+  command
+      .add_option("--mesh", line.draft.mesh,
+                  "mesh axes, such as tp=8 or fsdp=4,tp=8 (default: the largest of tp=8, 4, 2 that fits)")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
-  command.add_option("--dialect", line.draft.dialect, "of the plan; glob without it")
+  command.add_option("--dialect", line.draft.dialect, "dialect of the plan (default: glob)")
       ->type_name("NAME")
       ->check(CLI::IsMember(drafted_dialects()));
   command
       .add_option("--model-config", line.draft.config,
-                  "config.json that says the heads of a safetensors model; the one beside it without it")
+                  "config.json with the head counts of a safetensors model (default: the one next to the weights)")
       ->type_name("FILE");
   command
       .add_option("-o,--output", line.draft.output,
-                  "plan file, with its schema beside it for editors; standard output without it")
+                  "plan file, with its schema next to it for editors (default: standard output)")
       ->type_name("FILE");
-  command.add_flag("--force", line.draft.force, "replace a plan that is there");
-  command.add_flag("--no-schema", line.draft.no_schema, "no schema beside the plan, and no line that names it");
+  command.add_flag("--force", line.draft.force, "replace an existing plan");
+  command.add_flag("--no-schema", line.draft.no_schema,
+                   "do not write the schema next to the plan, nor the plan's line with its name");
 }
 
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
       .add_option("KIND", line.schema_kind,
-                  "model, plan, manifest, diagnostics, diff, suggestion, settings, baseline or topology")
+                  "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline or topology")
       ->required();
 }
 
 void declare_lint(CLI::App& command, LineArguments& line) {
   command.add_option("MODEL", line.lint.inputs.model, "model graph (JSON)")->required();
-  command.add_option("PLAN", line.lint.inputs.plan, "tp_plan (YAML)")->required();
+  command.add_option("PLAN", line.lint.inputs.plan, "sharding plan (YAML)")->required();
   std::vector<std::string> dialects;
   for (const DialectRow* row : dialect_table()) dialects.emplace_back(row->name);
   command
       .add_option("--dialect", line.lint.dialects,
-                  "a dialect that is asked for; may be repeated; without it those whose keys are written as the plan's")
+                  "dialect to compare with; repeatable (default: all dialects with the plan's key syntax)")
       ->type_name("NAME")
       ->expected(1)
       ->take_all()
@@ -303,8 +312,9 @@ void declare_lint(CLI::App& command, LineArguments& line) {
 
 void declare_diff(CLI::App& command, LineArguments& line) {
   command
-      .add_option("FILES", line.diff.words,
-                  "OLD NEW, two manifests; or MODEL OLD NEW, two plans of a model; with --base MANIFEST, or MODEL PLAN")
+      .add_option(
+          "FILES", line.diff.words,
+          "two manifests (OLD NEW), or a model and two plans (MODEL OLD NEW); with --base: MANIFEST, or MODEL PLAN")
       ->required()
       ->expected(1, 3);
   command
@@ -314,44 +324,46 @@ void declare_diff(CLI::App& command, LineArguments& line) {
             arguments.base = ref;
             arguments.is_against_base = true;
           },
-          "the old side is what stands at this commit of git: a branch, a tag, a hash")
+          "git commit of the old version: a branch, a tag or a hash")
       ->type_name("COMMIT");
   command
       .add_option("--format", line.diff.format,
-                  "human, json, or markdown for a comment on a pull request and the summary of a job")
+                  "output format: human, json, or markdown for pull requests and job summaries (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(diff_format_names()));
-  add_speeds(command, line.diff.speeds, "for");
-  command.add_flag("--exit-zero", line.diff.exit_zero, "exit status 0 even when they differ");
+  add_speeds(command, line.diff.speeds, "estimate");
+  command.add_flag("--exit-zero", line.diff.exit_zero, "exit with status 0 even if there are differences");
 }
 
 void declare_lsp(CLI::App& command, LineArguments& line) {
-  command.add_option("--model", line.lsp.model, "the model (JSON) of plans that no `checks` of a .tpplan.yaml name")
+  command.add_option("--model", line.lsp.model, "model (JSON) of plans that are not in the `checks` of a .tpplan.yaml")
       ->type_name("FILE");
-  command.add_flag("--stdio")->description("what it speaks over anyway: for editors that always say so");
+  command.add_flag("--stdio")->description("ignored, because stdio is the only transport");
 }
 
 void declare_rules(CLI::App& command, LineArguments& line) {
-  command.add_option("--format", line.rules.format, "human or json")
+  command.add_option("--format", line.rules.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
 }
 
 void declare_fmt(CLI::App& command, LineArguments& line) {
-  command.add_option("PLAN", line.fmt.plans, "plan files; each is formatted in place, `-` to standard output")
+  command
+      .add_option("PLAN", line.fmt.plans,
+                  "plan files to format in place; `-` formats standard input to standard output")
       ->required();
   command.add_flag("--check", line.fmt.check,
-                   "write nothing, name the plans that would change; exit status 1 when there are any");
-  command.add_flag("--diff", line.fmt.diff, "write nothing, show what would change; exit status 1 when anything would");
-  command.add_option("-o,--output", line.fmt.output, "file for the formatted plan instead")->type_name("FILE");
+                   "only list the plans that would change; exit with status 1 if there are any");
+  command.add_flag("--diff", line.fmt.diff, "only show the changes; exit with status 1 if there are any");
+  command.add_option("-o,--output", line.fmt.output, "output file (default: the plan itself)")->type_name("FILE");
 }
 
-// What of a command's arguments flags, variables and the settings file decide together.
+// The arguments of a command that flags, environment variables and the settings file determine together.
 struct Settled {
   InputArguments* inputs = nullptr;  // --deny, --allow, --strict, --max-replicated
-  std::string* format = nullptr;     // of findings
-  Project* project = nullptr;        // what is checked without a model and a plan
-  std::string* baseline = nullptr;   // of known findings
+  std::string* format = nullptr;     // of diagnostics
+  Project* project = nullptr;        // the plans to check without MODEL and PLAN
+  std::string* baseline = nullptr;   // file of known diagnostics
 };
 
 struct CommandRow {
@@ -359,80 +371,83 @@ struct CommandRow {
   void (*declare)(CLI::App& command, LineArguments& line);
   int (*run)(const LineArguments& line);
   Settled (*settled)(LineArguments& line) = [](LineArguments&) { return Settled{}; };
-  bool reads_settings = true;  // of the working directory, before it runs
+  bool reads_settings = true;  // applies the settings file before it runs
 };
 
-// In the order in which help, completions and the manual page list them.
+// The subcommands, in the order of help, completions and the manual page.
 constexpr CommandRow kCommands[] = {
-    {"compile", "write the sharding manifest of a model under a plan", declare_compile,
+    {"compile", "check a plan and write the sharding manifest", declare_compile,
      [](const LineArguments& line) { return cmd_compile(line.compile, line.common); },
      [](LineArguments& line) { return Settled{&line.compile.inputs}; }},
-    {"check", "say what is wrong with a plan, or with all that .tpplan.yaml names", declare_check,
+    {"check", "check a plan, or all plans in .tpplan.yaml", declare_check,
      [](const LineArguments& line) { return cmd_check(line.check, line.common); },
      [](LineArguments& line) {
        return Settled{&line.check.inputs, &line.check.format, &line.check.project, &line.check.baseline};
      }},
-    {"init", "write a first plan for a model, with comments, and judge it", declare_init,
+    {"init", "draft a plan for a model, with comments, and check it", declare_init,
      [](const LineArguments& line) { return cmd_init(line.draft, line.common); }},
-    {"suggest", "the sizes of the mesh with which a plan is right, and the edits that mend it", declare_suggest,
+    {"suggest", "list mesh sizes for which a plan is correct, and edits that fix it", declare_suggest,
      [](const LineArguments& line) { return cmd_suggest(line.suggest, line.common); },
      [](LineArguments& line) { return Settled{&line.suggest.inputs}; }},
-    {"explain", "why a parameter or module ends up as it does, or what a diagnostic or a style means", declare_explain,
+    {"explain", "explain the sharding of a parameter or module, a diagnostic, or a style", declare_explain,
      [](const LineArguments& line) { return cmd_explain(line.explain, line.common); }},
-    {"show", "what a manifest says: overview, one parameter, or one rank's slices", declare_show,
+    {"show", "print a manifest: overview, one parameter, or the slices of one rank", declare_show,
      [](const LineArguments& line) { return cmd_show(line.show, line.common); }},
-    {"report", "write a page about a manifest: memory, rules, shards, bytes moved", declare_report,
+    {"report", "write an HTML page about a manifest: memory, rules, shards, communication", declare_report,
      [](const LineArguments& line) { return cmd_report(line.report, line.common); }},
-    {"export", "write a manifest's shardings as another program reads them", declare_export,
+    {"export", "write the shardings of a manifest in the format of another program", declare_export,
      [](const LineArguments& line) { return cmd_export(line.export_to, line.common); }},
-    {"import", "make a plan of another program's shardings, or a model of its weights or config", declare_import,
+    {"import", "convert shardings of another program to a plan, or weights or a config to a model", declare_import,
      [](const LineArguments& line) { return cmd_import(line.import_from, line.common); }},
     {"schema", "print the JSON Schema of a file format", declare_schema,
      [](const LineArguments& line) { return cmd_schema(line.schema_kind); }},
-    {"lint", "say where other dialects would read a plan's keys differently", declare_lint,
+    {"lint", "report keys of a plan that other dialects match differently", declare_lint,
      [](const LineArguments& line) { return cmd_lint(line.lint, line.common); },
      [](LineArguments& line) { return Settled{&line.lint.inputs}; }},
-    {"rules", "list the codes of all findings", declare_rules,
-     [](const LineArguments& line) { return cmd_rules(line.rules); }},
-    {"diff", "say what differs between two manifests, or two plans; exit status 1 when anything does", declare_diff,
+    {"rules", "list all diagnostics", declare_rules, [](const LineArguments& line) { return cmd_rules(line.rules); }},
+    {"diff", "compare two manifests or two plans; exit with status 1 if they differ", declare_diff,
      [](const LineArguments& line) { return cmd_diff(line.diff, line.common); }},
-    {"lsp", "serve an editor over standard input and output: findings, hover, completion, fixes of plans", declare_lsp,
+    {"lsp", "run the language server for plans: diagnostics, hover, completion, fixes", declare_lsp,
      [](const LineArguments& line) {
        return cmd_lsp({line.lsp.model, line.config, line.no_config});
      },
      [](LineArguments&) { return Settled{}; }, false},
-    {"fmt", "write plans in their canonical layout, comments kept", declare_fmt,
+    {"fmt", "format plans, with their comments", declare_fmt,
      [](const LineArguments& line) { return cmd_fmt(line.fmt, line.common); }},
 };
 
 void declare_program(CLI::App& app, LineArguments& line) {
   app.footer(kFooter);
   app.require_subcommand(1);
-  app.fallthrough();  // --config may stand behind the command
+  app.fallthrough();  // --config can follow the command
   app.set_version_flag("--version", std::string(kToolVersion));
   for (const CommandRow& row : kCommands) {
     CLI::App* command = app.add_subcommand(std::string(row.name), std::string(row.description));
     row.declare(*command, line);
     add_common(*command, line);
   }
-  app.add_option("--config", line.config, "settings file instead of the nearest .tpplan.yaml")
+  app.add_option("--config", line.config, "settings file (default: the nearest .tpplan.yaml)")
       ->type_name("FILE")
       ->envname("TPPLAN_CONFIG");
-  app.add_flag("--no-config", line.no_config, "read no settings file");
+  app.add_flag("--no-config", line.no_config, "ignore settings files");
 }
 
-// Flags, variables and the settings file become the arguments of the command that was asked for. False after saying why
-// they cannot.
+// Applies flags, environment variables and the settings file to the arguments of the command. Returns false after
+// reporting an error.
 [[nodiscard]] bool settle(const CLI::App& command, const CommandRow& row, const ParsedLine& parsed,
                           LineArguments& line) {
   Settings settings;
   if (!line.no_config && !load_settings(line.config, line.common.settings, settings)) return false;
+  trace(line.common.verbose, "settings",
+        settings.project.source.name.empty() ? std::string_view("none") : line.common.settings);
   const Settled settled = row.settled(line);
   if (settled.project != nullptr) *settled.project = settings.project;
   std::string no_format;
   apply_settings(command, settings, line.common.quiet, line.color,
                  settled.format != nullptr ? *settled.format : no_format,
                  settled.baseline != nullptr ? *settled.baseline : no_format);
+  line.check.finds_baseline =
+      settled.baseline != nullptr && settings.baseline && command.get_option("--baseline")->count() == 0;
   line.common.color = line.color == "always"  ? ColorChoice::Always
                       : line.color == "never" ? ColorChoice::Never
                                               : ColorChoice::Auto;
@@ -441,7 +456,7 @@ void declare_program(CLI::App& app, LineArguments& line) {
 
 int run(int argc, char** argv) {
   LineArguments line;
-  CLI::App app{"Says whether a tensor-parallel plan is right, and writes the sharding manifest.", "tpplan"};
+  CLI::App app{"Checks tensor-parallel plans and compiles them to sharding manifests.", "tpplan"};
   declare_program(app, line);
   ShellCommands for_shell;
   add_shell_commands(app, for_shell);
@@ -453,7 +468,7 @@ int run(int argc, char** argv) {
   const CommandRow& row = *std::ranges::find(kCommands, command.get_name(), &CommandRow::name);
   if (line.check.watch) {
     if (line.check.inputs.model == "-" || line.check.inputs.plan == "-")
-      return usage_error("--watch: standard input is read once: name files");
+      return usage_error("--watch: standard input can be read only once: pass file names");
     int status = kExitFine;
     if (!run_at_each_change([&] { return watched_inputs(line.check, line.config, line.no_config); }, status))
       return status;

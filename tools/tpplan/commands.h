@@ -1,4 +1,4 @@
-// The sub-commands: arguments in a plain struct, exit status out. Each stands in a file of its own.
+// The subcommands. Each receives its arguments as a plain struct, returns the exit status and has a separate file.
 #pragma once
 
 #include <functional>
@@ -8,11 +8,11 @@
 #include <vector>
 
 #include "compile.h"
-#include "cost/read_speeds.h"
+#include "cost/recipes.h"
 #include "embedded.h"
-#include "measure/recipes.h"
 #include "project.h"
 #include "terminal.h"
+#include "topology/read_speeds.h"
 
 namespace tpplan {
 
@@ -21,53 +21,56 @@ inline constexpr int kExitFine = 0, kExitContent = 1, kExitUsage = 2, kExitInter
 struct CommonArguments {
   ColorChoice color = ColorChoice::Auto;
   bool quiet = false;    // no summary
-  bool verbose = false;  // phases, times, what FSDP left alone
-  std::string settings;  // the settings file that was read; empty: none
+  bool verbose = false;  // print phases, times and the number of parameters that FSDP skips
+  std::string settings;  // the settings file that was read; empty if none
 };
 
-// A model and a plan, as most commands take them.
+// A model and a plan, the arguments of most commands.
 struct InputArguments {
   std::string model, plan;
-  std::vector<std::string> mesh;    // "tp=8", "fsdp=4,tp=8"
-  std::string runtime, mode;        // of the walk over operations; empty: by the dialect, train
-  int64_t batch = 0, sequence = 0;  // of the recorded step, instead of its own; 0: its own
+  std::vector<std::string> mesh;    // values of --mesh: "tp=8", "fsdp=4,tp=8"
+  std::string runtime, mode;        // of the walk over operations; empty: the dialect's runtime, train
+  int64_t batch = 0, sequence = 0;  // sizes that replace those of the traced step; 0 keeps them
   SeverityRules severity;
-  double max_replicated = 1;  // more of the model on every rank is an error
-  bool examples = false;      // findings of the walk in numbers, too
-  bool counted = false;       // memory and work of a step, too
+  double max_replicated = 1;  // maximum share of the model that is replicated; more is an error
+  std::string within;         // folder that contains the model and the plan; empty: the user named them
+  bool examples = false;      // also show the diagnostics of the walk with example numbers
+  bool counted = false;       // also compute the memory and FLOPs of a step
+  ManifestUse use = ManifestUse::Read;
 };
 
 struct CompileArguments {
-  InputArguments inputs{.counted = true};
+  InputArguments inputs{.counted = true, .use = ManifestUse::Write};
   std::string output = "-";
-  std::string print;  // a phase, instead of the manifest
+  std::string print;  // phase to print instead of the manifest; empty if none
 };
 
 struct CheckArguments {
-  InputArguments inputs;
+  InputArguments inputs{.use = ManifestUse::Totals};
   std::string format = "human";
-  std::string stdin_filename;       // what findings call the input that is `-`
-  bool costs = false;               // what a step costs, too: collectives, memory, and with a topology time
-  std::string recipe;               // how the model is trained; empty: kDefaultRecipe
-  std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, and timings in their place
-  Project project;                  // of the settings file: what is checked without a model and a plan
-  bool fix = false;                 // what findings propose is written into the plan first
-  bool diff = false;                // and this only shown
-  bool suggest = false;             // rules for what no rule covers, too
-  std::string baseline;             // of known findings; empty: none
-  bool write_baseline = false;      // what is found becomes known
-  bool watch = false;               // again, whenever an input changes
+  std::string stdin_filename;       // name in diagnostics of the input `-`
+  bool costs = false;               // also print the costs of a step: collectives, memory, time with a topology
+  std::string recipe;               // training recipe; empty: kDefaultRecipe
+  std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
+  Project project;                  // of the settings file: the checks without a model and a plan
+  bool fix = false;                 // first apply the edits of diagnostics to the plan
+  bool diff = false;                // print the edits of `fix` as a diff, without writing them
+  bool suggest = false;             // also suggest rules for parameters without a rule
+  std::string baseline;             // file of known diagnostics; empty if none
+  bool finds_baseline = false;      // the settings name the baseline
+  bool write_baseline = false;      // write the diagnostics to the baseline
+  bool watch = false;               // repeat the check whenever an input changes
 };
 
 struct SuggestArguments {
   InputArguments inputs;
   std::string format = "human";
-  int64_t most_ranks = 64;             // of the meshes that are tried
-  std::string recipe{kDefaultRecipe};  // how the model is trained
+  int64_t most_ranks = 64;             // maximum ranks of the tried meshes
+  std::string recipe{kDefaultRecipe};  // training recipe
 };
 
 struct ExplainArguments {
-  std::vector<std::string> words;  // MODEL PLAN PATH, or CODE
+  std::vector<std::string> words;  // MODEL PLAN PATH; or the code or name of a diagnostic, or a style
   std::vector<std::string> mesh;
 };
 
@@ -76,84 +79,85 @@ struct ShowArguments {
   std::optional<int64_t> rank;
   std::string parameter;
   std::string format = "human";
-  bool chart = false;                  // memory bars instead
-  bool ascii = false;                  // of the chart: no other characters
-  std::string recipe{kDefaultRecipe};  // of the overview and the chart: how the model is trained
-  std::vector<std::string> speeds;     // of the overview, as CheckArguments has them: for the time of a step
+  bool chart = false;                  // print memory bars instead
+  bool ascii = false;                  // draw the chart in ASCII
+  bool verify = false;                 // print only that the manifest is consistent
+  std::string recipe{kDefaultRecipe};  // training recipe for the overview and the chart
+  std::vector<std::string> speeds;     // topologies for the time of a step, as in CheckArguments
 };
 
 struct ReportArguments {
   std::string manifest;
-  std::string against;  // an older manifest; empty: none
+  std::string against;  // an older manifest; empty if none
   std::string output = "-";
-  std::string recipe{kDefaultRecipe};  // how the model is trained
-  std::vector<std::string> speeds;     // as CheckArguments has them, for the time of a step
+  std::string recipe{kDefaultRecipe};  // training recipe
+  std::vector<std::string> speeds;     // topologies for the time of a step, as in CheckArguments
 };
 
 struct ExportArguments {
   std::string manifest, format;
   std::string output = "-";
-  bool lossy = false;   // a loss is a warning
-  bool python = false;  // the format's Python form
+  bool lossy = false;   // warn about parts of the plan that the format cannot express, instead of failing
+  bool python = false;  // write the Python form of the format
 };
 
-// A file of another program into a plan or a model.
+// Converts a file of another program to a plan or a model.
 struct ImportArguments {
   std::string file, format;
-  std::string config;  // config.json of the weights; empty: none
+  std::string config;  // config.json of the weights; empty if none
   std::string output = "-";
-  bool no_schema = false;  // of a plan: no modeline, and no schema beside it
+  bool no_schema = false;  // write plans without a modeline and without a schema file
 };
 
-// A first plan for a model, a config or weights.
+// Drafts a plan for a model, a config or weights.
 struct DraftArguments {
   std::string model;
-  std::string config;             // config.json of the weights; empty: the one beside them
-  std::vector<std::string> mesh;  // empty: the largest of tp=8, 4 and 2 with which most is cut
+  std::string config;             // config.json of the weights; empty: the one next to them
+  std::vector<std::string> mesh;  // empty: the largest of tp=8, 4 and 2 with the fewest fallbacks
   std::string dialect;
   std::string output = "-";
-  bool force = false;      // an output that is there is replaced
-  bool no_schema = false;  // no modeline, and no schema beside the plan
+  bool force = false;      // replace an existing output
+  bool no_schema = false;  // write the plan without a modeline and without a schema file
 };
 
-// Two manifests; or a model and two plans, which are compiled. With a commit of git the old side is what stands there:
-// of one manifest, or of a model and a plan.
+// Compares two manifests, or two plans of a model, which are compiled. With a git commit, the old side is that version
+// of a manifest, or of a model and a plan.
 struct DiffArguments {
   std::vector<std::string> words;
-  std::string base;  // the commit; `is_against_base` where it was given
+  std::string base;  // the git commit, if `is_against_base`
   bool is_against_base = false;
   std::string format = "human";
-  bool exit_zero = false;           // differences are no failure
-  std::vector<std::string> speeds;  // as CheckArguments has them, for the time of a step
+  bool exit_zero = false;           // return 0 despite differences
+  std::vector<std::string> speeds;  // topologies for the time of a step, as in CheckArguments
 };
 
-// What `diff --format` takes.
+// Returns the accepted values of `diff --format`.
 [[nodiscard]] std::vector<std::string> diff_format_names();
 
-// Where other dialects read keys otherwise.
+// Reports keys that mean something else in other dialects.
 struct LintArguments {
   InputArguments inputs;
-  std::vector<std::string> dialects;  // that are asked for; empty: those whose keys are written as the plan's
+  std::vector<std::string> dialects;  // dialects to compare with; empty: those with the same key syntax
 };
 
-// The codes of all findings.
+// Lists the codes of all diagnostics.
 struct RulesArguments {
   std::string format = "human";
 };
 
-// A server for an editor.
+// Serves an editor with the Language Server Protocol.
 struct EditorArguments {
-  std::string model;   // of plans that no `checks` name; empty: there is none
-  std::string config;  // settings file; empty: the one nearest to each plan
+  std::string model;   // model for plans without `checks`; empty if none
+  std::string config;  // settings file; empty: the nearest one to each plan
   bool no_config = false;
 };
 
-// Plans into their canonical layout.
+// Formats plans.
 struct FmtArguments {
   std::vector<std::string> plans;
   std::string output;  // empty: in place
-  bool check = false;  // name what would change, write nothing
-  bool diff = false;   // show what would change, write nothing
+  bool check = false;  // list plans that would change, write nothing
+  bool diff = false;   // print the changes, write nothing
 };
 
 [[nodiscard]] int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
@@ -174,49 +178,50 @@ struct FmtArguments {
 
 // ---- shared by the commands ----
 
-// `tpplan: error: message` on standard error; returns kExitUsage.
+// Prints `tpplan: error: message` to standard error. Returns kExitUsage.
 int usage_error(std::string_view message);
 
-// Says that a manifest's sums leave 64 bits; returns kExitInternal, the status of a limit.
+// Reports that the byte sums of a manifest overflow 64 bits. Returns kExitInternal, the status of a limit.
 [[nodiscard]] int refuse_overflow(std::string_view manifest);
 
-// Both inputs read and compiled. `usage` is set, and nothing read, when the arguments do not fit together.
+// The two inputs and their compilation. `usage` is true after a usage error.
 struct Session {
   SourceFile model, plan{.id = 2};
   std::vector<SpeedFile> speeds;  // ids from 3 on
   Compilation compilation;
   Diagnostics diagnostics;
+  KnownFilter is_known;  // of a baseline
   bool usage = false;
 };
 
-// "fsdp=4,tp=8" into names and sizes; what is wrong with the words, empty where nothing is.
+// Parses words such as "fsdp=4,tp=8" into names and sizes. Returns the error text; empty without error.
 [[nodiscard]] std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes);
 
-// The same of --mesh; false after a usage error.
+// Parses the values of --mesh. Returns false after a usage error.
 [[nodiscard]] bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes);
 
-// Compiles the session's two files, which have been read, up to `last`; `sizes` are those of --mesh.
+// Compiles the session's model and plan up to the phase `last`. @pre both were read; `sizes` are those of --mesh.
 void compile_texts(Session& session, const InputArguments& inputs, const MeshSizes& sizes, Phase last,
                    const CommonArguments& common);
 
-// Reads the two files and compiles them up to `last`.
+// Reads the model and the plan and compiles them up to the phase `last`.
 void compile_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 
-// How the operations are walked, as the command line says it.
+// Returns the options of the walk over operations from the command line.
 [[nodiscard]] WalkOptions walk_options(const InputArguments& inputs);
 
-// Applies the plan's suppressions, of which those of a code whose findings are complete must find one, and the severity
-// rules; sorts the diagnostics, the gate's first.
+// Applies the plan's suppressions and the severity rules, and sorts the diagnostics. The diagnostic about replicated
+// parameters comes first. A suppression without a match is reported only if `is_complete` is true for its code.
 void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
 
-// Both, with what compile() reports.
+// Runs compile_session and judge_session.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 [[nodiscard]] Sources sources_of(const Session& session);
 
-// The member `unchecked` of schemas/diagnostics.schema.json: each gap leaves checks out.
-[[nodiscard]] std::string unchecked_member(std::span<const ForecastGap> gaps);
+// Returns the field `unchecked` of schemas/diagnostics.schema.json: the skipped checks of each gap.
+[[nodiscard]] std::string unchecked_member(std::span<const ForecastLimit> gaps);
 
-// The two or three lines that a successful compile says about its manifest.
+// Returns the summary lines of a compiled manifest.
 [[nodiscard]] std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);
 
 }  // namespace tpplan

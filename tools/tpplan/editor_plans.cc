@@ -8,7 +8,9 @@
 #include "base/text.h"
 #include "inputs.h"
 #include "model/read_model.h"
+#include "plan/plan_edits.h"
 #include "render/render_parts.h"
+#include "resolve/match/lint_dialects.h"
 #include "settings.h"
 #include "use_baseline.h"
 
@@ -18,14 +20,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kNoModel =
-    "only the plan was read: no `checks` in a .tpplan.yaml name it with a model, and `tpplan lsp --model` names none";
+    "only the plan's syntax is checked: no `checks` in a .tpplan.yaml name a model for it, and `tpplan lsp` has no "
+    "`--model`";
 
-// What a project says of one plan.
+// The settings of a project for one plan.
 struct EditorProject {
   Settings settings;
-  std::string folder;                                     // of the settings file; empty: there is none
+  std::string folder;                                     // folder of the settings file; empty if none exists
   std::string fault;                                      // why the settings cannot be used
-  std::vector<std::pair<std::string, std::string>> runs;  // model and mesh (empty: the plan's own)
+  std::string within;                                     // the folder that contains the models of the settings
+  std::vector<std::pair<std::string, std::string>> runs;  // model and mesh (empty: the mesh of the plan)
 };
 
 fs::path absolute_path(const std::string& path) {
@@ -36,7 +40,7 @@ fs::path absolute_path(const std::string& path) {
 std::vector<std::string> files_named(const std::string& folder, const std::vector<PlacedText>& patterns) {
   std::vector<std::string> files;
   for (const PlacedText& pattern : patterns) {
-    std::string ignored;  // `tpplan check` says it
+    std::string ignored;  // `tpplan check` reports it
     const std::vector<std::string> found = files_of((fs::path(folder) / pattern.text).string(), ignored);
     files.insert(files.end(), found.begin(), found.end());
   }
@@ -54,7 +58,9 @@ EditorProject project_of(const std::string& plan, const EditorArguments& argumen
   Diagnostics diagnostics;
   project.settings = read_settings(file, !arguments.config.empty(), source, diagnostics);
   finish_diagnostics(diagnostics);
-  if (has_errors(diagnostics)) {
+  const bool is_foreign =
+      std::ranges::any_of(diagnostics.list, [](const Diagnostic& d) { return d.code == Code::ForeignFile; });
+  if (has_errors(diagnostics) || is_foreign) {
     project.fault = fmt::format("{}: {}", file, diagnostics.list.front().message);
     return project;
   }
@@ -70,7 +76,7 @@ EditorProject project_of(const std::string& plan, const EditorArguments& argumen
   return project;
 }
 
-// As people know a file of the project: from its folder.
+// Returns the name of a file for messages: relative to the project folder if it is inside.
 std::string name_in(const std::string& folder, const std::string& path) {
   if (folder.empty()) return path;
   const fs::path relative = absolute_path(path).lexically_relative(folder);
@@ -90,19 +96,19 @@ InputArguments inputs_of(const Settings& settings, const std::string& mesh) {
 }
 
 void report_here(const SourceFile& plan, std::string message, Diagnostics& diagnostics) {
-  report_message(diagnostics, Code::TP1001, {plan.id, 0, 0}, std::move(message));
+  report_message(diagnostics, Code::FileUnreadable, {plan.id, 0, 0}, std::move(message));
 }
 
 void add_text(EditorAnalysis& analysis, const Diagnostic& d, const Sources& sources) {
-  const std::string text = whole_text(d, sources, "\n");
+  const std::string text = full_text(d, sources, "\n");
   const bool is_elsewhere = d.span.file != analysis.plan.id && d.span.file != kNoFile;
   analysis.texts.push_back(is_elsewhere ? fmt::format("{}: {}", place_text(d.span, sources), text) : text);
 }
 
-// On which meshes each finding was seen.
+// The meshes of each diagnostic.
 using SeenOn = std::vector<std::vector<std::string>>;
 
-// Findings of one run, those that other runs have left out.
+// Adds the diagnostics of one check that earlier checks have not reported.
 void add_run(EditorAnalysis& analysis, Session& session, const std::string& mesh, SeenOn& seen) {
   const Sources sources = locate(session.diagnostics, sources_of(session));
   for (const Diagnostic& d : session.diagnostics.list) {
@@ -129,11 +135,13 @@ std::unique_ptr<Session> run_with(EditorAnalysis& analysis, const EditorProject&
   MeshSizes sizes;
   const std::string fault = mesh_fault(inputs.mesh, sizes);
   if (!fault.empty()) report_here(session->plan, fault, session->diagnostics);
-  if (fault.empty() && read_input(model, kMaxModelBytes, session->model, session->diagnostics)) {
+  if (fault.empty() && read_input(model, kMaxModelBytes, session->model, session->diagnostics, project.within)) {
     session->model.name = name_in(project.folder, model);
+    session->is_known = known_filter(baseline);
     compile_texts(*session, inputs, sizes, Phase::Manifest, {});
     if (session->usage)
-      report_here(session->plan, fmt::format("`{}` is no mesh of this plan", mesh), session->diagnostics);
+      report_here(session->plan, fmt::format("mesh `{}` has an axis that this plan does not declare", mesh),
+                  session->diagnostics);
   }
   session->usage = false;
   judge_session(*session, inputs,
@@ -154,10 +162,13 @@ std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArgume
   EditorProject project = project_of(open.path, arguments);
   analysis->plan.name = open.path.empty() ? open.uri : name_in(project.folder, open.path);
   analysis->plan.text = open.text;
+  if (!project.runs.empty()) project.within = project.settings.project.root;
   if (project.runs.empty() && !arguments.model.empty()) project.runs.emplace_back(arguments.model, "");
   if (project.runs.empty()) {
-    analysis->no_model = project.fault.empty() ? kNoModel : fmt::format("only the plan was read: {}", project.fault);
+    analysis->no_model =
+        project.fault.empty() ? kNoModel : fmt::format("only the plan's syntax is checked: {}", project.fault);
     std::ignore = read_plan(analysis->plan, {}, analysis->diagnostics);
+    drop_broken_edits(analysis->plan, analysis->diagnostics);
     finish_diagnostics(analysis->diagnostics);
     const SourceFile no_model;
     const std::vector<const SourceFile*> files = {&no_model, &analysis->plan};
@@ -166,8 +177,9 @@ std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArgume
     return analysis;
   }
   BaselineUse baseline;
-  const CheckArguments check{.baseline = project.settings.baseline.value_or("")};
-  std::ignore = open_baseline(check, {}, baseline);  // what is wrong with it is in the editor's log
+  const CheckArguments check{
+      .project = project.settings.project, .baseline = project.settings.baseline.value_or(""), .finds_baseline = true};
+  std::ignore = open_baseline(check, {}, baseline);  // its errors are in the editor's log
   SeenOn seen;
   for (const auto& [model, mesh] : project.runs) {
     auto session = run_with(*analysis, project, model, mesh, baseline, seen);
@@ -175,7 +187,8 @@ std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArgume
   }
   for (size_t i = 0; i < seen.size(); ++i) {
     const bool is_on_some = seen[i].size() < project.runs.size() && !seen[i].front().empty();
-    if (is_on_some) analysis->texts[i] += fmt::format("\nnote: on {}", escape_for_terminal(join(seen[i], ", ")));
+    if (is_on_some)
+      analysis->texts[i] += fmt::format("\nnote: reported with mesh {}", escape_for_terminal(join(seen[i], ", ")));
   }
   return analysis;
 }

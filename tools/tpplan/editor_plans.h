@@ -1,4 +1,4 @@
-// Plans that are open in an editor: the text as it stands there, and what `tpplan check` says of it.
+// Plans that are open in an editor: their text, and the diagnostics of `tpplan check`.
 #pragma once
 
 #include <cstdint>
@@ -12,36 +12,36 @@
 
 namespace tpplan {
 
-// What is said of a text: by the runs that the project's settings name, each finding once. What points into a session
-// is good as long as this is.
+// The diagnostics of a text from all `checks` of its project, each once. It owns the session into which its fields
+// point.
 struct EditorAnalysis {
-  SourceFile plan{.id = 2};                    // the text, with the name that findings give it
-  Diagnostics diagnostics;                     // places are in `plan` and in models
-  std::vector<std::string> texts;              // by finding: all that it says, and where, if it is in a model
-  std::unique_ptr<Session> session;            // of the first run
-  std::string no_model;                        // why the plan was read and nothing more; empty: it was judged
-  std::optional<std::vector<PathItem>> paths;  // of its model, once they were asked for
+  SourceFile plan{.id = 2};                    // the text, with its name for diagnostics
+  Diagnostics diagnostics;                     // located in `plan` or in models
+  std::vector<std::string> texts;              // full text by diagnostic, with the location if it is in a model
+  std::unique_ptr<Session> session;            // of the first check
+  std::string no_model;                        // why the plan was only parsed; empty if it was checked
+  std::optional<std::vector<PathItem>> paths;  // cache of paths_of
 };
 
 struct OpenPlan {
-  std::string uri, path;  // the path is empty where the editor's document is no file
+  std::string uri, path;  // `path` is empty if the document is not a file
   std::string text;
   int64_t version = 0;
-  std::unique_ptr<EditorAnalysis> analysis;  // of this text; nullptr: it changed
-  bool is_told = false;                      // the editor knows the findings of this text
+  std::unique_ptr<EditorAnalysis> analysis;  // of this text; nullptr after a change
+  bool is_told = false;                      // the diagnostics of this text were sent
 };
 
-// Whether the document is a plan: it says so, or the project checks it as one.
+// True if the document is a plan: it contains the plan format, or `checks` of its project name it.
 [[nodiscard]] bool is_plan_document(const OpenPlan& open, const EditorArguments& arguments);
 
-// Judges the text with each model and on each mesh with which `checks` of its project name it; else with the model of
-// the arguments, else it is read alone.
+// Checks the text with each model and mesh that `checks` of its project combine it with. Without such checks it uses
+// the model of the arguments. Without a model it only parses the plan.
 [[nodiscard]] std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArguments& arguments);
 
-// What rules can name in the model of the first run; nothing where there is none that can be read.
+// Returns the paths that rules can name in the model of the first check; empty without a readable model.
 [[nodiscard]] const std::vector<PathItem>& paths_of(EditorAnalysis& analysis);
 
-// "file:///a%20b" as a path; empty for what is no file.
+// Returns a URI such as "file:///a%20b" as a path; empty if it is not a file.
 [[nodiscard]] std::string path_of_uri(std::string_view uri);
 
 }  // namespace tpplan

@@ -1,12 +1,12 @@
-// `tpplan check --fix`: what findings propose, carried out on the plan's file.
+// `tpplan check --fix`: applies the edits of diagnostics to the plan's file.
 #pragma once
 
 #include "commands.h"
 
 namespace tpplan {
 
-// Carries out the edits of all findings, and of those that come up then; prints the difference to `descriptor`, and
-// writes the plan unless `dry`. An exit status; what cannot be read is left to who checks.
+// Applies the edits of all diagnostics, and repeats this for diagnostics that appear afterwards. Prints the diff to
+// `descriptor` and writes the plan unless `dry`. Returns an exit status; the later check reports unreadable inputs.
 [[nodiscard]] int fix_plan(const InputArguments& inputs, bool dry, int descriptor);
 
 }  // namespace tpplan

@@ -23,19 +23,19 @@ namespace tpplan {
 namespace {
 
 struct GitRun {
-  int error_number = 0;  // of the system: it was not started (ENOENT: there is none), or not heard to its end
+  int error_number = 0;  // errno if git could not be started (ENOENT: not installed) or its output not read
   bool too_large = false;
-  int status = -1;  // 0: git was content
+  int status = -1;  // git's exit status
   std::string out, error;
 };
 
-// The first error is kept. Memory that is short is no matter of git's.
+// Stores the first error. Throws std::bad_alloc if memory is exhausted.
 void note_error(GitRun& run, int error) {
   if (error == ENOMEM) throw std::bad_alloc();
   if (run.error_number == 0) run.error_number = error;
 }
 
-// The whole of what a descriptor gives from where it stands, or what is a byte beyond `limit`.
+// Reads a descriptor to its end. Stops as soon as the text is longer than `limit`.
 std::string drain(GitRun& run, int fd, uint64_t limit) {
   std::string text;
   char piece[1 << 16];
@@ -49,7 +49,7 @@ std::string drain(GitRun& run, int fd, uint64_t limit) {
   return text;
 }
 
-// The first step that fails ends it: git must not run with other streams than these.
+// Starts git with these output descriptors. If any step fails, git is not started, so that it never uses other streams.
 pid_t start_git(GitRun& run, std::vector<std::string>& words, int out, int error) {
   std::vector<char*> arguments;
   for (std::string& word : words) arguments.push_back(word.data());
@@ -67,7 +67,7 @@ pid_t start_git(GitRun& run, std::vector<std::string>& words, int out, int error
   return run.error_number == 0 ? process : 0;
 }
 
-// How a process ended; -1 where it did not end by itself, or nobody can say.
+// Waits for a process. Returns its exit status; -1 if it was killed or the status is unknown.
 int await(GitRun& run, pid_t process) {
   int status = 0;
   pid_t ended = 0;
@@ -77,7 +77,7 @@ int await(GitRun& run, pid_t process) {
   return ended == process && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-// git with these words in a folder, nothing on its standard input.
+// Runs git with these arguments in a folder, with empty standard input.
 GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64_t limit) {
   constexpr uint64_t kMostSaid = uint64_t{64} << 10;
   words.insert(words.begin(), {"git", "-C", folder});
@@ -104,7 +104,7 @@ GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64
   return run;
 }
 
-// What git said first, without the word that it begins with.
+// Returns the first line of git's error output, without the prefix "fatal: " or "error: ".
 std::string first_line(std::string_view text) {
   text = text.substr(0, text.find('\n'));
   for (const std::string_view word : {"fatal: ", "error: "}) {
@@ -152,21 +152,21 @@ GitWords describe(const GitFile& file, const std::string& path, const std::strin
     case GitFault::None:
       break;
     case GitFault::NotAsked:
-      return {fmt::format("git cannot be asked for it: {}", file.reason), ""};
+      return {fmt::format("cannot query git for the file: {}", file.reason), ""};
     case GitFault::NoGit:
-      return {"`git` cannot be started", "install git, or give two files: `tpplan diff MODEL OLD NEW`"};
+      return {"cannot start `git`", "install git, or pass two files: `tpplan diff MODEL OLD NEW`"};
     case GitFault::NoRepository:
-      return {"it is in no git repository" + said,
-              "--base takes files of a repository; elsewhere give two files: `tpplan diff MODEL OLD NEW`"};
+      return {"the file is not in a git repository" + said,
+              "pass two files instead of --base: `tpplan diff MODEL OLD NEW`"};
     case GitFault::NoCommit:
-      return {fmt::format("its repository has no commit `{}`{}", ref, said),
-              "`git log --oneline --all` lists those that are here; one of a remote is fetched first, in a shallow "
-              "clone with `git fetch --depth 1 origin BRANCH`, and is then FETCH_HEAD"};
+      return {fmt::format("the file's repository has no commit `{}`{}", ref, said),
+              "list local commits with `git log --oneline --all`; for a remote one, run `git fetch --depth 1 origin "
+              "BRANCH` and pass FETCH_HEAD"};
     case GitFault::NotThere:
-      return {fmt::format("it is not in the commit `{}`", ref),
-              fmt::format("`git log --oneline -- {}` lists the commits that changed it", path)};
+      return {fmt::format("the file is not in commit `{}`", ref),
+              fmt::format("list the commits that changed it with `git log --oneline -- {}`", path)};
     case GitFault::TooLarge:
-      return {fmt::format("at `{}` it is larger than {}", ref, human_bytes(limit)), ""};
+      return {fmt::format("in commit `{}` the file is larger than {}", ref, human_bytes(limit)), ""};
   }
   return {};
 }

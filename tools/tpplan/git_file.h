@@ -1,4 +1,4 @@
-// Files as they stand at a commit of the git repository that they are in, by the `git` on the PATH.
+// Reads files at a commit of their git repository, with the `git` on the PATH.
 #pragma once
 
 #include <cstdint>
@@ -12,17 +12,17 @@ enum class GitFault { None, NotAsked, NoGit, NoRepository, NoCommit, NotThere, T
 struct GitFile {
   std::string text;
   GitFault fault = GitFault::None;
-  std::string reason;  // what git said, one line, or why it could not be asked; may be empty
+  std::string reason;  // the first line of git's error, or why git could not be started; may be empty
 };
 
-// Whether `ref` can be given to git: it is no option, and not empty.
+// True if `ref` can be passed to git: it is not empty and not an option.
 [[nodiscard]] bool is_git_ref(std::string_view ref);
 
-// The file `path`, which need not be there any more, of at most `limit` bytes, at the commit that `ref` names. Links
-// are followed as they are now. No shell sees any of these words.
+// Reads `path` at the commit `ref`, at most `limit` bytes. The file may no longer exist. Symbolic links are resolved in
+// the working tree. git is started without a shell.
 [[nodiscard]] GitFile read_git_file(const std::string& path, const std::string& ref, uint64_t limit);
 
-// What went wrong, and what to do.
+// The message and the help for a failed read.
 struct GitWords {
   std::string message, help;
 };

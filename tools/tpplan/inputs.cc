@@ -18,24 +18,24 @@ namespace tpplan {
 
 namespace {
 
-// `Llama-3.1-8B`: what stands behind the point is no kind of file.
+// True if the text after the dot is part of a version, as in `Llama-3.1-8B`, and not a file extension.
 bool looks_like_version(const std::filesystem::path& path) {
   const std::string extension = path.extension().string();
   return extension.size() > 1 && extension[1] >= '0' && extension[1] <= '9';
 }
 
-// What to give instead of a path that cannot be read: the file beside it whose name is nearest.
+// Returns the help for an unreadable path, such as the file in its folder with the most similar name.
 std::string path_help(const std::string& path) {
   std::error_code ignored;
   const std::filesystem::path wanted(path);
   if (std::filesystem::is_directory(wanted, ignored))
-    return "give a file; `tpplan import --help` says what becomes a model";
+    return "pass a file; `tpplan import --help` lists the formats that it converts";
   const std::filesystem::path folder = wanted.has_parent_path() ? wanted.parent_path() : ".";
   if (!std::filesystem::is_directory(folder, ignored))
-    return fmt::format("there is no folder `{}`{}", folder.string(),
+    return fmt::format("check the path: the folder `{}` does not exist{}", folder.string(),
                        wanted.has_extension() && !looks_like_version(wanted)
                            ? ""
-                           : "; nothing is downloaded: give a file, as the model's `config.json`");
+                           : "; tpplan downloads nothing, so pass a file such as the model's `config.json`");
   constexpr size_t kMostNames = 2'000;
   std::vector<std::string> names;
   for (std::filesystem::directory_iterator at(folder, ignored), end; !ignored && at != end && names.size() < kMostNames;
@@ -44,35 +44,52 @@ std::string path_help(const std::string& path) {
   std::sort(names.begin(), names.end());
   const std::vector<std::string_view> views(names.begin(), names.end());
   const std::string_view nearest = nearest_name(wanted.filename().string(), views);
-  return nearest.empty() ? ""
-                         : fmt::format("did you mean `{}`?", (wanted.has_parent_path() ? wanted.parent_path() / nearest
-                                                                                       : std::filesystem::path(nearest))
-                                                                 .string());
+  return nearest.empty() || nearest == wanted.filename().string()
+             ? ""
+             : fmt::format("did you mean `{}`?",
+                           (wanted.has_parent_path() ? wanted.parent_path() / nearest : std::filesystem::path(nearest))
+                               .string());
 }
 
-// A manifest is JSON: a plan that stands in its place is said to be one.
+// True, after reporting it, if the file is a plan instead of a manifest, which is JSON.
 bool refuse_plan(const SourceFile& file, std::string_view help, Diagnostics& diagnostics) {
   const size_t at = file.text.find_first_not_of(" \t\r\n");
   if (at == std::string::npos || file.text[at] == '{' || file.text.find("tpplan.plan/") == std::string::npos)
     return false;
-  report_message(diagnostics, Code::TP7001, {file.id, 0, 0}, "this is a plan, not a manifest", std::string(help));
+  report_message(diagnostics, Code::InvalidManifest, {file.id, 0, 0}, "this is a plan, not a manifest",
+                 std::string(help));
   return true;
 }
 
 }  // namespace
 
-bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics) {
-  ReadResult result = read_file(path, limit);
+bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics,
+                const std::string& within) {
+  ReadResult result = within.empty() ? read_file(path, limit) : read_file_within(within, path, limit);
   const FileId id = file.id;
   file = std::move(result.file);
   file.id = id;
-  if (result.fault == ReadFault::None) return true;
-  const bool too_large = result.fault == ReadFault::TooLarge;
-  report_message(diagnostics, too_large ? Code::TP1002 : Code::TP1001, {id, 0, 0},
+  if (result.fault == ReadError::None) return true;
+  const bool too_large = result.fault == ReadError::TooLarge;
+  report_message(diagnostics, too_large ? Code::FileTooLarge : Code::FileUnreadable, {id, 0, 0},
                  too_large ? fmt::format("the file is larger than {}", human_bytes(limit))
                            : fmt::format("cannot read the file: {}", result.reason),
-                 too_large ? "" : path_help(path));
+                 too_large ? ""
+                 : result.reason == kLeadsOut
+                     ? "pass files outside the project on the command line, not in the settings"
+                     : path_help(path));
   return false;
+}
+
+void hide_content(FileId file, Diagnostics& diagnostics) {
+  for (Diagnostic& d : diagnostics.list) {
+    if (d.span.file != file || d.code == Code::FileUnreadable || d.code == Code::FileTooLarge) continue;
+    d = {.code = d.code,
+         .severity = d.severity,
+         .span = {d.span.file, d.span.offset, 0},  // without a length no line is shown
+         .message = std::string(kind_of(d.code).title),
+         .help = "pass this file on the command line to see its content, which is hidden because the settings name it"};
+  }
 }
 
 bool take_committed_input(GitFile found, const std::string& path, const std::string& ref, uint64_t limit,
@@ -81,8 +98,8 @@ bool take_committed_input(GitFile found, const std::string& path, const std::str
   file.text = std::move(found.text);
   if (found.fault == GitFault::None) return true;
   const GitWords words = describe(found, path, ref, limit);
-  report_message(diagnostics, found.fault == GitFault::TooLarge ? Code::TP1002 : Code::TP1001, {file.id, 0, 0},
-                 words.message, words.help);
+  report_message(diagnostics, found.fault == GitFault::TooLarge ? Code::FileTooLarge : Code::FileUnreadable,
+                 {file.id, 0, 0}, words.message, words.help);
   return false;
 }
 
@@ -97,7 +114,8 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
 
 int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   for (Diagnostic& d : diagnostics.list) {
-    const SourceFile* file = d.code == Code::TP1001 && d.help.empty() ? find_file(sources, d.span.file) : nullptr;
+    const SourceFile* file =
+        d.code == Code::FileUnreadable && d.help.empty() ? find_file(sources, d.span.file) : nullptr;
     if (file != nullptr && !file->name.empty()) d.help = path_help(file->name);
   }
   finish_diagnostics(diagnostics);
@@ -114,7 +132,8 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
   if (error == 0) error = settings_error;
   if (!is_settings && !is_input && error == 0) return false;
   if (!is_settings && !is_input) {
-    std::ignore = refuse_write(output, fmt::format("it may be one of the inputs: {}", std::strerror(error)));
+    std::ignore =
+        refuse_write(output, fmt::format("cannot check whether it is one of the inputs: {}", std::strerror(error)));
     return true;
   }
   print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output),
@@ -122,15 +141,15 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
   return true;
 }
 
-int refuse_write(const std::string& output, std::string_view fault) {
+int refuse_write(const std::string& output, std::string_view fault, std::string help) {
   const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::path(output).parent_path();
   const bool is_missing = output != "-" && !folder.empty() && !std::filesystem::exists(folder, ignored);
+  if (fault == kChangedSinceRead) help = "run the command again: the other change is not lost";
+  if (is_missing) help = fmt::format("create the folder first: mkdir -p {}", escape_for_terminal(folder.string()));
   print(STDERR_FILENO, fmt::format("{}: error[TP1009]: cannot write the output: {}\n{}", name, fault,
-                                   is_missing ? fmt::format("  = help: make the folder first: mkdir -p {}\n",
-                                                            escape_for_terminal(folder.string()))
-                                              : ""));
+                                   help.empty() ? "" : fmt::format("  = help: {}\n", help)));
   return kExitUsage;
 }
 

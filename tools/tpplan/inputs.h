@@ -1,4 +1,4 @@
-// Files that commands read and write, and what is said about them on standard error.
+// Reads inputs and writes outputs of commands, and reports errors on standard error.
 #pragma once
 
 #include <cstdint>
@@ -16,33 +16,37 @@
 
 namespace tpplan {
 
-// Reads a file of at most `limit` bytes ("-" is standard input) into `file`, which keeps its id. Where it cannot, that
-// is a finding, and the result false.
-[[nodiscard]] bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics);
+// Reads a file of at most `limit` bytes ("-" is standard input) into `file`, whose id stays. With `within`, the file
+// must be a regular file in this folder: settings name it. Returns false after reporting an error.
+[[nodiscard]] bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics,
+                              const std::string& within = {});
 
-// The same of what read_git_file found, whose name is then `ref:path`.
+// Replaces the texts of a file's diagnostics, which quote its content, by the titles of their kinds. Settings can name
+// any file of the project, and its content can be secret.
+void hide_content(FileId file, Diagnostics& diagnostics);
+
+// Moves a result of read_git_file into `file`, with the name `ref:path`. Returns false after reporting an error.
 [[nodiscard]] bool take_committed_input(GitFile found, const std::string& path, const std::string& ref, uint64_t limit,
                                         SourceFile& file, Diagnostics& diagnostics);
 
-// The same with a manifest, which is read and proven, at the commit `ref` where one is named. The manifest's texts may
-// point into `file`.
+// Reads and verifies a manifest, at the commit `ref` if it is not empty. The manifest's texts can point into `file`.
 [[nodiscard]] Manifest read_manifest_input(
     const std::string& path, SourceFile& file, Diagnostics& diagnostics,
-    std::string_view plan_help = "make a manifest of it: `tpplan compile MODEL PLAN -o manifest.json`",
+    std::string_view plan_help = "compile the plan first: `tpplan compile MODEL PLAN -o manifest.json`",
     const std::string& ref = {});
 
-// Prints what was found in these files; the exit status that it calls for.
+// Prints the diagnostics of these files. Returns their exit status.
 [[nodiscard]] int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
 
-// Whether the output is a file that is one of the inputs, or the settings file, or may be one as far as the system
-// says; which is said, with `remedy`.
+// True, after reporting it with the help `remedy`, if the output is an input or the settings file. True also if the
+// system cannot tell.
 [[nodiscard]] bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs,
-                                    const CommonArguments& common, std::string_view remedy = "name another file");
+                                    const CommonArguments& common, std::string_view remedy = "pass another file name");
 
-// Writes an output whole or not at all; kExitFine, or kExitUsage after saying why not.
+// Writes an output atomically. Returns kExitFine, or kExitUsage after reporting an error.
 [[nodiscard]] int write_result(const std::string& output, const Producer& produce);
 
-// Says why an output could not be written; kExitUsage.
-[[nodiscard]] int refuse_write(const std::string& output, std::string_view fault);
+// Reports why an output cannot be written, with `help` if it is not empty. Returns kExitUsage.
+[[nodiscard]] int refuse_write(const std::string& output, std::string_view fault, std::string help = {});
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// Messages of the language server, to its standard output, and the forms that they share: answers, refusals, places.
+// Writes the messages of the language server to standard output: responses, errors, ranges.
 #pragma once
 
 #include <string_view>
@@ -11,15 +11,15 @@ namespace tpplan {
 
 void send_message(const JsonWriter& json);
 
-// A message that has begun: who writes its last member ends it.
+// Begins a message. The caller writes its fields and ends the object.
 [[nodiscard]] JsonWriter begin_message();
 
 void refuse_request(const EditorMessage& message, RpcError code, std::string_view why);
 
-// An answer that has begun: its result, one value, comes next.
+// Begins a response. The caller writes its result as one value and ends the object.
 [[nodiscard]] JsonWriter begin_answer(const EditorMessage& message);
 
-// Answers with what `write` makes of a writer: one value.
+// Sends a response. `write` writes its result as one value.
 template <typename Write>
 void answer_request(const EditorMessage& message, Write write) {
   JsonWriter json = begin_answer(message);
@@ -30,10 +30,10 @@ void answer_request(const EditorMessage& message, Write write) {
 
 void answer_null(const EditorMessage& message);
 
-// Bytes of a text, as the protocol counts them.
+// Writes a range of bytes as a range of the protocol.
 void write_range(JsonWriter& json, const TextLines& lines, size_t begin, size_t end);
 
-// A span of the plan; what stands elsewhere is shown where the plan begins.
+// Writes a span of the plan as a range. A span of another file becomes the beginning of the plan.
 void write_span(JsonWriter& json, const TextLines& lines, const SourceFile& plan, const Span& span);
 
 }  // namespace tpplan

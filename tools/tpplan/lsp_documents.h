@@ -1,4 +1,4 @@
-// The texts that the editor has open, as its messages bring them, and places in them that a message names.
+// Tracks the documents that are open in the editor, and reads positions in them from messages.
 #pragma once
 
 #include <cstddef>
@@ -11,20 +11,20 @@
 
 namespace tpplan {
 
-// The open document that a request is about, or nullptr.
+// Returns the open document of a request, or nullptr.
 [[nodiscard]] OpenPlan* document_of(Server& server, const EditorMessage& message);
 
-// False where the member is no place.
+// Reads the position in the field `key`. Returns false if it is not a position.
 [[nodiscard]] bool read_position(const JsonTree& tree, uint32_t parent, std::string_view key, EditorPosition& position);
-// The bytes of a member that is a range.
+// Reads the field `range` as byte offsets. Returns false if it is not a range.
 [[nodiscard]] bool read_range(const JsonTree& tree, uint32_t parent, const TextLines& lines, size_t& begin,
                               size_t& end);
 
 void did_open(Server& server, const EditorMessage& message);
-// Whole texts, as this server asks for; what an editor sends of a part is put there.
+// Applies the changes of a document. The server requests full texts, but a change with a range is applied, too.
 void did_change(Server& server, const EditorMessage& message);
 void did_close(Server& server, const EditorMessage& message);
-// Models and settings may be other ones now.
+// Discards all analyses, because models or settings may have changed.
 void files_changed(Server& server);
 
 }  // namespace tpplan

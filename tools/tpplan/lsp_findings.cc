@@ -39,7 +39,7 @@ void write_diagnostic(JsonWriter& json, const EditorAnalysis& analysis, size_t i
   write_key(json, "range");
   write_span(json, lines, analysis.plan, d.span);
   write_member(json, "severity", d.severity == Severity::Error ? 1 : 2);
-  write_member(json, "code", kind_of(d.code).name);
+  write_member(json, "code", kind_of(d.code).id);
   write_member(json, "source", "tpplan");
   write_member(json, "message", analysis.texts[index]);
   write_related(json, d, lines, analysis.plan, uri);

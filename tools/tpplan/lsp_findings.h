@@ -1,4 +1,4 @@
-// What the language server says of a plan that is open: the findings of its text as it stands.
+// The diagnostics of open plans in the language server.
 #pragma once
 
 #include <cstddef>
@@ -10,10 +10,10 @@
 
 namespace tpplan {
 
-// What the text comes to, made anew where it, or a file beside it, has changed.
+// Returns the analysis of the text. Computes it again after a change of the text or of other files.
 [[nodiscard]] EditorAnalysis& analysis_of(Server& server, OpenPlan& open);
 
-// The finding of that number, as an object.
+// Writes the diagnostic with this index as a JSON object.
 void write_diagnostic(JsonWriter& json, const EditorAnalysis& analysis, size_t index, const TextLines& lines,
                       const std::string& uri);
 

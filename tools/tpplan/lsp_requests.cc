@@ -13,13 +13,13 @@
 #include "lsp_answers.h"
 #include "lsp_documents.h"
 #include "lsp_findings.h"
-#include "plan/explain_style.h"
+#include "styles/explain_style.h"
 #include "suggested_rules.h"
 
 namespace tpplan {
 namespace {
 
-// What a place in the plan means, as Markdown; empty where nobody knows.
+// Returns the explanation of a position in the plan as Markdown; empty if there is none.
 std::string hover_text(const EditorAnalysis& analysis, size_t offset) {
   if (analysis.session != nullptr) {
     const Compilation& c = analysis.session->compilation;
@@ -29,12 +29,12 @@ std::string hover_text(const EditorAnalysis& analysis, size_t offset) {
   }
   const std::string_view word = word_at(analysis.plan.text, offset);
   const DiagnosticKind* kind = find_kind(word);
-  if (const char* page = kind == nullptr ? nullptr : embedded_page(kind->name); page != nullptr) return page;
+  if (const char* page = kind == nullptr ? nullptr : embedded_page(kind->id); page != nullptr) return page;
   const std::optional<std::string> style = word.empty() ? std::nullopt : explain_style(word);
   return style ? fmt::format("```\n{}```\n", *style) : std::string();
 }
 
-// The document and the byte that a request is about; nullptr after an answer.
+// Returns the document of a request and sets `offset` to its position. Returns nullptr after it has sent a response.
 OpenPlan* place_of(Server& server, const EditorMessage& message, size_t& offset) {
   OpenPlan* open = document_of(server, message);
   EditorPosition position;
@@ -43,7 +43,7 @@ OpenPlan* place_of(Server& server, const EditorMessage& message, size_t& offset)
     return nullptr;
   }
   if (!read_position(message.params, 0, "position", position)) {
-    refuse_request(message, RpcError::InvalidParams, "`position` is no place");
+    refuse_request(message, RpcError::InvalidParams, "`position` is not a valid position");
     return nullptr;
   }
   offset = offset_of(lines_of(open->text), position);
@@ -88,7 +88,8 @@ void write_edits(JsonWriter& json, const std::string& uri, const TextLines& line
   end_object(json);
 }
 
-// What a finding in the range proposes, and rules where it is about what no rule covers.
+// Writes the edits of diagnostics in the range as code actions. If a diagnostic is about missing rules, also writes
+// suggested rules.
 void write_actions(JsonWriter& json, const EditorAnalysis& analysis, const std::string& uri, size_t begin, size_t end) {
   const TextLines lines = lines_of(analysis.plan.text);
   bool wants_rules = false;
@@ -96,13 +97,13 @@ void write_actions(JsonWriter& json, const EditorAnalysis& analysis, const std::
   for (size_t i = 0; i < analysis.diagnostics.list.size(); ++i) {
     const Diagnostic& d = analysis.diagnostics.list[i];
     if (d.span.file != analysis.plan.id || d.span.offset > end || d.span.offset + d.span.length < begin) continue;
-    wants_rules |= d.code == Code::TP4006 || d.code == Code::TP4007;
+    wants_rules |= kind_of(d.code).is_coverage;
     const std::vector<TextEdit> edits = text_edits(analysis.plan, d);
     if (edits.empty()) continue;
     begin_object(json);
     write_member(json, "title", valid_utf8(escape_for_terminal(d.help.empty() ? d.message : d.help)));
     write_member(json, "kind", "quickfix");
-    write_member(json, "isPreferred", is_sure(d.code));
+    write_member(json, "isPreferred", kind_of(d.code).has_exact_fix);
     write_key(json, "diagnostics");
     begin_array(json);
     write_diagnostic(json, analysis, i, lines, uri);
@@ -115,7 +116,7 @@ void write_actions(JsonWriter& json, const EditorAnalysis& analysis, const std::
     if (!suggestion.rules.empty()) {
       begin_object(json);
       write_member(json, "title",
-                   fmt::format("write {} for what no rule covers", counted(suggestion.rules.size(), "rule")));
+                   fmt::format("add {} for layers without one", counted(suggestion.rules.size(), "rule")));
       write_member(json, "kind", "quickfix");
       write_edits(json, uri, lines, suggestion.edits);
       end_object(json);
@@ -166,7 +167,7 @@ void answer_actions(Server& server, const EditorMessage& message) {
   if (open == nullptr || !is_plan_document(*open, server.arguments)) return answer_null(message);
   size_t begin = 0, end = 0;
   if (!read_range(message.params, 0, lines_of(open->text), begin, end))
-    return refuse_request(message, RpcError::InvalidParams, "`range` is no range");
+    return refuse_request(message, RpcError::InvalidParams, "`range` is not a valid range");
   const EditorAnalysis& analysis = analysis_of(server, *open);
   answer_request(message, [&](JsonWriter& json) { write_actions(json, analysis, open->uri, begin, end); });
 }

@@ -1,4 +1,4 @@
-// Questions of the editor about a place in a plan: what it means, what may stand there, what would mend it.
+// Answers the requests of the editor about a position in a plan: hover, completion and code actions.
 #pragma once
 
 #include "editor/message.h"

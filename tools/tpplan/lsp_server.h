@@ -1,4 +1,4 @@
-// What the language server holds between two messages.
+// The state of the language server.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,4 @@
-// The schema of plans beside a plan that is written, where editors look for it: by the line that begins the plan.
+// Writes the plan schema next to a plan. Editors find it by the first line of the plan.
 #pragma once
 
 #include <string>
@@ -10,10 +10,10 @@ namespace tpplan {
 
 inline constexpr std::string_view kSchemaName = "plan.schema.json";
 
-// The comment by which editors find the schema, without its `#`.
+// Returns the modeline by which editors find the schema, without its `#`.
 [[nodiscard]] std::string schema_line();
 
-// Writes the schema beside a plan that was written, and says so; one that is there stays. An exit status.
+// Writes the schema next to a plan and reports it. An existing file stays unchanged. Returns an exit status.
 [[nodiscard]] int write_schema_beside(const std::string& plan, const CommonArguments& common);
 
 }  // namespace tpplan

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Empty where there is none.
+// Returns the root of the repository that contains a folder; empty without a repository.
 fs::path repository_root(const fs::path& folder) {
   for (fs::path at = folder;; at = at.parent_path()) {
     if (presence_of_name((at / ".git").string()).is_there) return at;

@@ -1,12 +1,12 @@
-// Names of files as the repository that is checked knows them.
+// Converts file names to paths in the repository.
 #pragma once
 
 #include <string>
 
 namespace tpplan {
 
-// Relative to the root of the working folder's repository (the nearest folder with a `.git`); as it was given where
-// there is no repository, and for what lies outside of it. Annotations on a line are put where this names a file.
+// Returns a path relative to the root of the working directory's repository (the nearest folder with a `.git`), as CI
+// systems need it for annotations. Returns `name` unchanged without a repository or for a file outside of it.
 [[nodiscard]] std::string path_in_repository(const std::string& name);
 
 }  // namespace tpplan

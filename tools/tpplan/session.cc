@@ -3,16 +3,18 @@
 
 #include <algorithm>
 
+#include "base/keyed_hash.h"
+#include "base/starred_path.h"
 #include "base/text.h"
 #include "commands.h"
+#include "cost/measure_collectives.h"
 #include "inputs.h"
 #include "manifest/coverage_gate.h"
-#include "match/lint_dialects.h"
-#include "measure/measure_collectives.h"
 #include "model/read_model.h"
 #include "plan/apply_suppressions.h"
-#include "syntax/json_writer.h"
-#include "syntax/yaml_tree.h"
+#include "resolve/match/lint_dialects.h"
+#include "text/json_writer.h"
+#include "text/yaml_tree.h"
 #include "trace.h"
 #include "walk/runtimes.h"
 
@@ -29,7 +31,7 @@ bool mesh_has(const Mesh& mesh, const MeshSizes& sizes) {
   return true;
 }
 
-// Whether the two inputs look as if each was given for the other.
+// True if the model and the plan look swapped.
 bool is_swapped(const Session& session) {
   const auto starts = [](const SourceFile& file, auto is) {
     const size_t at = file.text.find_first_not_of(" \t\r\n");
@@ -48,11 +50,11 @@ std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes) 
       int64_t size = 0;
       if (equals == std::string_view::npos || equals == 0 || !parse_decimal(part.substr(equals + 1), size) ||
           size < 1 || size >= int64_t{1} << 31)
-        return fmt::format("{}: expected AXIS=SIZE with a size from 1 up, as in --mesh tp=8",
+        return fmt::format("{}: expected AXIS=SIZE with a size of at least 1, as in --mesh tp=8",
                            escape_for_terminal(word));
       const std::string_view name = part.substr(0, equals);
       if (std::any_of(sizes.begin(), sizes.end(), [name](const auto& s) { return s.first == name; }))
-        return fmt::format("gives axis {} twice: name each axis once", escape_for_terminal(name));
+        return fmt::format("has axis {} twice: give each axis one size", escape_for_terminal(name));
       sizes.emplace_back(name, size);
     }
   }
@@ -88,17 +90,21 @@ WalkOptions walk_options(const InputArguments& inputs) {
 void compile_texts(Session& session, const InputArguments& inputs, const MeshSizes& sizes, Phase last,
                    const CommonArguments& common) {
   if (is_swapped(session)) {
-    report_message(session.diagnostics, Code::TP1003, {session.model.id, 0, 1},
-                   "the model does not start as JSON, and the plan does", "the order is MODEL PLAN: swap the two");
+    report_message(session.diagnostics, Code::InvalidJson, {session.model.id, 0, 1},
+                   "the model does not start as JSON, but the plan does",
+                   "swap the two files: the order is MODEL PLAN");
     return;
   }
-  session.compilation = compile({.model = session.model,
-                                 .plan = session.plan,
-                                 .mesh_sizes = sizes,
-                                 .last = last,
-                                 .walk = walk_options(inputs),
-                                 .step = {.batch = inputs.batch, .sequence = inputs.sequence}},
-                                session.diagnostics);
+  session.compilation =
+      compile({.model = session.model,
+               .plan = session.plan,
+               .mesh_sizes = sizes,
+               .last = last,
+               .walk = walk_options(inputs),
+               .is_known = session.is_known,
+               .step = {.batch = inputs.batch, .sequence = inputs.sequence},
+               .use = inputs.max_replicated < 1 ? ManifestUse::Read : inputs.use},  // check_replicated needs paths
+              session.diagnostics);
   trace(common.verbose, "compile", fmt::format("reached phase {}", to_text(session.compilation.reached)));
   const Mesh& mesh = session.compilation.plan.mesh;
   if (!mesh.axes.empty() && !mesh_has(mesh, sizes)) session.usage = true;
@@ -108,27 +114,32 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
   MeshSizes sizes;
   session.usage = true;
   if (inputs.model == "-" && inputs.plan == "-") {
-    usage_error("the model and the plan cannot both come from standard input: give one of them as a file");
+    usage_error("the model and the plan cannot both be standard input: pass a file for one of them");
     return;
   }
   if (!parse_mesh(inputs.mesh, sizes)) return;
   session.usage = false;
-  const bool model_read = read_input(inputs.model, kMaxModelBytes, session.model, session.diagnostics);
-  const bool plan_read = read_input(inputs.plan, YamlLimits{}.bytes, session.plan, session.diagnostics);
+  const bool model_read = read_input(inputs.model, kMaxModelBytes, session.model, session.diagnostics, inputs.within);
+  const bool plan_read = read_input(inputs.plan, YamlLimits{}.bytes, session.plan, session.diagnostics, inputs.within);
   trace(common.verbose, "read",
         fmt::format("{} and {}", human_bytes(session.model.text.size()), human_bytes(session.plan.text.size())));
   if (model_read && plan_read) compile_texts(session, inputs, sizes, last, common);
+  for (const SourceFile* file : {&session.model, &session.plan}) {
+    const bool is_known_kind =
+        file->text.find("tpplan.model/") != std::string::npos || file->text.find("tpplan.plan/") != std::string::npos;
+    if (!inputs.within.empty() && !is_known_kind) hide_content(file->id, session.diagnostics);
+  }
 }
 
 void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
   const Compilation& c = session.compilation;
   if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, is_complete, session.diagnostics);
   const bool compiled =
-      c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // warnings may yet become errors
+      c.reached == Phase::Manifest && !has_errors(session.diagnostics);  // before warnings can become errors
   apply_severity_rules(session.diagnostics, inputs.severity);
   finish_diagnostics(session.diagnostics);
   if (!compiled) return;
-  // The gate speaks first: what it says is about the whole plan.
+  // The diagnostic about replicated parameters comes first, because it is about the complete plan.
   std::optional<Diagnostic> gate = check_replicated(c.manifest, inputs.max_replicated);
   if (!gate) return;
   gate->span = c.plan.rules_span;
@@ -143,27 +154,52 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
 
 namespace {
 
-// Nobody sees these in the plan, and they may be most of what a step moves.
+// Returns a summary of hidden collectives. The plan does not show them, and they can be most of the traffic of a step.
 std::string hidden_calls_text(const Compilation& c) {
   const std::vector<CollectiveCall>& calls = c.judgement.forecast.calls;
   if (std::none_of(calls.begin(), calls.end(), [](const CollectiveCall& call) { return call.hidden; })) return {};
   const CollectiveMeasure measure = measure_collectives(calls, c.plan.mesh);
   return fmt::format(
-      "{} of the {} of a step {} hidden: no rule asks for them, DTensor makes them where operands do "
-      "not fit, {} of {} that a step moves\n",
+      "{} of the {} of a step {} hidden: DTensor adds them to redistribute mismatched operands, {} of {} that a step "
+      "moves\n",
       measure.hidden.calls, counted(measure.total.calls, "collective"), measure.hidden.calls == 1 ? "is" : "are",
       human_bytes(measure.hidden.payload), human_bytes(measure.total.payload));
 }
 
+// Returns a verdict such as "no errors: forward and backward pass of 604 operations were checked". Without the walk of
+// the operations it is only the number of warnings, or empty.
+std::string verdict_text(const Compilation& c, const Diagnostics& diagnostics) {
+  const std::string findings = count_diagnostics(diagnostics);
+  const Forecast& forecast = c.judgement.forecast;
+  const bool is_forward = forecast.infer || forecast.gap == ForecastLimit::Forward;
+  if (has_errors(diagnostics) || (forecast.gap != ForecastLimit::None && !is_forward) || !c.graph.operations.is_there)
+    return findings;
+  const auto ops = std::ranges::count(c.graph.operations.nodes, NodeKind::Op, &GraphNode::kind);
+  return fmt::format("no errors{}{}: {} of {} {} checked", findings.empty() ? "" : ", ", findings,
+                     is_forward ? "forward pass" : "forward and backward pass",
+                     counted(static_cast<uint64_t>(ops), "operation"), is_forward ? "was" : "were");
+}
+
+// Returns a note on plain parameters next to DTensors. The plan is right, but common training code rejects the mixture.
+std::string plain_parameters_text(const Compilation& c) {
+  if (c.plain.empty()) return {};
+  TextSet<std::string> names;  // of parameters, all layers as one
+  for (const ParamId id : c.plain) names.insert(starred_path(path_of(c.graph, c.graph.params[id])));
+  return fmt::format("clip_grad_norm_, foreach and fused optimizers fail: {} {} plain\n next to DTensors: `{}`{}\n",
+                     counted(c.plain.size(), "parameter"), c.plain.size() == 1 ? "stays" : "stay",
+                     escape_for_terminal(starred_path(path_of(c.graph, c.graph.params[c.plain.front()]))),
+                     names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1));
+}
+
 }  // namespace
 
-std::string unchecked_member(std::span<const ForecastGap> gaps) {
+std::string unchecked_member(std::span<const ForecastLimit> gaps) {
   JsonWriter json;
-  write_array(json, gaps, [&json](ForecastGap gap) {
+  write_array(json, gaps, [&json](ForecastLimit gap) {
     begin_object(json);
     write_member(json, "checks", unchecked_by(gap));
     write_member(json, "reason", to_text(gap));
-    write_member(json, "help", remedy_of(gap));
+    write_member(json, "help", fix_of(gap));
     end_object(json);
   });
   return std::move(json.out);
@@ -171,10 +207,10 @@ std::string unchecked_member(std::span<const ForecastGap> gaps) {
 
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
-  size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: named axes have size 1
+  size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: sharded only over axes of size 1
   for (ParamId id = 0; id < c.judgement.shardings.params.size(); ++id) {
     const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
-    const bool whole = is_whole(spec, c.plan.mesh);
+    const bool whole = is_fully_replicated(spec, c.plan.mesh);
     sharded += !whole;
     uncut += whole && !is_replicated(spec);
     by_default += c.judgement.shardings.params[id].reason == Reason::Default;
@@ -187,14 +223,14 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default{})\n",
                                 escape_for_terminal(c.graph.name), to_text(c.plan.mesh), human_bytes(t.bytes),
                                 counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default, by_size);
-  out += fmt::format("each rank holds {} at most ({:.1f} % of the ideal {}), {} of it on every rank\n",
+  out += fmt::format("each rank holds at most {} ({:.1f} % of the ideal {}), {} of it replicated\n",
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
-  out += hidden_calls_text(c);
+  out += hidden_calls_text(c) + plain_parameters_text(c);
   if (const std::string unchecked = unchecked_text(c.judgement.forecast.gap); !unchecked.empty())
     out += unchecked + "\n";
-  const std::string findings = count_findings(diagnostics);
-  return findings.empty() ? out : out + findings + "\n";
+  const std::string verdict = verdict_text(c, diagnostics);
+  return verdict.empty() ? out : out + verdict + "\n";
 }
 
 }  // namespace tpplan

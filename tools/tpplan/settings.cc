@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <new>
@@ -14,20 +15,20 @@
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
 #include "render/formats.h"
-#include "syntax/yaml_tree.h"
+#include "text/yaml_tree.h"
 
 namespace tpplan {
 namespace {
 
 constexpr std::string_view kName = ".tpplan.yaml";
 constexpr uint64_t kMaxBytes = uint64_t{64} << 10;
-constexpr FileId kSettingsFile = 1;  // there is no other
+constexpr FileId kSettingsFile = 1;  // the only file
 constexpr std::array<std::string_view, 10> kKeys = {"strict",   "quiet", "format", "color",  "max_replicated",
                                                     "baseline", "deny",  "allow",  "checks", "required_version"};
 
 void wrong_type(const YamlNode& node, std::string_view key, std::string_view wanted, Diagnostics& diagnostics,
                 std::string help = {}) {
-  report_message(diagnostics, Code::TP3003, span_of(kSettingsFile, node),
+  report_message(diagnostics, Code::InvalidPlanValue, span_of(kSettingsFile, node),
                  fmt::format("`{}` is {}, not {}", key, describe(node), wanted), std::move(help));
 }
 
@@ -36,10 +37,10 @@ void read_flag(const YamlNode& node, std::string_view key, std::optional<bool>& 
   if (good)
     target = node.text == "true";
   else
-    wrong_type(node, key, "true or false", diagnostics, fmt::format("write `{}: true`, or leave it out", key));
+    wrong_type(node, key, "true or false", diagnostics, fmt::format("write `{}: true`, or remove the key", key));
 }
 
-// One of `choices`.
+// Reads one of `choices`.
 void read_word(const YamlNode& node, std::string_view key, const std::vector<std::string>& choices,
                std::optional<std::string>& target, Diagnostics& diagnostics) {
   const bool known = std::find(choices.begin(), choices.end(), node.text) != choices.end();
@@ -49,11 +50,11 @@ void read_word(const YamlNode& node, std::string_view key, const std::vector<std
     const std::vector<std::string_view> names(choices.begin(), choices.end());
     const std::string_view nearest = nearest_name(node.text, names);
     wrong_type(node, key, fmt::format("one of {}", fmt::join(choices, ", ")), diagnostics,
-               nearest.empty() ? "write one of them" : fmt::format("did you mean `{}`?", nearest));
+               nearest.empty() ? "write one of these values" : fmt::format("did you mean `{}`?", nearest));
   }
 }
 
-// A path from the folder of the settings file.
+// Reads a path relative to the folder of the settings file.
 void read_path(const YamlNode& node, std::string_view key, const std::string& settings_file,
                std::optional<std::string>& target, Diagnostics& diagnostics) {
   if (node.kind == YamlKind::Scalar && !node.text.empty())
@@ -81,11 +82,12 @@ void read_codes(const YamlTree& tree, const YamlNode& node, std::string_view key
     if (code.kind == YamlKind::Scalar && find_kind(code.text) != nullptr)
       target->push_back(code.text);
     else
-      wrong_type(code, key, "the code of a diagnostic", diagnostics, "`tpplan rules` lists them, such as TP4006");
+      wrong_type(code, key, "the code of a diagnostic", diagnostics,
+                 "run `tpplan rules` to list the codes, such as TP4006");
   }
 }
 
-// What is an error cannot be looked away from.
+// Reads the codes of `allow`. Reports codes of errors, which cannot be allowed.
 void read_allowed(const YamlTree& tree, const YamlNode& node, std::string_view key, Settings& settings,
                   Diagnostics& diagnostics) {
   read_codes(tree, node, key, settings.allow, diagnostics);
@@ -94,11 +96,11 @@ void read_allowed(const YamlTree& tree, const YamlNode& node, std::string_view k
     const YamlNode& code = tree.nodes[item];
     const DiagnosticKind* kind = code.kind == YamlKind::Scalar ? find_kind(code.text) : nullptr;
     if (kind != nullptr && kind->severity != Severity::Warning)
-      report_message(diagnostics, Code::TP3003, span_of(tree.file, code), not_allowed(*kind));
+      report_message(diagnostics, Code::InvalidPlanValue, span_of(tree.file, code), not_allowed(*kind));
   }
 }
 
-// A code that the file both denies and allows.
+// Reports codes that the file both denies and allows.
 void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings& settings, Diagnostics& diagnostics) {
   if (!settings.deny || !settings.allow) return;
   for (size_t i = 0; i + 1 < root.children.size(); i += 2) {
@@ -108,17 +110,33 @@ void check_opposites(const YamlTree& tree, const YamlNode& root, const Settings&
       const bool denied = std::ranges::any_of(
           *settings.deny, [&](const std::string& name) { return find_kind(name) == find_kind(code.text); });
       if (denied)
-        report_message(diagnostics, Code::TP3003, span_of(tree.file, code),
-                       fmt::format("`deny` and `allow` both name {}", code.text), "keep one of the two");
+        report_message(diagnostics, Code::InvalidPlanValue, span_of(tree.file, code),
+                       fmt::format("`deny` and `allow` both name {}", code.text), "remove it from one of the two");
     }
+  }
+}
+
+// Returns the folders from `from` up to the root of its repository; only `from` if the home directory and all folders
+// below it are in no repository. Sets `reason` if a lookup fails.
+std::vector<std::filesystem::path> folders_of_repository(const std::filesystem::path& from, std::string& reason) {
+  const char* home = std::getenv("HOME");
+  std::vector<std::filesystem::path> folders;
+  for (std::filesystem::path folder = from;; folder = folder.parent_path()) {
+    folders.push_back(folder);
+    const Presence git = presence_of_file((folder / ".git").string());
+    if (git.is_there) return folders;
+    if (git.error != 0) reason = std::strerror(git.error);
+    std::error_code ignored;
+    const bool is_home = home != nullptr && std::filesystem::equivalent(folder, home, ignored);
+    if (git.error != 0 || is_home || folder == folder.root_path()) return {from};
   }
 }
 
 }  // namespace
 
 std::string not_allowed(const DiagnosticKind& error) {
-  return fmt::format("{0} is an error, and only warnings can be allowed; `tpplan explain {0}` says how to mend it",
-                     error.name);
+  return fmt::format("{0} is an error, and only warnings can be allowed; `tpplan explain {0}` shows how to fix it",
+                     error.id);
 }
 
 std::string find_settings_file(std::string& path) {
@@ -126,34 +144,47 @@ std::string find_settings_file(std::string& path) {
   path = kName;
   const std::filesystem::path folder = std::filesystem::current_path(error);
   if (error == std::errc::not_enough_memory) throw std::bad_alloc();
-  if (error && !says_absent(error.value())) return error.message();
+  if (error && !is_absence_error(error.value())) return error.message();
   if (!error) return find_settings_file(folder.string(), path);
   path.clear();
   return "";
 }
 
 std::string find_settings_file(const std::string& from, std::string& path) {
-  std::filesystem::path folder = from;
-  for (bool is_last = false; !is_last; folder = folder.parent_path()) {
+  std::string reason;
+  for (const std::filesystem::path& folder : folders_of_repository(from, reason)) {
     path = (folder / kName).string();
-    Presence found = presence_of_name(path);
+    const Presence found = presence_of_name(path);
     if (found.is_there) return "";
-    if (found.error == 0) found = presence_of_file((folder / ".git").string());
     if (found.error != 0) return std::strerror(found.error);
-    is_last = found.is_there || folder == folder.root_path();
   }
-  path.clear();
-  return "";
+  if (reason.empty()) path.clear();
+  return reason;
+}
+
+void report_foreign(const SourceFile& file, std::string_view what, uid_t owner, std::string_view help,
+                    Diagnostics& diagnostics) {
+  report_message(diagnostics, Code::ForeignFile, {file.id, 0, 0},
+                 fmt::format("{} belongs to user {} and is not read: it could hide diagnostics", what, owner),
+                 std::string(help));
 }
 
 Settings read_settings(const std::string& path, bool is_named, SourceFile& file, Diagnostics& diagnostics) {
   Settings settings;
   ReadResult read = is_named ? read_file(path, kMaxBytes) : read_found_file(path, kMaxBytes);
   file = std::move(read.file);
-  if (read.fault != ReadFault::None) {
-    report_message(diagnostics, Code::TP1001, {file.id, 0, 0},
+  const Presence there = presence_of_name(path);  // a file that was not read has an owner, too
+  const bool is_foreign =
+      (there.is_there && !is_own(there.status.st_uid)) || (read.fault == ReadError::None && !is_own(read.owner));
+  if (!is_named && is_foreign) {
+    report_foreign(file, "the settings file", there.status.st_uid, "pass it with `--config FILE` if you trust it",
+                   diagnostics);
+    return settings;
+  }
+  if (read.fault != ReadError::None) {
+    report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0},
                    fmt::format("cannot read the settings: {}",
-                               read.fault == ReadFault::TooLarge ? "the file is too large" : read.reason),
+                               read.fault == ReadError::TooLarge ? "the file is too large" : read.reason),
                    is_named ? "" : std::string(kOtherSettings));
     return settings;
   }
@@ -188,17 +219,22 @@ Settings read_settings(const std::string& path, bool is_named, SourceFile& file,
       read_required_version(tree, value, diagnostics);
     else {
       const std::string_view nearest = nearest_name(key.text, kKeys);
-      report_message(diagnostics, Code::TP3004, span_of(tree.file, key),
+      report_message(diagnostics, Code::UnknownPlanKey, span_of(tree.file, key),
                      fmt::format("unknown key `{}` in the settings", key.text),
                      key.text == "model" || key.text == "plan" || key.text == "mesh"
-                         ? "what is checked stands in a list: `checks: [{model: PATH, plan: PATH}]`"
-                     : nearest.empty() ? fmt::format("keys are {}", fmt::join(kKeys, ", "))
+                         ? "write models and plans in a list: `checks: [{model: PATH, plan: PATH}]`"
+                     : nearest.empty() ? fmt::format("use one of the keys {}", fmt::join(kKeys, ", "))
                                        : fmt::format("did you mean `{}`?", nearest));
     }
   }
   check_opposites(tree, root, settings, diagnostics);
   settings.project.source = file;
   settings.project.folder = std::filesystem::path(path).parent_path().string();
+  std::string ignored;  // if a lookup fails, the folder is the root
+  std::error_code failed;
+  const std::filesystem::path folder =
+      std::filesystem::canonical(settings.project.folder.empty() ? "." : settings.project.folder, failed);
+  settings.project.root = failed ? "." : folders_of_repository(folder, ignored).back().string();
   return settings;
 }
 

@@ -5,7 +5,7 @@
 #include "base/text.h"
 #include "base/unified_diff.h"
 #include "render/render.h"
-#include "syntax/json_writer.h"
+#include "text/json_writer.h"
 
 namespace tpplan {
 namespace {
@@ -20,8 +20,8 @@ std::string heading(const RuleSuggestion& suggestion) {
     parameters += rule.parameters;
     bytes += rule.bytes;
   }
-  if (suggestion.rules.empty()) return "no rule is missing where one is known\n";
-  return fmt::format("{} for {} that no rule covers, {}:\n", counted(suggestion.rules.size(), "rule"),
+  if (suggestion.rules.empty()) return "no rules to suggest\n";
+  return fmt::format("{} for {} without one, {}:\n", counted(suggestion.rules.size(), "rule"),
                      counted(parameters, "parameter"), human_bytes(bytes));
 }
 
@@ -38,18 +38,20 @@ void write_counts(JsonWriter& json, std::string_view name, const FoundCounts& co
 RuleSuggestion suggest_for_session(const Session& session, const InputArguments& inputs) {
   MeshSizes sizes;
   if (!mesh_fault(inputs.mesh, sizes).empty()) return {};
-  return suggest_rules(session.compilation.graph, session.plan, sizes, walk_options(inputs));
+  Judge judge = make_judge(session.compilation.graph);
+  return suggest_rules(judge, session.plan, sizes, walk_options(inputs));
 }
 
 std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& plan) {
   const std::string name = escape_for_terminal(plan.name);
   std::string out = heading(suggestion) + unified_diff(name, name, plan.text, suggestion.text);
   if (!suggestion.rules.empty())
-    out += fmt::format("tried on the plan{}: {}; as it stands: {}\n",
+    out += fmt::format("checked with these rules{}: {}; without them: {}\n",
                        suggestion.is_walked ? ", operation by operation" : ", by names, shapes and heads",
                        counts_text(suggestion.after), counts_text(suggestion.before));
-  for (const LeftUnit& left : suggestion.left)
-    out += fmt::format("no rule for `{}`: {}\n", escape_for_terminal(left.path), escape_for_terminal(left.reason));
+  for (const UncoveredUnit& left : suggestion.left)
+    out +=
+        fmt::format("no known rule for `{}`: {}\n", escape_for_terminal(left.path), escape_for_terminal(left.reason));
   return out;
 }
 
@@ -69,7 +71,7 @@ std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile
     write_key(json, "edits");
     write_edits(json, plan, suggestion.edits);
     write_key(json, "left");
-    write_array(json, suggestion.left, [&](const LeftUnit& left) {
+    write_array(json, suggestion.left, [&](const UncoveredUnit& left) {
       begin_object(json);
       write_member(json, "path", left.path);
       write_member(json, "reason", left.reason);

@@ -1,20 +1,21 @@
-// `tpplan check --suggest`: rules for what no rule of the plan covers.
+// `tpplan check --suggest`: suggests rules for parameters without a rule.
 #pragma once
 
 #include <string>
 
 #include "commands.h"
-#include "draft/suggest_rules.h"
+#include "suggest/suggest_rules.h"
 
 namespace tpplan {
 
-// For a session whose plan was read.
+// Returns suggested rules for a session. @pre its plan was read.
 [[nodiscard]] RuleSuggestion suggest_for_session(const Session& session, const InputArguments& inputs);
 
-// The difference that the rules make to the plan, as --fix shows its own, and what they leave; for people.
+// Returns the suggestion as human-readable text: the diff of the plan, as with --fix, and the units that stay
+// uncovered.
 [[nodiscard]] std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& plan);
 
-// The member `suggestion` of schemas/diagnostics.schema.json.
+// Returns the field `suggestion` of schemas/diagnostics.schema.json.
 [[nodiscard]] std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile& plan);
 
 }  // namespace tpplan

@@ -5,15 +5,19 @@
 namespace tpplan {
 namespace {
 
-// "AXIS=FILE" and "FILE"; of a path with a slash before the sign all is a file.
-SpeedFile speed_file(const std::string& word, std::string& path) {
+// Returns the axis of "AXIS=FILE"; empty for "FILE". A text with a slash before the equals sign is a path.
+std::string speed_axis(const std::string& word) {
   const size_t equals = word.find('=');
   const bool has_axis = equals != std::string::npos && equals > 0 && word.find('/') > equals;
-  path = has_axis ? word.substr(equals + 1) : word;
-  return {.axis = has_axis ? word.substr(0, equals) : std::string()};
+  return has_axis ? word.substr(0, equals) : std::string();
 }
 
 }  // namespace
+
+std::string speed_path(const std::string& word) {
+  const std::string axis = speed_axis(word);
+  return axis.empty() ? word : word.substr(axis.size() + 1);
+}
 
 bool read_speed_files(const std::vector<std::string>& words, FileId first, std::vector<SpeedFile>& speeds,
                       Diagnostics& diagnostics) {
@@ -21,10 +25,9 @@ bool read_speed_files(const std::vector<std::string>& words, FileId first, std::
   bool are_read = true;
   speeds.reserve(words.size());
   for (const std::string& word : words) {
-    std::string path;
-    SpeedFile& file = speeds.emplace_back(speed_file(word, path));
+    SpeedFile& file = speeds.emplace_back(SpeedFile{.axis = speed_axis(word)});
     file.file.id = static_cast<FileId>(first + speeds.size() - 1);
-    are_read = read_input(path, kMostBytes, file.file, diagnostics) && are_read;
+    are_read = read_input(speed_path(word), kMostBytes, file.file, diagnostics) && are_read;
   }
   return are_read;
 }

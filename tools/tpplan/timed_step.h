@@ -1,4 +1,4 @@
-// `--topology`: the time of a step of a manifest.
+// `--topology`: computes the time of a step of a manifest.
 #pragma once
 
 #include <optional>
@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
-#include "cost/read_speeds.h"
+#include "cost/measure_time.h"
 #include "manifest/manifest.h"
-#include "measure/measure_time.h"
+#include "topology/read_speeds.h"
 
 namespace tpplan {
 
@@ -17,12 +17,15 @@ struct TimedStep {
   Topology topology;
 };
 
-// Reads what `words` name, each "FILE" or "AXIS=FILE", as files with ids from `first` on. False where one cannot be
-// read, which is a finding. The files stay where they are.
+// Returns the file of a value of `--topology`, "FILE" or "AXIS=FILE".
+[[nodiscard]] std::string speed_path(const std::string& word);
+
+// Reads the files that `words` name, each "FILE" or "AXIS=FILE", and numbers their ids from `first`. Returns false
+// after reporting an unreadable file. Reserves `speeds`, so that its files do not move.
 [[nodiscard]] bool read_speed_files(const std::vector<std::string>& words, FileId first, std::vector<SpeedFile>& speeds,
                                     Diagnostics& diagnostics);
 
-// Nothing where the manifest knows no operations, or where a file has something wrong, which is a finding.
+// Returns the time of a step; empty if the manifest has no operations, or after reporting an invalid file.
 [[nodiscard]] std::optional<TimedStep> time_manifest(const Manifest& manifest, std::span<const SpeedFile> speeds,
                                                      Diagnostics& diagnostics);
 

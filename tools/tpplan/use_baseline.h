@@ -1,4 +1,4 @@
-// `check --baseline FILE`: known findings are taken out of what is reported; `--write-baseline` makes them known.
+// `check --baseline FILE` hides known diagnostics; `--write-baseline` writes the current ones to the file.
 #pragma once
 
 #include <set>
@@ -10,23 +10,28 @@
 namespace tpplan {
 
 struct BaselineUse {
-  std::string name;  // as people know it; empty: there is no baseline
-  std::string path;  // from the root: the working directory may change
+  std::string name;  // name for messages; empty without a baseline
+  std::string path;  // absolute, because the working directory can change
   bool is_written = false;
   Baseline known;
-  std::set<std::string, std::less<>> met;  // fingerprints of entries whose finding is still there
-  FindingCounts taken;                     // findings that were taken out
-  bool is_whole = true;                    // no known error has kept phases from running
+  std::set<std::string, std::less<>> met;  // fingerprints of entries whose diagnostic still exists
+  DiagnosticCounts taken;                  // hidden diagnostics
+  bool is_checked = true;                  // false if a hidden error stopped a check
 };
 
-// Reads the baseline that the arguments name, unless it is written; kExitFine, or a status after saying why not.
+// Reads the baseline of the arguments, or checks that it can be written. Returns kExitFine, or another exit status
+// after reporting an error.
 [[nodiscard]] int open_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use);
 
-// Takes known findings out of the session's; where the baseline is written, all about what inputs say are known.
+// Returns the filter for the check; empty while the baseline is written.
+[[nodiscard]] KnownFilter known_filter(const BaselineUse& use);
+
+// Removes known diagnostics from the session. Reports TP4013 if one of them is an error that stopped the check. If the
+// baseline is written, first adds all diagnostics about the content of inputs to it.
 void take_known(BaselineUse& use, Session& session);
 
-// Writes the baseline where that was asked for, and nothing else was found. The line about it is added to `said`; the
-// exit status, of which `status` is what was found otherwise.
+// Writes the baseline if requested and `status`, the exit status of the other diagnostics, is kExitFine. Appends lines
+// about the baseline to `said`. Returns the exit status.
 [[nodiscard]] int close_baseline(const BaselineUse& use, int status, std::string& said);
 
 }  // namespace tpplan

@@ -2,23 +2,26 @@
 
 #include <poll.h>
 #include <spdlog/fmt/fmt.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <cstring>
 #include <ctime>
 #include <filesystem>
 
 #include "base/text.h"
 #include "settings.h"
+#include "timed_step.h"
 
 namespace tpplan {
 namespace {
 
-// What tells a file from the one that stood there before. Files that are not there are all alike.
+// The state by which a changed file is detected. All missing files have the same state.
 struct FileState {
   std::string path;
   dev_t device = 0;
@@ -58,8 +61,8 @@ bool has_reader() {
   return poll(&output, 1, 0) <= 0 || (output.revents & (POLLERR | POLLNVAL)) == 0;
 }
 
-// Until something differs from `before`, and has been as it is for one look: who writes a file may take several calls.
-// False where nobody reads what would be said.
+// Waits until a file differs from `before` and two polls see the same state, because a file can be written in several
+// calls. Returns false if the reader of standard output is gone.
 bool await_change(const std::function<std::vector<std::string>()>& inputs, const States& before) {
   for (;;) {
     if (!has_reader()) return false;
@@ -71,19 +74,6 @@ bool await_change(const std::function<std::vector<std::string>()>& inputs, const
       pause_briefly();
     }
     return true;
-  }
-}
-
-void add_project(const Project& project, std::vector<std::string>& paths) {
-  const std::filesystem::path folder = project.folder;
-  for (const ProjectCheck& check : project.checks) {
-    for (const auto* list : {&check.models, &check.plans}) {
-      for (const PlacedText& pattern : *list) {
-        std::string ignored;  // the check says it
-        const std::vector<std::string> found = files_of((folder / pattern.text).string(), ignored);
-        paths.insert(paths.end(), found.begin(), found.end());
-      }
-    }
   }
 }
 
@@ -99,34 +89,41 @@ std::vector<std::string> watched_inputs(const CheckArguments& arguments, const s
   for (const std::string& path : {arguments.inputs.model, arguments.inputs.plan, arguments.baseline}) {
     if (!path.empty()) paths.push_back(path);
   }
-  for (const std::string& speeds : arguments.speeds) paths.push_back(speeds.substr(speeds.find('=') + 1));
+  for (const std::string& speeds : arguments.speeds) paths.push_back(speed_path(speeds));
   std::string settings_file = config;
-  if (!no_config && config.empty()) std::ignore = find_settings_file(settings_file);  // the check says why it cannot
+  if (!no_config && config.empty()) std::ignore = find_settings_file(settings_file);  // the check reports errors
   if (no_config || settings_file.empty()) return each_once();
   paths.push_back(settings_file);
   SourceFile file;
   Diagnostics ignored;
   const Settings settings = read_settings(settings_file, !config.empty(), file, ignored);
   if (settings.baseline) paths.push_back(*settings.baseline);
-  if (arguments.inputs.model.empty()) add_project(settings.project, paths);
+  if (arguments.inputs.model.empty()) {
+    const std::vector<std::string> found = project_files(settings.project);
+    paths.insert(paths.end(), found.begin(), found.end());
+  }
   return each_once();
 }
 
 bool run_at_each_change(const std::function<std::vector<std::string>()>& inputs, int& status) {
   for (;;) {
     const States before = states_of(inputs());
-    const pid_t child = fork();
-    if (child == 0) return true;
+    const pid_t self = getpid(), child = fork();
+    if (child == 0) {  // ends with the process that watches, also while it waits for a pipe
+      prctl(PR_SET_PDEATHSIG, SIGTERM);
+      if (getppid() != self) _exit(kExitInternal);
+      return true;
+    }
     if (child < 0) {
-      status = usage_error(fmt::format("--watch: no process can be started: {}", std::strerror(errno)));
+      status = usage_error(fmt::format("--watch: cannot start a process: {}", std::strerror(errno)));
       return false;
     }
     int ended = 0;
     while (waitpid(child, &ended, 0) < 0 && errno == EINTR) continue;
     status = WIFEXITED(ended) ? WEXITSTATUS(ended) : kExitInternal;
-    if (before.empty()) return false;  // nothing to wait for, and the check has said so
+    if (before.empty()) return false;  // no file to watch, and the check has reported it
     print(STDERR_FILENO,
-          fmt::format("exit status {}; {} watched, Ctrl-C ends\n", status, counted(before.size(), "file")));
+          fmt::format("exit status {}; {} watched, press Ctrl-C to stop\n", status, counted(before.size(), "file")));
     if (!await_change(inputs, before)) return false;
     if (isatty(STDOUT_FILENO) != 0) print_raw(STDOUT_FILENO, "\x1b[H\x1b[2J\x1b[3J");
   }

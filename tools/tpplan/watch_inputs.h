@@ -1,4 +1,4 @@
-// `check --watch`: the command runs again whenever a file that it reads is another one than before.
+// `check --watch`: repeats the command whenever one of its input files changes.
 #pragma once
 
 #include <functional>
@@ -9,14 +9,14 @@
 
 namespace tpplan {
 
-// What a check reads, by its arguments and the settings that it would take: `config` names their file, "" for the
-// nearest, unless there are to be none.
+// Returns the files that a check reads, from its arguments and its settings. `config` is the settings file (empty: the
+// nearest one); `no_config` disables settings.
 [[nodiscard]] std::vector<std::string> watched_inputs(const CheckArguments& arguments, const std::string& config,
                                                       bool no_config);
 
-// Forks for each run: true in the process that is to do it, once at first and again after each change. The process that
-// was started waits, says so on standard error, and goes on until a signal ends it; false where it cannot, or nobody
-// reads standard output any more, with the exit status.
+// Forks a process for each check, once at the start and after each change. Returns true in the child, which must run
+// the check. The parent waits for changes until a signal ends it. In the parent it returns false, with the exit status,
+// if it cannot fork, has no inputs, or standard output was closed.
 [[nodiscard]] bool run_at_each_change(const std::function<std::vector<std::string>()>& inputs, int& status);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// What lib/device/cuda_device.cu calls of CUDA's runtime, with CUDA's own numbers, for simulated_cuda.cc.
+// CUDA runtime declarations that lib/exec/device/cuda_device.cu uses, with CUDA's values, for simulated_cuda.cc.
 #pragma once
 
 #include <cstddef>

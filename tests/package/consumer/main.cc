@@ -5,6 +5,7 @@
 #include <tpplan/model/read_model.h>
 
 #include <iostream>
+#include <tuple>
 
 int main(int count, char** words) {
   if (count != 3) return 2;
@@ -13,9 +14,10 @@ int main(int count, char** words) {
   tpplan::Diagnostics findings;
   const tpplan::ModelGraph graph = tpplan::read_model(model, findings);
   const tpplan::TpPlan plan = tpplan::read_plan(plan_file, {}, findings);
-  if (!tpplan::has_errors(findings)) tpplan::judge(graph, plan, findings);
+  tpplan::Judge judge = tpplan::make_judge(graph);
+  if (!tpplan::has_errors(findings)) std::ignore = tpplan::check_plan(judge, plan, findings);
   for (const tpplan::Diagnostic& finding : findings.list)
-    std::cout << "judged: " << tpplan::kind_of(finding.code).name << "\n";
+    std::cout << "judged: " << tpplan::kind_of(finding.code).id << "\n";
 
   tpplan::Diagnostics compiled;
   const tpplan::CompileInputs inputs{

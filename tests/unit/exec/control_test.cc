@@ -1,4 +1,4 @@
-#include "ranks/control.h"
+#include "exec/ranks/control.h"
 
 #include <doctest/doctest.h>
 #include <unistd.h>
@@ -8,7 +8,7 @@
 #include <thread>
 #include <tuple>
 
-#include "ranks/sockets.h"
+#include "exec/ranks/sockets.h"
 
 using namespace tpplan;
 
@@ -25,7 +25,7 @@ struct Outcome {
   double seconds = 0;
 };
 
-// Each rank in a thread with connections of its own, as a process has them.
+// Runs each rank in a thread with separate connections, as in a process, and returns the results.
 std::vector<Outcome> run_job(int world, double deadline, const std::function<void(Comm&)>& body) {
   int port = 0;
   close(listen_at("127.0.0.1", port));
@@ -73,7 +73,7 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 }  // namespace
 
-TEST_CASE("texts of all sizes reach every rank, round after round, and the end is one") {
+TEST_CASE("texts of all sizes reach every rank in every round") {
   const auto text_of = [](int rank, int round) {
     return std::string(round == 3 ? 2'000'000u : static_cast<size_t>(round * rank), static_cast<char>('a' + rank));
   };
@@ -96,7 +96,7 @@ TEST_CASE("texts of all sizes reach every rank, round after round, and the end i
   for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
 }
 
-TEST_CASE("a status other than 0 is known to all at the end, and is no fault") {
+TEST_CASE("a nonzero status is sent to all ranks and is no error") {
   std::vector<int> fine(3, 1);
   const std::vector<Outcome> outcomes = run_job(
       3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = end_together(comm, comm.rank == 1 ? 2 : 0); });
@@ -104,11 +104,11 @@ TEST_CASE("a status other than 0 is known to all at the end, and is no fault") {
   for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
 }
 
-TEST_CASE("a rank that fails is heard at once by ranks that wait, in the same words") {
+TEST_CASE("waiting ranks report a failed rank at once, identically") {
   for (const int culprit : {0, 2}) {
     const std::vector<Outcome> outcomes = run_job(4, 20, [&](Comm& comm) {
       begin_step(comm, "load x");
-      if (comm.rank == culprit) return fail(comm, Code::TP8029, "the disk is on fire");
+      if (comm.rank == culprit) return fail(comm, Code::WeightsUnreadable, "the disk is on fire");
       wait_for_all(comm);
     });
     for (const Outcome& outcome : outcomes) {
@@ -132,7 +132,7 @@ TEST_CASE(
   }
 }
 
-TEST_CASE("a rank whose connection ends without a word is gone, for those who wait and for those who end") {
+TEST_CASE("a rank whose connection closes is reported as gone") {
   for (const bool at_end : {false, true}) {
     const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
       begin_step(comm, "work");
@@ -142,14 +142,15 @@ TEST_CASE("a rank whose connection ends without a word is gone, for those who wa
     for (const int rank : {0, 2}) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
       CHECK_MESSAGE(contains(outcome.fault,
-                             "rank 1 is gone: its process ended or its network failed; last heard of at step 1 (work)"),
+                             "rank 1 is disconnected: its process ended or its network failed; its last message was "
+                             "from step 1 (work)"),
                     outcome.fault);
       CHECK(outcome.seconds < 3);
     }
   }
 }
 
-TEST_CASE("a rank that ended while another still wants a text is named with its status") {
+TEST_CASE("a rank that ended early is named with its status") {
   const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
     begin_step(comm, "work");
     if (comm.rank == 2)
@@ -161,7 +162,7 @@ TEST_CASE("a rank that ended while another still wants a text is named with its 
   CHECK(contains(outcomes[2].fault, "while rank 2 waits for it at step 1 (work)"));
 }
 
-TEST_CASE("ranks that still move on hold up the end for longer than the deadline, ranks that do not are late") {
+TEST_CASE("moving ranks delay the end, stalled ranks are late") {
   const std::vector<Outcome> slow = run_job(2, 0.5, [](Comm& comm) {
     for (int i = 0; comm.rank == 1 && i < 8; ++i) {
       begin_step(comm, "write a shard");

@@ -1,5 +1,5 @@
-// Random values on the CPU: threefry's known answers, and blocks of passes against one element after the other.
-#include "device/draw.h"
+// Random values on the CPU: known results of threefry, and passes over blocks compared with single elements.
+#include "exec/device/draw.h"
 
 #include <doctest/doctest.h>
 
@@ -7,9 +7,9 @@
 #include <cstring>
 #include <vector>
 
-#include "device/draw_on_host.h"
-#include "shards/encode_value.h"
-#include "shards/init_shards.h"
+#include "exec/device/draw_on_host.h"
+#include "exec/shards/encode_value.h"
+#include "exec/shards/init_shards.h"
 
 using namespace tpplan;
 
@@ -24,14 +24,14 @@ TEST_CASE("threefry2x32 gives the known answers") {
   check({0x13198a2e, 0x03707344}, 0x243f6a88, 0x85a308d3, 0xc4923a9c, 0x483df7a0);
 }
 
-TEST_CASE("a path's key is the same between slashes and between dots, and another for another path or seed") {
+TEST_CASE("keys depend on path and seed, not on the separator") {
   const auto words = [](ThreefryKey key) { return std::pair(key.high, key.low); };
   CHECK(words(key_of_tensor(7, "a/b/kernel")) == words(key_of_tensor(7, "a.b.kernel")));
   CHECK(words(key_of_tensor(7, "a.b.kernel")) != words(key_of_tensor(7, "a.b.kernels")));
   CHECK(words(key_of_tensor(7, "a.b.kernel")) != words(key_of_tensor(7 + (uint64_t{1} << 32), "a.b.kernel")));
 }
 
-// A box with gaps on both sides, rows that end inside blocks, and indices that cross 2^32.
+// Returns a box with gaps on both sides, rows that end inside random blocks, and indices that cross 2^32.
 static DrawBox box_of(DrawKind kind, DrawType type) {
   DrawBox box{.key = {0x12345678, 0x9abcdef0},
               .kind = kind,
@@ -49,7 +49,7 @@ static DrawBox box_of(DrawKind kind, DrawType type) {
   return box;
 }
 
-TEST_CASE("blocks hold what each element says, and nothing between the rows is touched") {
+TEST_CASE("blocks match single elements and change no gaps") {
   for (const DrawKind kind : {DrawKind::Uniform, DrawKind::Normal}) {
     for (const DrawType type : {DrawType::Float32, DrawType::Float64, DrawType::Bfloat16, DrawType::Float16}) {
       const DrawBox box = box_of(kind, type);
@@ -65,7 +65,7 @@ TEST_CASE("blocks hold what each element says, and nothing between the rows is t
   }
 }
 
-TEST_CASE("minus_log is within two units in the last place of the library's") {
+TEST_CASE("minus_log is within two units in the last place") {
   for (uint64_t i = 1; i < 200000; ++i) {
     const double y = static_cast<double>(i) / 200000, expected = -std::log(y);
     CHECK(std::abs(minus_log(y) - expected) <= 2 * (std::nextafter(expected, INFINITY) - expected));
@@ -74,7 +74,7 @@ TEST_CASE("minus_log is within two units in the last place of the library's") {
   CHECK(minus_log(0x1p-53) == doctest::Approx(53 * std::log(2.0)).epsilon(1e-15));
 }
 
-TEST_CASE("numbers of uniform draws stay inside their interval") {
+TEST_CASE("uniform values stay inside their interval") {
   DrawBox box{.key = {1, 2}, .kind = DrawKind::Uniform, .type = DrawType::Float32, .first = -0.1f, .second = 0.2f};
   box.run = box.elements = 100000;
   std::vector<float> values(box.elements);
@@ -82,7 +82,7 @@ TEST_CASE("numbers of uniform draws stay inside their interval") {
   for (const float value : values) CHECK((value >= -0.1f && value <= 0.1f));
 }
 
-TEST_CASE("a value that a dtype does not have is refused") {
+TEST_CASE("a value outside the dtype is rejected") {
   const auto bytes = [](std::string_view name, double value) {
     DType dtype = 0;
     REQUIRE(find_dtype(name, dtype));

@@ -1,5 +1,5 @@
-// What ranks tell single others: as given, whatever number of them there is, and by way of few.
-#include "ranks/gather_bytes.h"
+// exchange_bytes: texts between ranks arrive unchanged for any group size, and large groups use few messages.
+#include "exec/ranks/gather_bytes.h"
 
 #include <doctest/doctest.h>
 #include <spdlog/fmt/fmt.h>
@@ -8,7 +8,7 @@
 #include <atomic>
 #include <mutex>
 
-#include "ranks/launch.h"
+#include "exec/ranks/launch.h"
 
 using namespace tpplan;
 
@@ -24,14 +24,14 @@ bool count_members(Comm& comm, const Group& group, const void* in, std::span<con
   return asked->all_to_all(comm, group, in, sends, out, receives);
 }
 
-// Of many lengths, nothing among them.
+// Returns a text of varying length, including zero.
 std::string text_for(int from, int to) {
   return (from + to) % 3 == 0 ? "" : std::string(static_cast<size_t>(to % 5), '\0') + fmt::format("{}>{}", from, to);
 }
 
 }  // namespace
 
-TEST_CASE("each rank gets what each other has for it, and speaks with a row and a column of all") {
+TEST_CASE("each rank gets all messages through its row and column") {
   for (const auto& [world, most] :
        {std::pair{1, 1}, {2, 2}, {15, 15}, {16, 4}, {17, 17}, {24, 6}, {36, 6}, {64, 8}, {96, 12}}) {
     most_members = 0;
@@ -46,7 +46,7 @@ TEST_CASE("each rank gets what each other has for it, and speaks with a row and 
         counting.all_to_all = count_members;
       });
       comm.backend = &counting;
-      Group group{.self = static_cast<size_t>(comm.world - 1 - comm.rank)};  // in another order than their numbers'
+      Group group{.self = static_cast<size_t>(comm.world - 1 - comm.rank)};  // in another order than their ids
       for (int rank = comm.world - 1; rank >= 0; --rank) group.ranks.push_back(rank);
       std::vector<std::string> mine;
       for (const int to : group.ranks) mine.push_back(text_for(comm.rank, to));

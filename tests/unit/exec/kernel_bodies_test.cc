@@ -1,6 +1,5 @@
-// The bodies of the GPU's kernels, run on the CPU thread by thread: they give what the CPU's device gives, byte for
-// byte.
-#include "device/kernel_bodies.h"
+// Bodies of the GPU kernels, executed on the CPU thread by thread: their results equal those of the CPU device bitwise.
+#include "exec/device/kernel_bodies.h"
 
 #include <doctest/doctest.h>
 
@@ -12,14 +11,14 @@
 #include <random>
 #include <vector>
 
-#include "device/host_arithmetic.h"
-#include "device/strided_plan.h"
+#include "exec/device/host_arithmetic.h"
+#include "exec/device/strided_plan.h"
 
 using namespace tpplan;
 
 namespace {
 
-constexpr uint64_t kGrid = 7;  // threads: fewer than there is work, and no divisor of it
+constexpr uint64_t kGrid = 7;  // threads: fewer than work items, and not a divisor of their number
 
 template <typename Index>
 void run_plan(void* to, const void* from, const StridedPlan& plan) {
@@ -52,7 +51,7 @@ std::vector<uint8_t> random_bytes(size_t size, std::mt19937& random) {
   return bytes;
 }
 
-// Bytes between the first and the last that one side of the copy touches.
+// Returns the bytes from the first to the last element on one side of the copy.
 uint64_t extent(const StridedCopy& how, const std::vector<uint64_t>& strides) {
   uint64_t end = how.run_bytes;
   for (size_t i = 0; i < strides.size(); ++i) end += (how.counts[i] - (how.counts[i] != 0)) * strides[i];
@@ -79,7 +78,7 @@ void check_copy(const StridedCopy& how, uint64_t to_start, uint64_t from_start, 
   }
 }
 
-// A dense block of `shape` cut out of a larger one on each side.
+// Returns the copy of a dense slice of `shape` between two larger tensors.
 StridedCopy cut(const std::vector<uint64_t>& shape, const std::vector<uint64_t>& from_shape,
                 const std::vector<uint64_t>& to_shape, uint64_t width) {
   StridedCopy how{.run_bytes = shape.back() * width,
@@ -121,7 +120,7 @@ void check_reduce(const char* name, std::mt19937& random, const std::vector<T>& 
 
 }  // namespace
 
-TEST_CASE("a strided copy plan copies what the CPU's device copies: random blocks of 1 to 4 dims, every alignment") {
+TEST_CASE("strided copy plans match the CPU device on random blocks") {
   std::mt19937 random(1);
   const auto pick = [&](uint64_t low, uint64_t high) { return low + random() % (high - low + 1); };
   for (int round = 0; round < 400; ++round) {
@@ -136,7 +135,7 @@ TEST_CASE("a strided copy plan copies what the CPU's device copies: random block
   }
 }
 
-TEST_CASE("a strided copy plan merges dims that continue one another and takes the widest unit") {
+TEST_CASE("copy plans merge contiguous dims and use the widest unit") {
   std::vector<StridedPlan> plans = plan_strided_copy(0, 0, cut({4, 5, 8}, {9, 5, 8}, {4, 5, 8}, 4));
   REQUIRE(plans.size() == 1);
   CHECK(plans[0].dims == 0);
@@ -152,7 +151,7 @@ TEST_CASE("a strided copy plan merges dims that continue one another and takes t
             .empty());
 }
 
-TEST_CASE("a strided copy of more dims than a plan holds becomes several plans") {
+TEST_CASE("a strided copy of too many dims becomes several plans") {
   std::mt19937 random(2);
   const std::vector<uint64_t> shape(9, 2), larger(9, 3);
   const StridedCopy how = cut(shape, larger, shape, 1);
@@ -161,7 +160,7 @@ TEST_CASE("a strided copy of more dims than a plan holds becomes several plans")
   check_copy(how, 3, 1, random);
 }
 
-TEST_CASE("a copy whose source repeats (stride 0) is planned as it is") {
+TEST_CASE("a copy with stride 0 in its source is planned unchanged") {
   std::mt19937 random(3);
   check_copy({.run_bytes = 4, .counts = {5, 3}, .from_strides = {0, 4}, .to_strides = {12, 4}}, 0, 0, random);
 }
@@ -185,7 +184,7 @@ TEST_CASE(
   check_reduce<uint64_t>("uint64", random, {0, UINT64_MAX});
 }
 
-TEST_CASE("a sum that is not a number has the same bits wherever it is computed") {
+TEST_CASE("a sum that is NaN has the same bits on every device") {
   const float inf = std::numeric_limits<float>::infinity();
   CHECK(bits_of(reduced(inf, -inf, ReduceOp::Sum)) == 0x7fc00000u);
   CHECK(bits_of(reduced(float_of_bits(0xffc01234u), 1.0f, ReduceOp::Sum)) == 0x7fc00000u);
@@ -193,7 +192,7 @@ TEST_CASE("a sum that is not a number has the same bits wherever it is computed"
   CHECK(reduced(Half{0x7c00}, Half{0xfc00}, ReduceOp::Sum).bits == 0x7e00);
 }
 
-TEST_CASE("float16 and bfloat16: every value comes back, and halfway rounds to even") {
+TEST_CASE("float16 and bfloat16 round-trip, and halves round to even") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     if ((bits & 0x7fff) <= 0x7c00) CHECK(half_of_float(float_of_half(half)) == half);
@@ -212,19 +211,19 @@ TEST_CASE("float16 and bfloat16: every value comes back, and halfway rounds to e
   CHECK(half_of_float(std::nextafter(0x1p-25f, 1.0f)) == 1);
 }
 
-TEST_CASE("the multiply kernel's body equals the CPU's product, transposed or not, accumulating or not") {
+TEST_CASE("the multiply kernel's body matches the CPU matmul") {
   std::mt19937 random(5);
   std::uniform_int_distribution<int> values(-4, 4);
   for (int bits = 0; bits < 8; ++bits) {
     for (const auto& [m, n, k] : {std::array<int64_t, 3>{5, 4, 3}, {1, 9, 7}, {3, 1, 1}, {2, 3, 0}, {0, 3, 2}}) {
-      const Product p{.m = m,
-                      .n = n,
-                      .k = k,
-                      .transpose_a = (bits & 1) != 0,
-                      .transpose_b = (bits & 2) != 0,
-                      .accumulate = (bits & 4) != 0};
+      const Matmul p{.m = m,
+                     .n = n,
+                     .k = k,
+                     .transpose_a = (bits & 1) != 0,
+                     .transpose_b = (bits & 2) != 0,
+                     .accumulate = (bits & 4) != 0};
       std::vector<float> a(static_cast<size_t>(m * k)), b(static_cast<size_t>(k * n)), y(static_cast<size_t>(m * n));
-      for (std::vector<float>* part : {&a, &b, &y}) {  // whole numbers: the CPU adds in another order
+      for (std::vector<float>* part : {&a, &b, &y}) {  // integers, because the CPU adds in another order
         for (float& value : *part) value = static_cast<float>(values(random));
       }
       std::vector<float> expected = y;

@@ -1,17 +1,17 @@
-// Ranks as threads that read each other's memory: nobody leaves while somebody reads.
+// Ranks as threads that read each other's memory: no rank returns while another rank reads its memory.
 #include <doctest/doctest.h>
 
 #include <chrono>
 #include <thread>
 #include <vector>
 
-#include "ranks/backends.h"
-#include "ranks/launch.h"
-#include "run/redistribute_step.h"
+#include "exec/ranks/backends.h"
+#include "exec/ranks/launch.h"
+#include "exec/run/redistribute_step.h"
 
 using namespace tpplan;
 
-TEST_CASE("memory that another rank still reads stays until it has read, whoever fails meanwhile") {
+TEST_CASE("memory lives until its readers finish, despite failures") {
   const Mesh mesh{.axes = {{"dp", 2}, {"tp", 4}}};
   DType float32 = 0;
   REQUIRE(find_dtype("float32", float32));
@@ -20,7 +20,7 @@ TEST_CASE("memory that another rank still reads stays until it has read, whoever
     const JobEnd end = run_ranks(options, [&](Comm& comm) {
       for (int i = 0; i < 20; ++i) {
         begin_step(comm, "gathering");
-        if (comm.rank == 7 && i == failing % 20) return fail(comm, Code::TP8014, "told to"), 1;
+        if (comm.rank == 7 && i == failing % 20) return fail(comm, Code::InjectedFailure, "told to"), 1;
         LocalTensor tensor{.name = "x",
                            .shape = {256, 1024},
                            .dtype = float32,
@@ -44,7 +44,7 @@ void synchronize_slowly() { std::this_thread::sleep_for(std::chrono::duration<do
 
 }  // namespace
 
-TEST_CASE("a rank that is held up inside a call, before the others see it there, is the one that is named") {
+TEST_CASE("a rank stuck inside a call before others see it is named") {
   Device device = cpu_device();
   device.synchronize = synchronize_slowly;
   const LaunchOptions options{.world = 3, .deadline = 0.4, .agreement = "local_board"};

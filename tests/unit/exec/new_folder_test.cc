@@ -1,5 +1,5 @@
-// Folders that all ranks write together: whole or not there, whoever fails and whenever.
-#include "shards/new_folder.h"
+// Folders written by all ranks are complete or missing, after any failure at any time.
+#include "exec/shards/new_folder.h"
 
 #include <doctest/doctest.h>
 #include <fcntl.h>
@@ -8,12 +8,13 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <memory>
 #include <set>
 #include <string>
 #include <tuple>
 
-#include "ranks/launch.h"
+#include "exec/ranks/launch.h"
 
 using namespace tpplan;
 namespace fs = std::filesystem;
@@ -31,7 +32,7 @@ std::shared_ptr<fs::path> temporary_folder() {
           }};
 }
 
-// Three ranks write a folder; the exit status of the job.
+// Runs three ranks that write a folder and returns the exit status of the job.
 int write_as_job(const fs::path& out) {
   const LaunchOptions options{
       .backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"};
@@ -53,7 +54,7 @@ size_t files_in(const fs::path& folder) {
 
 }  // namespace
 
-TEST_CASE("a folder whose writing fails at any step is whole or not there, and nothing stays beside it") {
+TEST_CASE("a failed folder write is atomic and leaves no files") {
   const std::shared_ptr<fs::path> parent = temporary_folder();
   const fs::path out = *parent / "out";
   for (int step = 1; step <= 5; ++step) {
@@ -62,7 +63,7 @@ TEST_CASE("a folder whose writing fails at any step is whole or not there, and n
       const int status = write_as_job(out);
       unsetenv("TPPLAN_EXEC_FAULT");
       if (fs::exists(out)) {
-        CHECK(step >= 4);  // named while the rank failed, or there is no such step
+        CHECK(step >= 4);  // renamed already when the rank failed, or no such step
         CHECK(files_in(out) == kWorld * kFilesOfARank);
         fs::remove_all(out);
       } else {
@@ -75,19 +76,36 @@ TEST_CASE("a folder whose writing fails at any step is whole or not there, and n
   CHECK(files_in(out) == kWorld * kFilesOfARank);
 }
 
-TEST_CASE("what a job that was killed left is removed by the next, and what another one writes is not") {
+namespace {
+
+// Creates a work folder as left by a killed job, or the same without the mark.
+void make_work_folder(const fs::path& folder, bool is_marked) {
+  fs::create_directories(folder / "content");
+  std::ofstream(folder / "content" / "shard") << "bytes";
+  if (is_marked) std::ofstream(folder / "tpplan-unfinished") << "tpplan: unfinished output\n";
+}
+
+}  // namespace
+
+TEST_CASE("only marked, unlocked work folders of the path are removed") {
   const std::shared_ptr<fs::path> parent = temporary_folder();
   const fs::path out = *parent / "out";
-  fs::create_directory(*parent / "out.tmp-0123abcd");
-  std::ignore = create_file((*parent / "out.tmp-0123abcd" / "shard").string());
-  std::ignore = create_file((*parent / "out.tmp-89abcdef-removed").string());
-  for (const char* other : {"out.tmp-notours", "other.tmp-0123abcd", "out.tmp-00000000"})
-    fs::create_directory(*parent / other);
-  const int held = open((*parent / "out.tmp-00000000").c_str(), O_RDONLY);
+  for (const char* left : {".out.tpplan-0123abcd", ".out.tpplan-89abcdef-removed"})
+    make_work_folder(*parent / left, true);
+  const std::set<std::string> others = {
+      ".out.tpplan-00000000",  // locked
+      "out.tmp-20261126",      "out.tmp-20261126-keep-this",     ".out.tpplan-notours0",
+      ".out.tpplan-0123abcde", ".out.tpplan-20261126-keep-this", ".other.tpplan-0123abcd"};
+  for (const std::string& other : others) make_work_folder(*parent / other, true);
+  make_work_folder(*parent / ".out.tpplan-20261126", false);  // without the mark
+  const int held = open((*parent / ".out.tpplan-00000000").c_str(), O_RDONLY);
   REQUIRE(flock(held, LOCK_EX) == 0);
   CHECK(write_as_job(out) == 0);
   close(held);
   std::set<std::string> names;
   for (const auto& entry : fs::directory_iterator(*parent)) names.insert(entry.path().filename().string());
-  CHECK(names == std::set<std::string>{"out", "out.tmp-notours", "other.tmp-0123abcd", "out.tmp-00000000"});
+  std::set<std::string> expected = others;
+  expected.insert({"out", ".out.tpplan-20261126"});
+  CHECK(names == expected);
+  CHECK(files_in(*parent / ".out.tpplan-20261126" / "content") == 1);
 }

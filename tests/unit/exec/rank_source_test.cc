@@ -1,4 +1,4 @@
-#include "ranks/rank_source.h"
+#include "exec/ranks/rank_source.h"
 
 #include <doctest/doctest.h>
 
@@ -27,7 +27,7 @@ Found find(const Variables& variables) {
     });
     found.fine = true;
   } catch (const Fault& fault) {
-    CHECK(fault.code == Code::TP8004);
+    CHECK(fault.code == Code::InvalidLauncherEnvironment);
     found.fault = to_text(fault);
   }
   return found;
@@ -37,7 +37,7 @@ bool contains(const std::string& text, std::string_view part) { return text.find
 
 }  // namespace
 
-TEST_CASE("every launcher's variables say who a process is") {
+TEST_CASE("every launcher's variables give rank and world size") {
   struct Row {
     Variables variables;
     const char* source;
@@ -66,7 +66,7 @@ TEST_CASE("every launcher's variables say who a process is") {
       {{{"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},  // an allocation
       {{{"SLURM_NTASKS", "6"}, {"SLURM_STEP_ID", "0"}}, "", 0, 1, -1, -1},
       {{{"SLURM_PROCID", "0"}, {"SLURM_NTASKS", "6"}}, "", 0, 1, -1, -1},  // a batch script
-      // Two that agree; what one lacks the other says.
+      // Two consistent launchers, each with a part of the variables.
       {{{"PMI_RANK", "1"},
         {"PMI_SIZE", "2"},
         {"SLURM_PROCID", "1"},
@@ -78,7 +78,7 @@ TEST_CASE("every launcher's variables say who a process is") {
        2,
        1,
        -1},
-      // srun starts one torchrun a node.
+      // srun starts one torchrun per node.
       {{{"RANK", "5"},
         {"WORLD_SIZE", "8"},
         {"LOCAL_RANK", "1"},
@@ -104,16 +104,16 @@ TEST_CASE("every launcher's variables say who a process is") {
   }
 }
 
-TEST_CASE("variables that are incomplete, malformed or disagree are errors that name them") {
+TEST_CASE("incomplete, malformed or conflicting variables are named") {
   struct Row {
     Variables variables;
     const char* expected;
   };
   const Row rows[] = {
-      {{{"RANK", "3"}}, "RANK is set and WORLD_SIZE is not"},
-      {{{"WORLD_SIZE", "3"}}, "WORLD_SIZE is set and RANK is not"},
+      {{{"RANK", "3"}}, "RANK is set, but WORLD_SIZE is not"},
+      {{{"WORLD_SIZE", "3"}}, "WORLD_SIZE is set, but RANK is not"},
       {{{"OMPI_COMM_WORLD_SIZE", "3"}}, "OMPI_COMM_WORLD_RANK is not"},
-      {{{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}}, "SLURM_PROCID is set and SLURM_NTASKS is not"},
+      {{{"SLURM_PROCID", "3"}, {"SLURM_STEP_ID", "0"}}, "SLURM_PROCID is set, but SLURM_NTASKS is not"},
       {{{"RANK", "-1"}, {"WORLD_SIZE", "2"}}, "RANK is \"-1\""},
       {{{"RANK", "0"}, {"WORLD_SIZE", "0"}}, "RANK=0 is not below WORLD_SIZE=0"},
       {{{"RANK", "2"}, {"WORLD_SIZE", "2"}}, "RANK=2 is not below WORLD_SIZE=2"},
@@ -137,7 +137,7 @@ TEST_CASE("variables that are incomplete, malformed or disagree are errors that 
        "WORLD_SIZE=8, SLURM_NTASKS=2"},
       {{{"MASTER_PORT", "0"}}, "MASTER_PORT is 0"},
       {{{"MASTER_PORT", "65536"}}, "MASTER_PORT is \"65536\""},
-      {{{"MASTER_ADDR", ""}}, "MASTER_ADDR is no host name"},
+      {{{"MASTER_ADDR", ""}}, "MASTER_ADDR is not a host name"},
   };
   for (const Row& row : rows) {
     const Found found = find(row.variables);
@@ -146,7 +146,7 @@ TEST_CASE("variables that are incomplete, malformed or disagree are errors that 
   }
 }
 
-TEST_CASE("rank 0 listens where MASTER_ADDR and MASTER_PORT say, beside torchrun's agent if that holds the port") {
+TEST_CASE("rank 0 listens at MASTER_ADDR next to torchrun's agent") {
   struct Row {
     Variables variables;
     const char* address;
@@ -173,7 +173,7 @@ TEST_CASE("rank 0 listens where MASTER_ADDR and MASTER_PORT say, beside torchrun
   }
 }
 
-TEST_CASE("without MASTER_ADDR the ranks of srun meet on the first node") {
+TEST_CASE("without MASTER_ADDR the ranks of srun use the first node") {
   const auto address = [](const char* nodes, Variables more = {}) {
     more.insert({{"SLURM_PROCID", "9"}, {"SLURM_NTASKS", "16"}, {"SLURM_STEP_ID", "0"}, {"SLURM_JOB_NODELIST", nodes}});
     const Found found = find(more);
@@ -184,9 +184,23 @@ TEST_CASE("without MASTER_ADDR the ranks of srun meet on the first node") {
   CHECK(address("gpu[12,14]") == "gpu12");
   CHECK(address("a1,b[2-3]") == "a1");
   CHECK(address("r[1-2]n[01-04],r3n01") == "r1n01");
-  CHECK(address("one") == "127.0.0.1");  // all on one node
+  CHECK(address("one") == "127.0.0.1");  // all ranks on one node
   CHECK(address("broken[") == "127.0.0.1");
   CHECK(address("a1,a2", {{"SLURM_STEP_NODELIST", "a2,a3"}}) == "a2");
   CHECK(address("a1,a2", {{"MASTER_ADDR", "head"}}) == "head");
   CHECK(address("a1,a2", {{"MASTER_PORT", "1234"}}) == "a1");
+}
+
+TEST_CASE("the job's secret precedes that of mpirun and is not printed") {
+  const Variables mpirun = {{"OMPI_MCA_orte_precondition_transports", "0596a2e6d0bd6d09-b78ed04a437f1dbf"}};
+  CHECK(find({}).identity.secret.empty());
+  CHECK(find(mpirun).identity.secret == "0596a2e6d0bd6d09-b78ed04a437f1dbf");
+  Variables both = mpirun;
+  both["TPPLAN_EXEC_SECRET"] = "chosen";
+  CHECK(find(both).identity.secret == "chosen");
+  both["TPPLAN_EXEC_SECRET"] = "";
+  CHECK(contains(find(both).fault, "TPPLAN_EXEC_SECRET is empty: set it to the same random text on every rank"));
+  const std::string shown = describe_rank_variables(
+      [](const char* name) { return std::string_view(name) == "TPPLAN_EXEC_SECRET" ? "chosen" : nullptr; });
+  CHECK(shown == "TPPLAN_EXEC_SECRET=(hidden)");
 }

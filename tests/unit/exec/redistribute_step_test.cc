@@ -4,7 +4,7 @@
 #include <mutex>
 
 #include "../../exec/redistribute_cases.h"
-#include "ranks/launch.h"
+#include "exec/ranks/launch.h"
 
 using namespace tpplan;
 
@@ -20,7 +20,7 @@ const Mesh kMeshes[] = {
 
 LaunchOptions options_of(const Mesh& mesh) { return {.world = static_cast<int>(device_count(mesh)), .deadline = 20}; }
 
-// Runs one step on all ranks and returns the job's fault.
+// Runs one step on all ranks and returns the job's error.
 std::string fault_of(const Mesh& mesh, const RedistributeCase& one, const Collective& step) {
   const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
     LocalTensor tensor = first_tensor(comm, mesh, one);
@@ -37,7 +37,7 @@ const Placement kPartial{.kind = PlacementKind::Partial};
 
 }  // namespace
 
-TEST_CASE("every redistribution gives what the unsharded tensor says, on one and two axes, even, uneven and empty") {
+TEST_CASE("every redistribution matches the unsharded tensor") {
   size_t ran = 0;
   for (const Mesh& mesh : kMeshes) {
     std::vector<RedistributeCase> cases;
@@ -64,7 +64,7 @@ TEST_CASE("every redistribution gives what the unsharded tensor says, on one and
   CHECK(ran > 4000);
 }
 
-TEST_CASE("a step whose group lacks elements is an error that says what to do") {
+TEST_CASE("a step whose group lacks elements is an error with a help") {
   const Mesh mesh{.axes = {{"fsdp", 2}, {"tp", 2}}};
   size_t refused = 0;
   for (const RedistributeCase& one : all_cases(mesh)) {
@@ -75,15 +75,15 @@ TEST_CASE("a step whose group lacks elements is an error that says what to do") 
     });
     CHECK(end.status == 1);
     REQUIRE(end.fault);
-    CHECK(end.fault->code == Code::TP8061);
+    CHECK(end.fault->code == Code::RedistributionMismatch);
     const std::string fault = to_text(*end.fault);
-    CHECK_MESSAGE(contains(fault, "has to be gathered first"), to_text(one, mesh), ": ", fault);
+    CHECK_MESSAGE(contains(fault, "gather the other axis"), to_text(one, mesh), ": ", fault);
     ++refused;
   }
   CHECK(refused > 20);
 }
 
-TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
+TEST_CASE("a mismatched step is rejected by name, and no rank waits") {
   const Mesh mesh{.axes = {{"tp", 2}}};
   DType int4 = 0, boolean = 0;
   int4 = dtype_of("int4");
@@ -96,13 +96,13 @@ TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
   const Row rows[] = {
       {{{4, 4}, 0, {Placement{}}, {}},
        {CollectiveKind::AllGather, 0, 0},
-       "x: all_gather over tp: the tensor is Replicate there"},
-      {{{4, 4}, 0, {shard(0)}, {}}, {CollectiveKind::AllReduce, 0, 0}, "the tensor is Shard(0) there"},
-      {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, 2}, "no layout of the tensor"},
-      {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, -3}, "no layout of the tensor"},
+       "x: all_gather over tp: the tensor is Replicate on this axis"},
+      {{{4, 4}, 0, {shard(0)}, {}}, {CollectiveKind::AllReduce, 0, 0}, "the tensor is Shard(0) on this axis"},
+      {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, 2}, "invalid for the tensor"},
+      {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::ReduceScatter, 0, -3}, "invalid for the tensor"},
       {{{4, 4}, 0, {kPartial}, {}}, {CollectiveKind::AllReduce, 1, 0}, "the mesh has no such axis"},
-      {{{3, 6}, int4, {shard(1)}, {}}, {CollectiveKind::AllGather, 0, 1}, "whole bytes"},
-      {{{4, 4}, boolean, {kPartial}, {}}, {CollectiveKind::AllReduce, 0, 0}, "bool has no arithmetic here"},
+      {{{3, 6}, int4, {shard(1)}, {}}, {CollectiveKind::AllGather, 0, 1}, "its shards split bytes"},
+      {{{4, 4}, boolean, {kPartial}, {}}, {CollectiveKind::AllReduce, 0, 0}, "bool has no arithmetic on this device"},
   };
   for (const Row& row : rows) {
     const std::string fault = fault_of(mesh, row.one, row.step);
@@ -111,7 +111,7 @@ TEST_CASE("a step that does not fit is refused by name, and nobody waits") {
   }
 }
 
-TEST_CASE("an average is the sum over the group's size, and old memory is left alone") {
+TEST_CASE("an average divides by the group size, inputs stay unchanged") {
   const Mesh mesh{.axes = {{"dp", 4}}};
   const DType dtype = dtype_of("float32");
   std::atomic<int> right = 0;
@@ -137,7 +137,7 @@ TEST_CASE("an average is the sum over the group's size, and old memory is left a
   CHECK(right == 16);
 }
 
-TEST_CASE("64 ranks meet on few processors") {
+TEST_CASE("64 ranks rendezvous on few processors") {
   const Mesh mesh{.axes = {{"a", 8}, {"b", 8}}};
   std::string wrong;
   std::mutex mutex;

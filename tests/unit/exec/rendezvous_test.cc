@@ -1,4 +1,4 @@
-#include "ranks/rendezvous.h"
+#include "exec/ranks/rendezvous.h"
 
 #include <arpa/inet.h>
 #include <doctest/doctest.h>
@@ -6,12 +6,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 
 #include "diagnostics/fault.h"
-#include "ranks/frames.h"
-#include "ranks/sockets.h"
+#include "exec/ranks/frames.h"
+#include "exec/ranks/hello.h"
+#include "exec/ranks/sockets.h"
 
 using namespace tpplan;
 
@@ -34,7 +36,7 @@ int free_port(const std::string& address = "127.0.0.1") {
   return port;
 }
 
-// Ranks 0 to world - 1 of one job, as yet of one mind.
+// Returns ranks 0 to world - 1 of one job, with equal settings.
 std::vector<Caller> callers(int world, double deadline, const std::string& address = "127.0.0.1") {
   const int port = free_port(address);
   std::vector<Caller> all;
@@ -75,7 +77,7 @@ void meet_all(std::vector<Caller>& all) {
 
 bool contains(const std::string& text, std::string_view part) { return text.find(part) != std::string::npos; }
 
-// Nobody came, and everybody says why in the same words, in time.
+// Checks that no other rank joined and that every rank reports the same reason in time.
 void check_refused(const std::vector<Caller>& all, std::string_view why, double seconds) {
   for (const Caller& caller : all) {
     CHECK(!caller.came);
@@ -86,7 +88,7 @@ void check_refused(const std::vector<Caller>& all, std::string_view why, double 
 
 }  // namespace
 
-TEST_CASE("ranks meet over IPv4 and IPv6, and know who is on their node") {
+TEST_CASE("ranks rendezvous over IPv4 and IPv6 and find node peers") {
   for (const char* address : {"127.0.0.1", "::1", "localhost"}) {
     int port = 0;
     try {
@@ -104,24 +106,25 @@ TEST_CASE("ranks meet over IPv4 and IPv6, and know who is on their node") {
   }
 }
 
-TEST_CASE("a rank that disagrees is named to all, with what differs") {
+TEST_CASE("a rank with other settings is named with both values") {
   std::vector<Caller> all = callers(3, 5);
   all[2].options.agreement = "manifest bb\ncommand run";
   meet_all(all);
-  CHECK(contains(all[0].fault, "rank 2 does not agree with rank 0: \"manifest bb\" there, \"manifest aa\" at rank 0"));
+  CHECK(contains(all[0].fault,
+                 "rank 2 has a different manifest or options than rank 0: \"manifest bb\" instead of \"manifest aa\""));
   CHECK(contains(all[2].fault, "manifest bb"));
   CHECK(!all[1].came);
   for (const Caller& caller : all) CHECK(caller.seconds < 6.5);
 }
 
-TEST_CASE("a rank of another job is sent away, and the job goes on without it") {
+TEST_CASE("a rank of another job is rejected, and the job continues") {
   std::vector<Caller> all = callers(3, 10);
   for (Caller& caller : all) caller.options.job = "own";
   Caller stranger{.options = all[1].options};
   stranger.options.job = "other";
   stranger.options.agreement = "manifest bb";
   std::thread first([&] { come(all[0]); });
-  come(stranger);  // it has its answer before rank 0 has all of its own ranks
+  come(stranger);  // it gets its reply before all ranks of rank 0's job have connected
   std::thread second([&] { come(all[1]); }), third([&] { come(all[2]); });
   for (std::thread* thread : {&first, &second, &third}) thread->join();
   for (const Caller& caller : all) CHECK_MESSAGE(caller.came, caller.fault);
@@ -129,40 +132,40 @@ TEST_CASE("a rank of another job is sent away, and the job goes on without it") 
     for (const int socket : caller.connections.sockets) close(socket);
   }
   CHECK(!stranger.came);
-  CHECK(contains(stranger.fault, "rank 1 is of the job \"other\", and who answers it is rank 0 of the job \"own\""));
+  CHECK(contains(stranger.fault, "rank 1 of job \"other\" reached rank 0 of job \"own\""));
 }
 
 TEST_CASE("a rank with another world size is named") {
   std::vector<Caller> all = callers(2, 2);
   all[1].options.world = 4;
   meet_all(all);
-  check_refused(all, "rank 1 believes in a world of 4 ranks, rank 0 in 2", 3.5);
+  check_refused(all, "rank 1 has a world size of 4, rank 0 of 2", 3.5);
 }
 
-TEST_CASE("two processes with one rank are both named, by host and process") {
+TEST_CASE("two processes with one rank are named by host and process") {
   std::vector<Caller> all = callers(3, 2);
   all[2].options.rank = 1;
   meet_all(all);
-  check_refused(all, "two processes call themselves rank 1: ", 3.5);
+  check_refused(all, "two processes have rank 1: ", 3.5);
   CHECK(contains(all[0].fault, "(process " + std::to_string(getpid()) + ")"));
 }
 
-TEST_CASE("ranks that never come are named to all that did, within the deadline and two seconds") {
+TEST_CASE("absent ranks are named within the deadline and two seconds") {
   std::vector<Caller> all = callers(5, 1);
   all.erase(all.begin() + 3);
   all.erase(all.begin() + 1);
   meet_all(all);
-  check_refused(all, "ranks 1 and 3 of 5 have not come to rank 0 within 1 s", 3);
+  check_refused(all, "ranks 1 and 3 of 5 have not connected to rank 0 within 1 s", 3);
 }
 
-TEST_CASE("without rank 0 the others say where they looked") {
+TEST_CASE("without rank 0 the others report the address") {
   std::vector<Caller> all = callers(3, 1);
   all.erase(all.begin());
   meet_all(all);
   check_refused(all, "cannot reach rank 0 at 127.0.0.1:", 3);
 }
 
-TEST_CASE("a port that somebody holds is an error that names it, at rank 0 and at who called the wrong one") {
+TEST_CASE("an occupied port is an error that names it on every rank") {
   std::vector<Caller> all = callers(2, 1);
   const int holder = listen_at("127.0.0.1", all[0].options.port);
   REQUIRE(holder >= 0);
@@ -174,7 +177,7 @@ TEST_CASE("a port that somebody holds is an error that names it, at rank 0 and a
   close(holder);
 }
 
-TEST_CASE("strangers at the port are passed over: garbage, silence, half a word, a crowd") {
+TEST_CASE("garbage, silence, truncation and crowds are ignored") {
   std::vector<Caller> all = callers(3, 10);
   const int port = all[0].options.port;
   std::vector<int> strangers;
@@ -214,7 +217,145 @@ TEST_CASE("strangers at the port are passed over: garbage, silence, half a word,
   for (const Caller& caller : all) CHECK_MESSAGE(caller.came, caller.fault);
 }
 
-TEST_CASE("frames are read back from any pieces, and nothing else is taken for one") {
+namespace {
+
+// Connects to rank 0 and sends `bytes`; retries while rank 0 does not listen.
+int call_rank_zero(int port, std::string_view bytes) {
+  std::string reason;
+  for (int fd = -1;; std::this_thread::sleep_for(std::chrono::milliseconds(5))) {
+    fd = connect_to("127.0.0.1", port, 1, reason);
+    if (fd < 0) continue;
+    CHECK(send(fd, bytes.data(), bytes.size(), MSG_NOSIGNAL) == static_cast<ssize_t>(bytes.size()));
+    return fd;
+  }
+}
+
+// Reads until the peer closes the connection.
+std::string read_all(int fd) {
+  std::string bytes;
+  while (receive_available(fd, bytes)) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  close(fd);
+  return bytes;
+}
+
+// Job of two ranks. Rank 1 connects after `calls` have been answered; both must join.
+struct CalledJob {
+  std::vector<Caller> all;
+  std::vector<std::string> answers;
+};
+
+CalledJob run_called_job(const std::string& secret, const std::vector<RendezvousOptions>& hellos) {
+  CalledJob job{.all = callers(2, 30), .answers = {}};
+  for (Caller& caller : job.all) caller.options.secret = secret;
+  std::thread zero([&] { come(job.all[0]); });
+  for (RendezvousOptions hello : hellos) {
+    const int port = hello.port = job.all[0].options.port;
+    job.answers.push_back(read_all(call_rank_zero(port, encode(hello_of(hello)))));
+  }
+  come(job.all[1]);
+  zero.join();
+  for (const Caller& caller : job.all) {
+    CHECK_MESSAGE(caller.came, caller.fault);
+    for (const int socket : caller.connections.sockets) close(socket);
+  }
+  return job;
+}
+
+RendezvousOptions hello_like(std::string secret, int rank = 1, int world = 2) {
+  return {.rank = rank,
+          .world = world,
+          .address = "",
+          .secret = std::move(secret),
+          .agreement = "manifest aa\ncommand run"};
+}
+
+}  // namespace
+
+TEST_CASE("a false rank without the secret gets no reply, is counted") {
+  const CalledJob job = run_called_job("right", {hello_like("wrong"), hello_like(""), hello_like("righ", 1, 7)});
+  CHECK(job.answers == std::vector<std::string>{"", "", ""});
+  CHECK(job.all[0].connections.strangers.count == 3);
+  CHECK(to_text(job.all[0].connections.strangers) ==
+        "3 connections to rank 0 were not from a rank of this job, the last from 127.0.0.1");
+}
+
+TEST_CASE("without secrets a bad hello is rejected, the job continues") {
+  RendezvousOptions other = hello_like("");
+  other.agreement = "manifest bb";
+  const CalledJob job = run_called_job("", {hello_like("", 1, 7), hello_like("", 9), other});
+  for (const std::string& answer : job.answers) CHECK(contains(answer, "rank"));
+  CHECK(to_text(job.all[0].connections.strangers) ==
+        "3 connections to rank 0 were not from a rank of this job, the last from 127.0.0.1: rank 1 has a world size "
+        "of 7, rank 0 of 2");
+}
+
+TEST_CASE("a rank with the secret and other settings ends the job") {
+  std::vector<Caller> all = callers(3, 30);
+  for (Caller& caller : all) caller.options.secret = "right";
+  all[2].options.agreement = "manifest bb\ncommand run";
+  meet_all(all);
+  check_refused({all[0], all[2]}, "rank 2 has a different manifest or options than rank 0: \"manifest bb\" instead of",
+                10);
+}
+
+TEST_CASE("different secrets are named on both sides") {
+  std::vector<Caller> all = callers(2, 1);
+  for (Caller& caller : all) caller.options.secret = std::to_string(caller.options.rank);
+  meet_all(all);
+  CHECK(contains(all[0].fault, "rank 1 of 2 has not connected to rank 0 within 1 s; "));
+  CHECK(contains(all[0].fault, "not from a rank of this job, the last from 127.0.0.1"));
+  CHECK(contains(all[0].fault, "the same TPPLAN_EXEC_SECRET"));
+  CHECK(contains(all[1].fault, "its TPPLAN_EXEC_SECRET differs"));
+}
+
+TEST_CASE("a false rank 0 that echoes the hello is rejected") {
+  int port = 0;
+  const int listener = listen_at("127.0.0.1", port);
+  std::atomic<bool> done = false;
+  std::thread echo([&] {
+    while (!done) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      const int fd = accept_caller(listener);
+      if (fd < 0) continue;
+      std::string bytes;
+      Frame hello;
+      while (decode(bytes, kMaxHelloBytes, hello) == DecodeState::NeedMore && receive_available(fd, bytes)) {
+      }
+      send_frame(fd, {.type = FrameType::Welcome, .numbers = {0, 1}, .texts = {hello.texts.back()}}, 1);
+      send_frame(fd, {.type = FrameType::Reject, .texts = {"", ""}}, 1);
+      close(fd);
+    }
+  });
+  Caller caller{.options = hello_like("right")};
+  caller.options.address = "127.0.0.1";
+  caller.options.port = port;
+  caller.options.deadline = 1;
+  come(caller);
+  done = true;
+  echo.join();
+  close(listener);
+  CHECK(!caller.came);
+  CHECK(contains(caller.fault, "its TPPLAN_EXEC_SECRET differs"));
+}
+
+TEST_CASE("silent connections are closed in time while ranks join") {
+  std::vector<Caller> all = callers(2, 30);
+  std::thread zero([&] { come(all[0]); });
+  std::vector<int> silent;
+  for (int i = 0; i < 300; ++i) silent.push_back(call_rank_zero(all[0].options.port, i % 2 == 0 ? "" : "half"));
+  const Clock::time_point start = Clock::now();
+  for (const int fd : silent) CHECK(read_all(fd).empty());
+  CHECK(std::chrono::duration<double>(Clock::now() - start).count() < kHelloSeconds + 5);
+  come(all[1]);
+  zero.join();
+  for (const Caller& caller : all) {
+    CHECK_MESSAGE(caller.came, caller.fault);
+    for (const int socket : caller.connections.sockets) close(socket);
+  }
+  CHECK(all[0].connections.strangers.count == silent.size());
+}
+
+TEST_CASE("frames are read from any chunks, and other bytes rejected") {
   const Frame frame{
       .type = FrameType::Agreed, .numbers = {7, 1ull << 63}, .texts = {"", "a\0b", std::string(1000, 'x')}};
   const std::string bytes = encode(frame);
@@ -230,7 +371,7 @@ TEST_CASE("frames are read back from any pieces, and nothing else is taken for o
   CHECK(buffer.size() == 5);
   CHECK(read.numbers == frame.numbers);
   CHECK(read.texts == frame.texts);
-  for (size_t i = 8; i < bytes.size(); ++i) {  // a damaged byte anywhere behind the length: never a frame
+  for (size_t i = 8; i < bytes.size(); ++i) {  // a frame with a damaged byte after the length is never accepted
     for (const char flip : {'\x01', '\x10', '\x80', '\xff'}) {
       std::string broken = bytes;
       broken[i] = static_cast<char>(broken[i] ^ flip);

@@ -1,11 +1,11 @@
-// Test data of known sums, the schedule of a manifest, and bandwidths.
+// Test data with known sums, the schedule of a manifest, and bandwidths.
 #include <doctest/doctest.h>
 
 #include <cstring>
 
-#include "device/host_arithmetic.h"
-#include "run/bandwidth.h"
-#include "run/exact_data.h"
+#include "exec/device/host_arithmetic.h"
+#include "exec/run/bandwidth.h"
+#include "exec/run/exact_data.h"
 
 using namespace tpplan;
 
@@ -27,7 +27,7 @@ std::vector<float> floats(const std::vector<char>& bytes) {
 
 }  // namespace
 
-TEST_CASE("contributions of all ranks add up to the value that stands after the reduction") {
+TEST_CASE("contributions of all ranks sum to the reduced value") {
   const ExactTensor tensor{.salt = 7, .shape = {4, 6}, .dtype = dtype("float32"), .partial = {1}};
   const std::vector<std::vector<Interval>> slice = {{{1, 3}}, {{0, 2}, {4, 6}}};
   const AxisId open[] = {1};
@@ -39,7 +39,7 @@ TEST_CASE("contributions of all ranks add up to the value that stands after the 
   CHECK(floats(exact_bytes(tensor, kMesh, std::vector<int64_t>{0, 0}, slice, {})) == sum);
 }
 
-TEST_CASE("an average of the contributions is whole, and a maximum is one of them") {
+TEST_CASE("averages and extremes of contributions match") {
   const std::vector<std::vector<Interval>> slice = {{{0, 16}}};
   const AxisId open[] = {0, 1};
   for (const ReduceOp op : {ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min}) {
@@ -58,14 +58,14 @@ TEST_CASE("an average of the contributions is whole, and a maximum is one of the
   }
 }
 
-TEST_CASE("elements depend on the global index only, whatever the slice") {
+TEST_CASE("elements depend only on the global index") {
   const ExactTensor tensor{.salt = 3, .shape = {5, 7}, .dtype = dtype("bool")};
   const std::vector<char> whole = exact_bytes(tensor, kMesh, std::vector<int64_t>{0, 0}, {{{0, 5}}, {{0, 7}}}, {});
   const std::vector<char> column = exact_bytes(tensor, kMesh, std::vector<int64_t>{1, 2}, {{{2, 5}}, {{6, 7}}}, {});
   CHECK(column == std::vector<char>{whole[2 * 7 + 6], whole[3 * 7 + 6], whole[4 * 7 + 6]});
 }
 
-TEST_CASE("sums of test data are exact in the narrowest types that are summed, however many ranks there are") {
+TEST_CASE("sums of test data are exact in the narrowest dtypes") {
   for (const char* name : {"bfloat16", "float16", "int8", "uint8"}) {
     for (const int64_t ranks : {int64_t{16}, int64_t{129}, int64_t{2048}, int64_t{5000}}) {
       const DType id = dtype(name);
@@ -76,7 +76,7 @@ TEST_CASE("sums of test data are exact in the narrowest types that are summed, h
         return exact_bytes(tensor, mesh, std::vector<int64_t>{rank}, {{{0, 64}}}, open);
       };
       const std::vector<char> whole = exact_bytes(tensor, mesh, std::vector<int64_t>{0}, {{{0, 64}}}, {});
-      // One after the other, and in halves, as a tree does.
+      // Sums sequentially, and in halves as in a tree.
       std::vector<char> sum = part_of(ranks - 1);
       std::vector<std::vector<char>> tree;
       for (int64_t rank = 0; rank < ranks; ++rank) tree.push_back(part_of(rank));
@@ -88,14 +88,14 @@ TEST_CASE("sums of test data are exact in the narrowest types that are summed, h
       }
       CHECK_MESSAGE(sum == whole, name << " over " << ranks);
       CHECK_MESSAGE(tree[0] == whole, name << " over " << ranks);
-      // Nobody is left out: each rank has something that is not zero in an element.
+      // Every rank contributes at least one nonzero element.
       const std::vector<char> silent(whole.size(), 0);
       for (int64_t rank = 0; rank < ranks; ++rank) CHECK(part_of(rank) != silent);
     }
   }
 }
 
-TEST_CASE("halves and bfloat16 keep every value that they can hold, and round to nearest even") {
+TEST_CASE("float16 and bfloat16 round to nearest even") {
   for (uint32_t bits = 0; bits < 0x10000; ++bits) {
     const auto half = static_cast<uint16_t>(bits);
     if ((half & 0x7fff) <= 0x7c00) CHECK(half_of_float(float_of_half(half)) == half);
@@ -110,7 +110,7 @@ TEST_CASE("halves and bfloat16 keep every value that they can hold, and round to
 }
 
 // NVIDIA/nccl-tests, doc/PERFORMANCE.md.
-TEST_CASE("bus bandwidth is what nccl-tests makes of the algorithm's") {
+TEST_CASE("bus bandwidth follows nccl-tests") {
   CHECK(bandwidth_of(CollectiveKind::AllReduce, 800, 2, 4).algorithm == 400);
   CHECK(bandwidth_of(CollectiveKind::AllReduce, 800, 2, 4).bus == 600);
   CHECK(bandwidth_of(CollectiveKind::AllGather, 800, 2, 4).bus == 300);

@@ -1,4 +1,4 @@
-// Boxes, read plans and what happens to files while they are read.
+// Boxes, read plans, and files that change during a read.
 #include <doctest/doctest.h>
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -10,14 +10,14 @@
 #include <random>
 #include <tuple>
 
-#include "ranks/launch.h"
-#include "shards/byte_boxes.h"
-#include "shards/load_shards.h"
-#include "shards/open_weights.h"
-#include "shards/place_tensors.h"
-#include "shards/plan_reads.h"
-#include "shards/read_item.h"
-#include "shards/verify_shards.h"
+#include "exec/ranks/launch.h"
+#include "exec/shards/byte_boxes.h"
+#include "exec/shards/load_shards.h"
+#include "exec/shards/open_weights.h"
+#include "exec/shards/place_tensors.h"
+#include "exec/shards/plan_reads.h"
+#include "exec/shards/read_item.h"
+#include "exec/shards/verify_shards.h"
 
 using namespace tpplan;
 namespace fs = std::filesystem;
@@ -30,7 +30,7 @@ DType dtype_called(std::string_view name) {
   return dtype;
 }
 
-// A manifest of one parameter `w` of this shape, cut by this spec.
+// Returns a manifest with one parameter `w` of this shape and spec.
 Manifest manifest_of(std::vector<int64_t> shape, std::string_view dtype, Mesh mesh, Sharding sharding) {
   Manifest manifest;
   manifest.mesh = std::move(mesh);
@@ -43,7 +43,7 @@ Manifest manifest_of(std::vector<int64_t> shape, std::string_view dtype, Mesh me
   return manifest;
 }
 
-// A file of one tensor `w` whose bytes count up; removed at the end.
+// Weights file with one tensor `w` whose bytes count up; removed by the destructor.
 struct WeightsFile {
   fs::path path = fs::temp_directory_path() / ("tpplan-shards-test-" + std::to_string(getpid()) + ".safetensors");
   std::vector<char> bytes;
@@ -67,8 +67,8 @@ std::vector<ShardStore> stores_of(const Manifest& manifest) {
   return stores;
 }
 
-// What became of `work` on all ranks of the world, which are threads of this process. The first has all shards, as
-// load_shards wants them.
+// Returns the result of `work` on all ranks, as threads of this process. The first rank has all shards, as load_shards
+// requires.
 template <typename Work>
 std::string fault_of(std::vector<ShardStore>& stores, Work work) {
   const LaunchOptions options{.world = static_cast<int>(stores.size())};
@@ -86,7 +86,7 @@ std::string fault_of_loading(const Manifest& manifest, const WeightSource& sourc
   });
 }
 
-// The first difference, or the fault that comparing ended with.
+// Returns the first difference, or the error that ended the comparison.
 std::optional<Fault> verify(const WeightSource& source, std::vector<ShardStore>& stores) {
   std::optional<Fault> difference;
   const std::string fault = fault_of(stores, [&](Comm& comm, std::span<ShardStore> own) {
@@ -94,13 +94,13 @@ std::optional<Fault> verify(const WeightSource& source, std::vector<ShardStore>&
     if (comm.rank == 0) difference = result.difference;
     CHECK((comm.rank == 0 || result.compared_bytes == 0));
   });
-  if (!fault.empty()) difference = Fault{.code = Code::TP8028, .message = fault};
+  if (!fault.empty()) difference = Fault{.code = Code::WeightsChanged, .message = fault};
   return difference;
 }
 
 }  // namespace
 
-TEST_CASE("a file that is cut off while it is read is named with tensor and byte") {
+TEST_CASE("a file truncated during a read is named with its tensor") {
   const Manifest manifest = manifest_of({64, 4096}, "float32", {{{"tp", 2}}}, {{{}, {0}}, {}});
   const WeightsFile file("F32", "[64,4096]", 64 * 4096 * 4);
   WeightSource source;
@@ -112,7 +112,7 @@ TEST_CASE("a file that is cut off while it is read is named with tensor and byte
   CHECK(fault.find("ends at 500000") != std::string::npos);
 }
 
-TEST_CASE("a file that changes while it is read is found by its time and size") {
+TEST_CASE("a changed file is detected by its time and size") {
   const Manifest manifest = manifest_of({64, 64}, "float32", {{{"tp", 2}}}, {{{0}, {}}, {}});
   const WeightsFile file("F32", "[64,64]", 64 * 64 * 4);
   WeightSource source;
@@ -126,7 +126,7 @@ TEST_CASE("a file that changes while it is read is found by its time and size") 
   CHECK(fault->message.find("changed while it was read") != std::string::npos);
 }
 
-TEST_CASE("a file that takes the name of another between header and data is not read") {
+TEST_CASE("a file replaced between header and data is not read") {
   const Manifest manifest = manifest_of({64, 64}, "float32", {{{"tp", 2}}}, {{{}, {0}}, {}});
   const WeightsFile file("F32", "[64,64]", 64 * 64 * 4);
   WeightSource source;
@@ -149,7 +149,7 @@ TEST_CASE("a file that takes the name of another between header and data is not 
   CHECK(verify(now, stores));
 }
 
-TEST_CASE("too little staging is refused, and little suffices") {
+TEST_CASE("too little staging memory is rejected, little suffices") {
   const Manifest manifest = manifest_of({64, 64}, "float32", {{{"tp", 2}}}, {{{}, {0}}, {}});
   const WeightsFile file("F32", "[64,64]", 64 * 64 * 4);
   WeightSource source;
@@ -158,7 +158,7 @@ TEST_CASE("too little staging is refused, and little suffices") {
   CHECK(fault_of_loading(manifest, source, kMinStaging) == "");
 }
 
-TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and blocks") {
+TEST_CASE("every shard has the bytes of its slice") {
   std::mt19937 random(3);
   const auto number = [&](int low, int high) { return std::uniform_int_distribution<int>(low, high)(random); };
   for (int round = 0; round < 300; ++round) {
@@ -203,10 +203,10 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
           }
           std::vector<char> packed(packed_bytes(item));
           std::ignore = read_packed(to, item, packed.data());
-          spread(to, item, packed.data());
+          copy_to_targets(to, item, packed.data());
         }
       }
-      // Element by element: the oracle knows slices and nothing of boxes.
+      // Compares single elements; the oracle uses slices, not boxes.
       for (const ShardStore& store : stores) {
         const Shard& shard = store.shards[0];
         std::vector<std::vector<int64_t>> indices(shape.size());
@@ -235,20 +235,20 @@ TEST_CASE("every shard has the bytes of its slice, whatever the sizes, cuts and 
     static_cast<char*>(last.shards[0].data)[last.shards[0].bytes - 1] ^= 1;
     const std::optional<Fault> difference = verify(source, stores);
     REQUIRE(difference);
-    CHECK(difference->code == Code::TP8042);
+    CHECK(difference->code == Code::ShardDiffers);
     CHECK(difference->message.find("rank " + std::to_string(last.rank) + ": `w`[") == 0);
   }
 }
 
-TEST_CASE("pieces tile a tensor or the first fault is said") {
+TEST_CASE("shards tile a tensor or the first error is reported") {
   const std::vector<uint64_t> sizes{4, 6};
   const auto box = [](uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return Box{{a, c}, {b, d}}; };
   const auto fault = [&](std::vector<Box> boxes) { return tiling_fault(sizes, boxes); };
   CHECK(fault({box(0, 4, 0, 6)}) == "");
   CHECK(fault({box(0, 2, 0, 6), box(2, 4, 0, 3), box(2, 4, 3, 6), box(1, 1, 0, 6)}) == "");
-  CHECK(fault({box(0, 2, 0, 6), box(2, 4, 0, 3)}) == "6 of 24 bytes are in no piece");
-  CHECK(fault({}) == "24 of 24 bytes are in no piece");
+  CHECK(fault({box(0, 2, 0, 6), box(2, 4, 0, 3)}) == "6 of 24 bytes are in no shard");
+  CHECK(fault({}) == "24 of 24 bytes are in no shard");
   CHECK(fault({box(0, 2, 0, 6), box(1, 4, 0, 4)}).find("overlap") != std::string::npos);
-  CHECK(fault({box(0, 2, 0, 6), box(2, 5, 0, 6)}).find("reaches beyond") != std::string::npos);
+  CHECK(fault({box(0, 2, 0, 6), box(2, 5, 0, 6)}).find("exceeds the tensor") != std::string::npos);
   CHECK(fault({box(0, 4, 0, 3), box(0, 4, 2, 5)}).find("overlap") != std::string::npos);
 }

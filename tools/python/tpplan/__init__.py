@@ -1,6 +1,7 @@
-"""The bridge between tpplan and the frameworks: model graphs and plans out of them, sharding manifests into them.
+"""Connects tpplan with the frameworks: exports their model graphs and plans, and applies sharding manifests to their
+models.
 
-Pure Python; a framework is imported only by the function that needs it.
+Pure Python; only the function that needs a framework imports it.
 """
 
 from .compiled import PlanError, PlanWarning

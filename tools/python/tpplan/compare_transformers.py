@@ -1,8 +1,8 @@
-"""python -m tpplan.compare_transformers: transformers' own sharding of its models beside tpplan's, class by class.
+"""python -m tpplan.compare_transformers: compares transformers' sharding of its models with tpplan's, class by class.
 
-For every model class that can be built from its default configuration and ships a plan, transformers applies that plan on
-torch's fake process group, and tpplan compiles the exported model graph with the exported plan. Compared are placements,
-the local shape of every rank, and which indices of each dim it holds, as torch's own placements split a dim.
+Covers every model class that can be built from its default configuration and ships a plan. transformers applies that
+plan on torch's fake process group. tpplan compiles the exported model graph with the exported plan. The placements, the
+local shape of every rank and the indices of each dim that it holds are compared; torch's placements split the dims.
 """
 
 import argparse
@@ -26,8 +26,8 @@ SIZES = (2, 3, 4, 8)
 
 @dataclass
 class Row:
-    """What came of one class: `status` is agrees, differs, refused (by both, at the sizes in `note`), no plan or cannot be
-    built; the last two are not counted."""
+    """The result for one class. `status` is "agrees", "differs", "refused" (both reject the sizes in `note`), "no
+    plan" or "cannot be built". The last two are not counted."""
 
     name: str
     status: str
@@ -37,7 +37,7 @@ class Row:
 
 
 def model_classes():
-    """Every class that an auto class of transformers leads to, by name."""
+    """Returns the sorted names of all classes to which transformers' auto classes lead."""
     from transformers.models.auto import modeling_auto as auto
 
     names = set()
@@ -54,7 +54,7 @@ def model_classes():
 
 
 def compare_class(name, program, sizes=SIZES):
-    """One class, as a Row."""
+    """Compares one class at these sizes. Returns its Row."""
     try:
         model = transformers_model.build(name, {})
         if not model.tp_plan:
@@ -87,12 +87,13 @@ def compare_class(name, program, sizes=SIZES):
                 note=f"tp {size}: {wrong or 'other names'}: {difference(found, wrong, truth[wrong], size) if wrong in truth else ''}",
             )
     count = sum(len(module.get("parameters", {})) for module in graph["modules"])
-    note = f"both refuse tp {', '.join(map(str, refused))}" if refused else ""
+    note = f"both reject tp {', '.join(map(str, refused))}" if refused else ""
     return Row(name, "agrees" if len(refused) < len(sizes) else "refused", count, sharded, note)
 
 
 def shard_with_transformers(name, size):
-    """{parameter: torch placement or None} after transformers applied its plan on rank 0 of `size`, or its error's text."""
+    """Returns {parameter: torch placement or None} after transformers applied its plan on rank 0 of `size`, or the
+    text of its error."""
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.tensor import DTensor
     from transformers import initialization
@@ -105,7 +106,7 @@ def shard_with_transformers(name, size):
         try:
             plan, _, _ = model._resolve_parallel_plans(DistributedConfig(tp_size=size))
             apply_tensor_parallelism(model, init_device_mesh("cpu", (size,), mesh_dim_names=("tp",)), plan)
-        except Exception as error:  # a refusal, whatever its type
+        except Exception as error:  # a rejection, of any type
             return f"{type(error).__name__}: {error}"
         placements = {}
         for path, parameter in model.named_parameters(remove_duplicate=False):
@@ -115,13 +116,13 @@ def shard_with_transformers(name, size):
                 and list(parameter.to_local().shape)
                 != torch_pieces(parameter.shape, parameter.placements[0], size)[0][0]
             ):
-                return f"the local shape of {path} on rank 0 is not what its placement says"
+                return f"the local shape of {path} on rank 0 does not match its placement"
         return placements
 
 
 @contextlib.contextmanager
 def fake_ranks(size):
-    """Rank 0 of a process group that only pretends to communicate."""
+    """Runs as rank 0 of a fake process group, which does not communicate."""
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -136,7 +137,8 @@ PIECES = {}
 
 
 def torch_pieces(shape, placement, size):
-    """For each rank (local shape, dim, indices that it holds of the dim or None for all), as torch's placement splits it."""
+    """Returns, for each rank, (local shape, dim, the indices of the dim that it holds or None for all), as torch's
+    placement splits it."""
     import torch
     from torch.distributed.tensor import Replicate
 
@@ -157,7 +159,7 @@ def torch_pieces(shape, placement, size):
 
 
 def compile_plan(program, graph, plan, size):
-    """The manifest, or what the program says where it refuses."""
+    """Returns the Manifest, or the program's error text if it rejects the plan."""
     with tempfile.TemporaryDirectory() as folder:
         paths = [os.path.join(folder, name) for name in ("model.json", "plan.yaml", "manifest.json")]
         for path, text in zip(paths, (json.dumps(graph), plan)):
@@ -170,7 +172,7 @@ def compile_plan(program, graph, plan, size):
 
 
 def difference(manifest, path, placement, size):
-    """What the manifest says otherwise of one parameter, as text; empty where all is the same."""
+    """Returns how the manifest differs from a placement for one parameter, as text; empty if it does not."""
     tensor = manifest.parameters[path]
     name = "Replicate" if placement is None else type(placement).__name__.lstrip("_")
     if name in ("Shard", "StridedShard"):
@@ -181,12 +183,12 @@ def difference(manifest, path, placement, size):
         return f"{name}, not {tensor.placements}"
     for rank, (shape, dim, indices) in enumerate(torch_pieces(tensor.shape, placement, size)):
         if manifests.local_shape(manifest, tensor, rank) != shape:
-            return f"rank {rank} holds {shape}"
+            return f"rank {rank} has local shape {shape}"
         runs = manifests.local_slice(manifest, tensor, rank)
         for d, size_of_dim in enumerate(tensor.shape):
             held = [i for run in runs[d] for i in range(*run)] if d == dim else None
             if (held != indices) if d == dim else (sum(e - b for b, e in runs[d]) != size_of_dim):
-                return f"rank {rank} holds other indices of dim {d}"
+                return f"rank {rank} has different indices of dim {d}"
     return ""
 
 
@@ -195,17 +197,19 @@ def find_program(given):
     try:
         subprocess.run([program, "--version"], capture_output=True, check=True)
     except (OSError, subprocess.CalledProcessError):
-        raise InputError(f"cannot run {printable(program)}", "name the program with --tpplan PATH") from None
+        raise InputError(
+            f"cannot run {printable(program)}", "pass the path of the program with --tpplan PATH"
+        ) from None
     return program
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(prog="python -m tpplan.compare_transformers", description=__doc__.split("\n\n")[1])
     parser.add_argument(
-        "classes", nargs="*", metavar="CLASS", help="model classes (default: all that the auto classes lead to)"
+        "classes", nargs="*", metavar="CLASS", help="model classes (default: all models of the auto classes)"
     )
-    parser.add_argument("--tpplan", metavar="PATH", help="the program (default: $TPPLAN, or tpplan)")
-    parser.add_argument("--verbose", action="store_true", help="list the classes without a plan, too")
+    parser.add_argument("--tpplan", metavar="PATH", help="path of tpplan (default: $TPPLAN, or tpplan on the PATH)")
+    parser.add_argument("--verbose", action="store_true", help="also list the classes without a plan")
     options = parser.parse_args(arguments)
     program = find_program(options.tpplan)
     transformers_model._transformers()
@@ -219,8 +223,9 @@ def main(arguments):
             print(f"{row.status:16}{row.name:56}{row.sharded:6} of {row.parameters:6}  {row.note}", flush=True)
     judged = sum(counts.get(key, 0) for key in ("agrees", "differs", "refused"))
     print(
-        f"{judged - counts.get('differs', 0)} of {judged} classes agree at tp {', '.join(map(str, SIZES))}; "
-        f"{counts.get('no plan', 0)} ship no plan, {counts.get('cannot be built', 0)} cannot be built from their defaults"
+        f"{judged - counts.get('differs', 0)} of {judged} classes agree at tp "
+        f"{', '.join(map(str, SIZES))}; {counts.get('no plan', 0)} have no plan, "
+        f"{counts.get('cannot be built', 0)} cannot be built from their default configurations"
     )
     return 1 if counts.get("differs") or not judged else 0
 

@@ -1,7 +1,8 @@
-"""Plans compiled from Python: the program judges a plan for a model that is there, and writes the manifest.
+"""Compiles plans from Python: the program checks a plan for a live model, and writes the manifest.
 
-What the bridges take for a manifest may be a plan, too. `manifest_of` tells them apart, and compiles plans; from there on
-there are manifests alone."""
+The framework bridges accept a plan or a manifest. `manifest_of` tells them apart and compiles plans, so that the
+other code handles manifests only.
+"""
 
 import json
 import os
@@ -16,17 +17,18 @@ import warnings
 
 from .files import InputError, printable, write_output
 from .manifest import Manifest, ManifestError, load_manifest, read_manifest_text
+from .read_files import read_text
 
 FORMAT = re.compile(r"(?:^|[{,])\s*[\"']?format[\"']?\s*:\s*[\"']?tpplan\.(plan|manifest)/", re.M)
 NEITHER = "is neither a plan (`format: tpplan.plan/1`) nor a manifest (`format: tpplan.manifest/1`)"
 GIVE_ONE = "give a plan or a manifest: its path, its text, or a dict"
-# A model file without parameters: what a plan says by itself does not depend on the model.
+# A model file without parameters, for errors of a plan that do not depend on the model.
 NO_MODEL = '{"format": "tpplan.model/1", "name": "", "framework": "torch", "modules": [{"path": "", "type": "Model"}]}'
 
 
 class PlanError(ValueError):
-    """A plan that the program finds wrong; the text is what it prints. `findings` says the same as data: the `diagnostics` of
-    `tpplan check --format json` (schemas/diagnostics.schema.json)."""
+    """A plan that the program rejects; the text is its output. `findings` holds the same as data: the `diagnostics`
+    of `tpplan check --format json` (schemas/diagnostics.schema.json)."""
 
     def __init__(self, text, findings=()):
         self.findings = list(findings)
@@ -34,7 +36,7 @@ class PlanError(ValueError):
 
 
 class PlanWarning(UserWarning):
-    """What the program warns of in a plan that it compiles, in the same two forms."""
+    """Warnings of the program about a plan that it compiles: as text, and in `findings` as data."""
 
     def __init__(self, text, findings=()):
         self.findings = list(findings)
@@ -42,7 +44,7 @@ class PlanWarning(UserWarning):
 
 
 def warn_user(warning):
-    """Warns at the line that called this package."""
+    """Issues a warning for the line that called this package."""
     here = os.path.dirname(os.path.abspath(__file__)) + os.sep
     frame, level = sys._getframe(0), 1
     while frame.f_back is not None and os.path.abspath(frame.f_code.co_filename).startswith(here):
@@ -51,23 +53,25 @@ def warn_user(warning):
 
 
 def find_program():
-    """The path of `tpplan`: the environment's TPPLAN, beside this package, among the scripts of this Python, or on PATH.
-    Raises ManifestError where there is none."""
+    """Returns the path of `tpplan`: $TPPLAN, next to this package, among the scripts of this Python, or on PATH.
+    Raises ManifestError if there is none."""
     here = [os.environ.get("TPPLAN"), pathlib.Path(__file__).with_name("bin") / "tpplan"]
     here.append(os.path.join(sysconfig.get_path("scripts"), "tpplan"))
     found = next((shutil.which(path) for path in [*here, "tpplan"] if path and shutil.which(path)), None)
     if found is None:
         raise ManifestError(
             "tpplan",
-            "the program is not there, and a plan is compiled by it",
-            "install it (pip install tpplan-*.whl), or build it (tools/quickstart) and name it in the environment's TPPLAN",
+            "the program is not found, but it is needed to compile a plan",
+            "install it (pip install tpplan-*.whl), or build it (tools/quickstart) and set the "
+            "environment variable TPPLAN to its path",
         )
     return found
 
 
 def is_plan(source):
-    """Whether `source` is a plan, and not a manifest: by its `format`, which a dict that is a plan may lack. A path is what
-    exists, other strings are text. Raises ManifestError for what cannot be read, and for what is neither."""
+    """Returns True if `source` is a plan, False if it is a manifest, by its `format`; a dict without one is a plan. A
+    string is a path if it exists or does not look like text. Raises ManifestError if it cannot be read or is neither.
+    """
     if isinstance(source, Manifest):
         return False
     if isinstance(source, dict):
@@ -85,14 +89,14 @@ def is_plan(source):
 
 
 def _is_text(source):
-    """Whether a string is no path: paths exist, or look like nothing else."""
+    """Returns True if a string is text: it does not exist as a path, and has a newline, a brace or a colon with a
+    space."""
     return isinstance(source, str) and any(sign in source for sign in ("\n", "{", ": ")) and not os.path.exists(source)
 
 
 def _read(path):
     try:
-        with open(path, encoding="utf-8") as file:
-            return file.read()
+        return read_text(path)
     except OSError as error:
         raise ManifestError(printable(path), f"cannot be read: {error.strerror}", GIVE_ONE) from None
     except ValueError as error:
@@ -100,9 +104,14 @@ def _read(path):
 
 
 def compile_plan(model, plan, mesh=None, flags=()):
-    """The manifest, as text, of a plan (path, text, or a dict, which needs no format) for the model file whose text is `model`,
-    on `mesh`: (name, size), major to minor, or None for the plan's own. A plan that has no mesh takes this one. Warns
-    with PlanWarning. Raises PlanError with the program's findings, and ManifestError for a plan of other axes."""
+    """Returns the manifest, as text, of a plan for the model file with the text `model`.
+
+    `plan` is a path, a text, or a dict, which needs no `format`. `mesh` lists (name, size), major to minor (default:
+    the plan's mesh); a plan without a mesh uses it. `flags` are further arguments of `tpplan compile`.
+
+    Issues PlanWarning. Raises PlanError with the program's diagnostics, and ManifestError if the plan has other axes
+    than `mesh`.
+    """
     if isinstance(plan, dict):
         plan = json.dumps({"format": "tpplan.plan/1", **plan}, indent=1)
     text = plan if _is_text(plan) else ""
@@ -111,7 +120,7 @@ def compile_plan(model, plan, mesh=None, flags=()):
         file = os.path.join(folder, "model.json")
 
         def run(*arguments, given=text, cwd=None):
-            """Exit status, output and what is said."""
+            """Runs the program. Returns its exit status, its output and its error output."""
             command = [find_program(), *arguments, "--color", "never"]
             done = subprocess.run(
                 command, input=given, cwd=cwd, capture_output=True, text=True, encoding="utf-8", check=False
@@ -119,7 +128,8 @@ def compile_plan(model, plan, mesh=None, flags=()):
             return done.returncode, done.stdout, done.stderr.strip()
 
         def check(form):
-            """The findings, in which the model is called model.json wherever it stands: its file is gone when they are read."""
+            """Returns the diagnostics in this format. They name the model `model.json`, because its temporary file is
+            gone when they are read."""
             tail = ("-q", "--format", form, *flags)
             if text:
                 return run("check", "model.json", "-", *tail, cwd=folder)
@@ -138,23 +148,24 @@ def compile_plan(model, plan, mesh=None, flags=()):
             _, printed, wrong = check("human")
             said = (printed.strip() or wrong) if findings else said.replace(file, "model.json")
     if status:
-        raise PlanError(said or f"tpplan ended with status {status}", findings)
+        raise PlanError(said or f"tpplan exited with status {status}", findings)
     if said:
         warn_user(PlanWarning(said, findings))
     return manifest
 
 
 def _check_plans_mesh(ran, mesh):
-    """Holds the axes of a plan, as `tpplan compile --print plan` ran and printed it, against those that are there; their sizes
-    are the device mesh's, as --mesh says them. Of a plan that has none, or that is wrong in other ways, the compiler says so."""
+    """Raises ManifestError if a plan's axes, in the output of `tpplan compile --print plan`, differ from those of
+    `mesh`. Sizes may differ, because `--mesh` overrides them. The compiler reports a plan without a mesh, or with
+    other errors."""
     status, printed, _ = ran
     written = re.search(r"^mesh (\[.*\])$", printed, re.M)
     found = "[" + ", ".join(f"{name}={size}" for name, size in mesh) + "]"
     if not status and written is not None and _without_sizes(written[1]) != _without_sizes(found):
         raise ManifestError(
             "`mesh`",
-            f"the plan is for {written[1]}, the device mesh is {found}",
-            "name the axes of the device mesh so, in this order, or leave `mesh` out of the plan, which then takes any",
+            f"the plan is for mesh {written[1]}, but the device mesh is {found}",
+            "use the plan's axis names and order in the device mesh, or remove `mesh` from the plan to allow any mesh",
         )
 
 
@@ -166,12 +177,13 @@ def _findings_in(document):
     try:
         return json.loads(document)["diagnostics"]
     except (ValueError, KeyError):
-        return []  # not one command line: the text says why
+        return []  # a usage error has no JSON; the text explains it
 
 
 def compiled_text(plan, export, mesh=None, keep=None, flags=()):
-    """The manifest, as text, of a plan for the model whose file `export()` gives as text; `keep` is a path where it is written,
-    too. Raises PlanError, and ManifestError for a model that cannot be exported."""
+    """Returns the manifest, as text, of a plan for the model whose file `export()` returns as text. The manifest is
+    also written to the path `keep`, if given. Raises PlanError; raises ManifestError if the model cannot be exported.
+    """
     try:
         model = export()
     except InputError as error:
@@ -187,9 +199,12 @@ def compiled_text(plan, export, mesh=None, keep=None, flags=()):
 
 
 def manifest_of(source, export, mesh=None, keep=None, flags=(), said=lambda make: make()):
-    """The manifest that `source` is, or that the plan in its place becomes (compiled_text). `said(make)` is what make() returned
-    on the first of several processes, a JSON value, on all of them: there alone the plan is read and compiled, so that all
-    get one manifest, and all raise what the program finds wrong."""
+    """Returns the Manifest: `source` itself if it is one, else the plan `source` compiled (compiled_text).
+
+    `said(make)` calls make() in the first of several processes and returns its result, a JSON value, in all of them.
+    Only the first process reads and compiles the plan, so all processes get the same manifest or raise the same
+    errors.
+    """
 
     def judge():
         try:
@@ -208,13 +223,20 @@ def manifest_of(source, export, mesh=None, keep=None, flags=(), said=lambda make
     if "manifest" in answer:
         return read_manifest_text(answer["manifest"], "manifest")
     if keep is not None:
-        raise ManifestError(f"`manifest={printable(keep)}`", "is for what is compiled", "give a plan, or leave it out")
+        raise ManifestError(
+            f"`manifest={printable(keep)}`",
+            "stores a compiled plan, but the source is already a manifest",
+            "pass a plan, or omit `manifest`",
+        )
     return read_manifest_text(source, "the text") if _is_text(source) else load_manifest(source)
 
 
 def said_by_first(make, is_first, send):
-    """What make() returned on the first process, a JSON value, on all: it is called there alone. send(data) gives all of them the
-    first one's bytes. Where make() raises, all do: the others what the first one was told."""
+    """Calls make() in the first process only, and returns its result, a JSON value, in all processes.
+
+    `send(data)` broadcasts the first process's bytes. If make() raises, all processes raise: the first its own error,
+    the others RuntimeError with its text.
+    """
     said, failure = {}, None
     if is_first:
         try:

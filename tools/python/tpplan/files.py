@@ -1,15 +1,15 @@
-"""Outputs that are there whole or not at all, and objects that are named on a command line."""
+"""Output files that are written atomically, and Python objects that a command line names."""
 
 import importlib
 import json
 import os
+import secrets
 import sys
-import tempfile
 
 
 class InputError(Exception):
-    """Something that a user gave and that cannot be used: printed without a traceback. `status` is the exit status:
-    1 for wrong content, 2 for usage and for inputs that cannot be read."""
+    """Unusable input from the user, which is printed without a traceback. `status` is the exit status: 1 for wrong
+    content, 2 for wrong usage and unreadable inputs."""
 
     def __init__(self, message, remedy, status=2):
         self.remedy, self.status = remedy, status
@@ -17,14 +17,14 @@ class InputError(Exception):
 
 
 def printable(text, limit=200):
-    """A text as a message may show it: without control characters, and not too long."""
+    """Returns the text for messages: control characters are escaped and it is truncated to `limit` characters."""
     text = str(text)
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape", "replace").decode() for c in text[:limit])
     return shown if max(len(text), len(shown)) <= limit else shown[:limit] + "..."
 
 
 def run_command(main, arguments):
-    """Runs main(arguments) for its exit status, with errors as tpplan prints them."""
+    """Calls main(arguments) and returns the exit status. Prints errors in tpplan's format."""
     try:
         return main(arguments) or 0
     except InputError as error:
@@ -36,8 +36,9 @@ def run_command(main, arguments):
 
 
 def write_output(path, text, inputs=()):
-    """Writes a file by way of a temporary one beside it; None or `-` is standard output, a pipe or device is written
-    directly. Raises InputError for a path that cannot be written or is one of `inputs`."""
+    """Writes a file atomically: to a temporary file in the same folder, which is then renamed. None or `-` is standard
+    output; pipes and devices are written directly. Raises InputError if the path is not writable or is one of
+    `inputs`."""
     if path is None or path == "-":
         sys.stdout.write(text)
         sys.stdout.flush()
@@ -45,40 +46,42 @@ def write_output(path, text, inputs=()):
     try:
         for other in inputs:
             if os.path.exists(path) and os.path.exists(other) and os.path.samefile(path, other):
-                raise InputError(f"the output {printable(path)} is one of the inputs", "name another file")
+                raise InputError(f"the output {printable(path)} is one of the inputs", "name another output file")
         if os.path.exists(path) and not os.path.isfile(path):
             with open(path, "w", encoding="utf-8") as file:
                 file.write(text)
             return
         folder, name = os.path.split(os.path.realpath(path))
-        handle, temporary = tempfile.mkstemp(prefix=".tpplan-", dir=folder)
+        temporary = os.path.join(folder, f".tpplan-{secrets.token_hex(8)}")
+        file = open(temporary, "x", encoding="utf-8")  # open applies the umask
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with file:
                 file.write(text)
                 file.flush()
-                umask = os.umask(0)
-                os.umask(umask)
-                os.fchmod(file.fileno(), 0o666 & ~umask)
                 os.fsync(file.fileno())
             os.replace(temporary, os.path.join(folder, name))
         except BaseException:
             os.unlink(temporary)
             raise
     except OSError as error:
-        raise InputError(
-            f"cannot write {printable(path)}: {error.strerror}", "name a file that can be written"
-        ) from None
+        raise InputError(f"cannot write {printable(path)}: {error.strerror}", "name a writable file") from None
+
+
+def loaded_sources():
+    """Returns the files of the imported modules. They are inputs of an export, because they define its model."""
+    named = [getattr(module, "__dict__", {}).get("__file__") for module in list(sys.modules.values())]
+    return [file for file in named if isinstance(file, str)]
 
 
 def find_object(name):
-    """The object that `package.module:NAME` names. Imports the module. Raises InputError."""
+    """Imports the module of `package.module:NAME` and returns the object. Raises InputError."""
     remedy = "name it as package.module:NAME, and run where the package can be imported"
     module_name, colon, attribute = name.partition(":")
     if not colon or not module_name or not attribute:
         raise InputError(f"`{printable(name)}` does not name an object", remedy)
     try:
         found = importlib.import_module(module_name)
-    except Exception as error:  # whatever the module raises
+    except Exception as error:  # the module's code can raise anything
         raise InputError(
             f"`{printable(module_name)}` cannot be imported: {type(error).__name__}: {printable(error)}", remedy
         ) from None
@@ -99,7 +102,7 @@ def read_json(text, what):
 
 
 def read_kwargs(text):
-    """The object of --kwargs."""
+    """Parses the JSON object of --kwargs."""
     kwargs = read_json(text, "--kwargs")
     if not isinstance(kwargs, dict):
         raise InputError("--kwargs is not an object", 'write an object such as {"hidden_size": 512}')

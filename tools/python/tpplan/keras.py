@@ -1,8 +1,8 @@
-"""Manifests in Keras 3: `layout_map` and `model_parallel` (the JAX backend, and the torch backend), `distribute` (torch).
+"""Manifests in Keras 3: `layout_map` and `model_parallel` (JAX and torch backends), `distribute` (a built model).
 
-Keras looks up the layout of a variable by its path, when the variable is made; `model_parallel(manifest, mesh)` is its
-ModelParallel with a map of these paths. The torch backend of Keras has no distribution of its own: tpplan.keras_torch gives
-it one, of DTensors, with the same user's code, one process a device.
+Keras looks up a variable's layout by its path when the variable is created. `model_parallel(manifest, mesh)` returns
+a ModelParallel with a LayoutMap of these paths. Keras' torch backend has no distribution. tpplan.keras_torch adds one
+based on DTensor, with the same user code and one process per device.
 
 Sources: Keras 3.15 (keras/src/distribution/distribution_lib.py, keras/src/backend/jax/distribution_lib.py).
 """
@@ -31,15 +31,16 @@ from .manifest import (
 
 
 def tensor_layout(axes, mesh):
-    """A TensorLayout of these axes; one dim over several axes is a tuple, major to minor, which Keras' own constructor
-    refuses for the names that it does not find, although what it makes of layouts takes tuples."""
+    """Returns a TensorLayout with these axes. An entry for several axes is a tuple, major to minor. Keras'
+    constructor rejects tuples, although its backends support them."""
     layout = TensorLayout((None,) * len(axes), mesh)
     layout._axes = tuple(axes)
     return layout
 
 
 def device_mesh(manifest, devices=None):
-    """The DeviceMesh of a manifest over `devices` (default: all that Keras lists; on the torch backend one a process)."""
+    """Returns the DeviceMesh of a manifest over `devices` (default: all that Keras lists; on the torch backend one
+    per process). Raises ManifestError if there are too few."""
     manifest = load_manifest(manifest)
     _prepare_backend()
     if devices is None:
@@ -48,8 +49,8 @@ def device_mesh(manifest, devices=None):
     if len(devices) < count:
         raise ManifestError(
             "`mesh`",
-            f"the manifest is for {count} devices, there are {len(devices)}",
-            "start more, or compile the plan with --mesh",
+            f"the manifest is for {count} devices, but there are {len(devices)}",
+            "start more devices, or compile the plan with a smaller --mesh",
         )
     return DeviceMesh(
         tuple(size for _, size in manifest.mesh), [name for name, _ in manifest.mesh], np.array(devices)[:count]
@@ -57,14 +58,18 @@ def device_mesh(manifest, devices=None):
 
 
 def layout_map(manifest, mesh):
-    """The LayoutMap of a manifest: each parameter by its path, and the outputs of layers with a boundary by
-    `<layer>/output`. Outputs whose dim is counted from the end are left to XLA on the JAX backend, where a layout cannot
-    say it; on the torch backend they are constrained, too.
+    """Returns the LayoutMap of a manifest. Its keys are the paths of parameters, and `<layer>/output` for layers
+    whose boundary has one output.
 
-    Raises ManifestError where the manifest does not fit the mesh, or is cut as the backend cannot."""
+    On the JAX backend, an output layout that counts dims from the end is omitted, because a TensorLayout cannot
+    express it; XLA chooses. The torch backend applies it as well.
+
+    Raises ManifestError if the manifest does not fit the mesh, or if the backend does not support one of its
+    shardings.
+    """
     manifest = load_manifest(manifest)
     mesh = _checked_mesh(manifest, mesh)
-    refuse_sent_dtypes(manifest, "a LayoutMap has no word for the type in which values are sent")
+    refuse_sent_dtypes(manifest, "a LayoutMap cannot set the dtype of collectives")
     found = LayoutMap(mesh)
     for path, tensor in manifest.parameters.items():
         found[path] = tensor_layout(_axes_of(manifest, tensor), mesh)
@@ -84,7 +89,8 @@ def layout_map(manifest, mesh):
 
 
 def _axes_of(manifest, tensor):
-    """Keras' axes of a parameter. On JAX the same shardings are refused as in tpplan.jax."""
+    """Returns Keras' axes of a parameter. Raises ManifestError for segments; on JAX for the same shardings as
+    tpplan.jax."""
     if keras.backend.backend() == "jax":
         from .jax.arrays import partition_spec
 
@@ -92,14 +98,14 @@ def _axes_of(manifest, tensor):
     if any(tensor.segments.get(dim) for dim, axes in enumerate(tensor.spec) if axes):
         raise ManifestError(
             f"parameter `{printable(tensor.path)}`",
-            "is cut by segments, which layouts of Keras cannot say",
-            "keep the parts in layers of their own",
+            "is sharded per segment, which layouts of Keras cannot express",
+            "store each segment in a separate layer",
         )
     return slices.entries_of(tensor.spec)
 
 
 def _output_axes(manifest, layout):
-    """The axes of an output for a TensorLayout, as far as dims are counted from the front; None where they are not."""
+    """Returns the axes of an output for a TensorLayout; None if a dim is counted from the end."""
     dims = {}
     for (axis, size), text in zip(manifest.mesh, layout):
         if text != "Replicate" and size > 1:
@@ -120,7 +126,7 @@ def _axes_of_mesh(mesh):
 
 
 def _keras_mesh(mesh):
-    """Keras' DeviceMesh of one of its own or of torch's; others are refused."""
+    """Returns Keras' DeviceMesh for one of Keras or of torch. Raises ManifestError for other values."""
     _prepare_backend()
     if keras.backend.backend() == "torch" and not isinstance(mesh, DeviceMesh):
         from .keras_torch import keras_mesh
@@ -129,7 +135,7 @@ def _keras_mesh(mesh):
     if not isinstance(mesh, DeviceMesh):
         raise ManifestError(
             "`mesh`",
-            f"{type(mesh).__name__} is no DeviceMesh of Keras",
+            f"{type(mesh).__name__} is not a DeviceMesh of Keras",
             "make one with tpplan.keras.device_mesh(manifest)",
         )
     return mesh
@@ -143,24 +149,24 @@ def _prepare_backend():
         install()
     elif backend != "jax":
         raise ManifestError(
-            "Keras", f"the {backend} backend has no model parallelism", "set KERAS_BACKEND to jax or torch"
+            "Keras", f"the {backend} backend does not support model parallelism", "set KERAS_BACKEND to jax or torch"
         )
 
 
 def _unknown_variable(path, known):
-    """The error for a trainable variable that a manifest says nothing of: it would be whole on every rank, without a word. Names that
-    Keras makes up count on, so that a second model of one process has others than the first."""
+    """Returns the error for a trainable variable that the manifest lacks. Keras would silently replicate it.
+    Generated names are numbered per process, so a second model of one process has different paths."""
     near = difflib.get_close_matches(path, known, 3, 0.5) or known[:3]
     return ManifestError(
         f"variable `{printable(path)}`",
         f"is not in the manifest, which has {', '.join(f'`{printable(p)}`' for p in near)}",
-        "name the model and its layers, or call keras.utils.clear_session() before it is made; or give the model, built, to"
-        " tpplan.keras.distribute",
+        "name the model and its layers, call keras.utils.clear_session() before you create it, or "
+        "pass the built model to tpplan.keras.distribute",
     )
 
 
 class ManifestParallel(ModelParallel):
-    """ModelParallel whose batch is cut as the manifest's `data` says: over any number of axes, or over none."""
+    """A ModelParallel that shards the batch over the manifest's data axes: none, one or several."""
 
     def __init__(self, manifest, mesh):
         manifest = load_manifest(manifest)
@@ -185,7 +191,8 @@ class ManifestParallel(ModelParallel):
         return tensor_layout((None,) * len(variable.shape), self.device_mesh) if found is None else found
 
     def get_tensor_layout(self, path):
-        """Paths of layers at run time begin with the names of the models around them, which paths of variables may lack."""
+        """Returns the layout for a layer's path, or None. Retries without leading names: at run time the path begins
+        with the enclosing models, which variable paths may lack."""
         while path:
             if path in self._layout_map._layout_map:
                 return self._layout_map._layout_map[path]
@@ -200,14 +207,15 @@ class ManifestParallel(ModelParallel):
 
 
 def model_parallel(manifest, mesh=None):
-    """The distribution of a manifest, for keras.distribution.set_distribution or `with ....scope()`: models that are made
-    inside have sharded variables, and `fit` cuts the batch over the manifest's data axes."""
+    """Returns the distribution of a manifest, for keras.distribution.set_distribution or as `with
+    model_parallel(...).scope()`. Models created under it have sharded variables. `fit` shards the batch over the
+    manifest's data axes."""
     manifest = load_manifest(manifest)
     return ManifestParallel(manifest, mesh if mesh is not None else device_mesh(manifest))
 
 
 def check_model(model, manifest):
-    """Holds a manifest against a built model, both ways. Raises ManifestError."""
+    """Raises ManifestError if a built model and a manifest differ in parameters, shapes or dtypes."""
     from .export.keras_model import model_graph
     from .files import InputError
 
@@ -227,7 +235,7 @@ def check_model(model, manifest):
 
 
 def _said_by_first(make, mesh):
-    """What make() returns in the first process, in all that the mesh has, or, without a mesh, in all that there are."""
+    """Calls make() in the first process and returns its result in all processes of the mesh (default: all processes)."""
     _prepare_backend()
     if keras.backend.backend() == "jax":
         from .jax.processes import said_by_first_process
@@ -240,7 +248,8 @@ def _said_by_first(make, mesh):
 
 
 def _read_values(weights, manifest, mesh):
-    """{path: value} of what a checkpoint has: on JAX arrays that are placed, on torch this rank's pieces. Every process calls it."""
+    """Returns {path: value} of the variables in a checkpoint: sharded arrays on JAX, this rank's local shards on
+    torch. Every process must call it."""
     if keras.backend.backend() == "jax":
         from .jax.weights import load
 
@@ -251,18 +260,23 @@ def _read_values(weights, manifest, mesh):
 
 
 def distribute(model, plan, mesh=None, *, manifest=None, weights=None):
-    """Spreads a built Keras model in place, as the plan says; returns the model. `plan` is a plan (path, text or dict), which
-    the first process compiles for this model and mesh, or a manifest; `manifest` is a path where the compiled one is kept. A
-    plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `mesh` is a
-    DeviceMesh of Keras, or on the torch backend of torch; without one it is the plan's, over all devices.
+    """Shards the variables of a built Keras model in place, as the plan specifies, and returns the model.
 
-    On the torch backend the model's variables, and those that an optimizer makes or has made for them, become DTensors, and stay
-    sharded at every assignment. On the JAX backend they are placed anew. `weights` is a checkpoint (what tpplan.load takes) that has
-    the model's trainable variables under their paths, `encoder/dense/kernel`, or as a tpplan.Checkpoint renames what it has; of
-    those that are not trained it may lack some. Each process reads its pieces. `fit`, `evaluate`, `predict` and calls then work as before.
+    `plan` is a path, a text or a dict of a plan or of a manifest. The first process compiles a plan for this model
+    and mesh. `manifest` is the path to which the compiled manifest is written. The axes of a plan must be the axes of
+    the mesh, which provides their sizes; a plan without a mesh uses this one. `mesh` is a DeviceMesh of Keras, or of
+    torch on the torch backend (default: the plan's mesh over all devices).
 
-    The distribution becomes the current one. Raises PlanError, with the program's findings, for a plan that is wrong, in every
-    process, and ManifestError and LoadError, before anything is touched, for a model or weights that do not fit."""
+    On the torch backend the model's variables and their optimizer variables become DTensors, and stay sharded when
+    assigned. On the JAX backend they are placed with their new sharding.
+
+    `weights` is a checkpoint as tpplan.load takes it. It must have the model's trainable variables under their paths,
+    such as `encoder/dense/kernel`, or as a tpplan.Checkpoint renames them. It may lack non-trainable ones. Each
+    process reads its shards. `fit`, `evaluate`, `predict` and calls work as before.
+
+    The distribution becomes the current one. Raises PlanError, with the diagnostics, in every process if the plan is
+    wrong. Raises ManifestError or LoadError, before any change, if the model or the weights do not fit.
+    """
     from .export.keras_model import model_graph
 
     mesh = mesh if mesh is None else _keras_mesh(mesh)
@@ -275,9 +289,7 @@ def distribute(model, plan, mesh=None, *, manifest=None, weights=None):
     is_torch = keras.backend.backend() == "torch"
     if not is_torch and getattr(model, "optimizer", None) is not None and model.optimizer.built:
         raise ManifestError(
-            "model",
-            "its optimizer has variables already",
-            "distribute the model before it is trained, and compile it anew",
+            "model", "its optimizer already has variables", "distribute the model before training, and compile it again"
         )
     values = {} if weights is None else _read_values(weights, manifest, distribution.device_mesh)
     if is_torch:

@@ -1,14 +1,14 @@
-"""A LayoutMap of Keras as a plan file, in the dialect keras."""
+"""Exports a LayoutMap of Keras as a plan file in the dialect keras."""
 
 from .files import InputError, find_object, printable
 from .write_plan import write_plan
 
-OUTPUT = "/output"  # what Keras appends to a layer's path to look up the layout of its output
+OUTPUT = "/output"  # Keras' suffix of a layer's path for the layout of its output
 
 
 def from_keras(name, mesh, kwargs, model=None):
-    """A keras.distribution.LayoutMap or ModelParallel, or a function that makes one from `kwargs`. Names and sizes of the
-    mesh are the map's own where it has a DeviceMesh."""
+    """Returns the plan file of `package.module:NAME`: a keras.distribution.LayoutMap or ModelParallel, or a function
+    that returns one, called with `kwargs`. If the map has a DeviceMesh, it replaces `mesh`."""
     try:
         import keras
     except ImportError as error:
@@ -22,22 +22,23 @@ def from_keras(name, mesh, kwargs, model=None):
         except Exception as error:  # whatever the function raises
             raise InputError(
                 f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
-                "give its arguments with --kwargs",
+                "pass its arguments with --kwargs",
                 1,
             ) from None
     return keras_plan(found, mesh)
 
 
 def keras_plan(found, mesh):
-    """The plan of a LayoutMap or ModelParallel. A short layout leaves the last dims whole, as in Keras."""
+    """Returns the plan file of a LayoutMap or ModelParallel. A layout with fewer entries than dims leaves the last
+    dims unsharded, as in Keras."""
     from keras.distribution import LayoutMap, ModelParallel
 
     batch = found.batch_dim_name if isinstance(found, ModelParallel) else None
     found = found._layout_map if isinstance(found, ModelParallel) else found
     if not isinstance(found, LayoutMap):
         raise InputError(
-            "this is no LayoutMap",
-            "name a keras.distribution.LayoutMap or ModelParallel, or a function that makes one",
+            "the object is not a LayoutMap",
+            "name a keras.distribution.LayoutMap or ModelParallel, or a function that returns one",
             1,
         )
     if found.device_mesh is not None:
@@ -55,12 +56,13 @@ def keras_plan(found, mesh):
 
 
 def _output_rule(key, axes, batch):
-    """The layout of a layer's output: what prepare_module_output says, for one axis beside that of the batch."""
+    """Returns the prepare_module_output rule for the layout of a layer's output. Raises InputError if more than one
+    axis besides the batch axis shards it."""
     cuts = [(dim, axis) for dim, axis in enumerate(axes) if axis is not None and not (dim == 0 and axis == batch)]
     if len(cuts) > 1 or any(isinstance(axis, list) for _, axis in cuts):
         raise InputError(
-            f"`{printable(key)}`: plans have no word for the layout {axes} of an output",
-            "take the key out, and write its rule by hand",
+            f"`{printable(key)}`: a plan cannot express the output layout {axes}",
+            "remove the key, and write its rule by hand",
             1,
         )
     layout = f"Shard({cuts[0][0]})" if cuts else "Replicate"
@@ -70,7 +72,7 @@ def _output_rule(key, axes, batch):
 
 
 def _match_of(layout_map):
-    """How this Keras matches keys: by fullmatch (3.15), by search before, by match in its first versions."""
+    """Returns how this Keras matches keys: "fullmatch" (3.15), "search" (earlier) or "match" (the first versions)."""
     probe = layout_map(None)
     probe["b"] = ()
     if probe["ab"] is not None:

@@ -1,4 +1,4 @@
-"""libtpplan_load, called from Python: lib/load/tpplan_load.h by ctypes, whose calls let other threads run."""
+"""Calls libtpplan_load (lib/exec/load/tpplan_load.h) with ctypes, which releases the GIL during calls."""
 
 import ctypes
 import os
@@ -12,11 +12,12 @@ from .manifest import ManifestError
 
 NAME, VERSION = "libtpplan_load.so", 3
 STOPPED = 4  # TPPLAN_LOAD_STOPPED
+MAX_INT, MAX_SIZE = (1 << 31) - 1, (1 << 64) - 1  # limits of int and uint64_t
 
 
 class LoadError(ValueError):
-    """Weights that cannot be read as they should; the text is what `tpplan-exec load` prints. `status` is what it ends with: 1
-    for wrong content, 2 for what cannot be used at all, 3 for memory that is short."""
+    """Weights that cannot be loaded; the text is the output of `tpplan-exec load`. `status` is its exit status: 1 for
+    wrong content, 2 for unusable input, 3 for a lack of memory."""
 
     def __init__(self, text, status=1):
         self.status = status
@@ -24,7 +25,7 @@ class LoadError(ValueError):
 
 
 class LoadWarning(UserWarning):
-    """What weights were opened with all the same, in the same form."""
+    """Warnings of the library about weights that were opened, in the format of LoadError."""
 
 
 class _Tensor(ctypes.Structure):
@@ -107,12 +108,18 @@ _RESULTS = {
     "warnings": (ctypes.c_char_p, (ctypes.c_void_p,)),
     "close": (None, (ctypes.c_void_p,)),
 }
-_found = {}  # the functions of the library, by its path
+_found = {}  # functions of each opened library, by path
 
 
 def library():
-    """The functions of the library, by name: of the environment's TPPLAN_LOAD, beside the program that TPPLAN names, of this
-    Python's prefix, or where the system looks. Raises ManifestError where it is not there."""
+    """Returns the functions of the library, by name. Raises ManifestError if the library is not found. It is searched
+    in:
+
+    - the environment's TPPLAN_LOAD
+    - the folder of the program (TPPLAN, or tpplan in PATH) and the prefix of this Python; the prefix comes first
+      unless TPPLAN is set
+    - the system's library path
+    """
     program = shutil.which(os.environ.get("TPPLAN", "")) or shutil.which("tpplan")
     near = (
         [pathlib.Path(program).resolve().parent, pathlib.Path(program).resolve().parent.parent / "lib"]
@@ -131,7 +138,8 @@ def library():
         raise ManifestError(
             NAME,
             f"cannot be loaded: {error}",
-            "install it (pip install tpplan-*.whl), or build it (tools/package) and name it in the environment's TPPLAN_LOAD",
+            "install it (pip install tpplan-*.whl), or build it (tools/scripts/package) and set the "
+            "environment variable TPPLAN_LOAD to its path",
         ) from None
     functions = {}
     for name, (result, arguments) in _RESULTS.items():
@@ -139,13 +147,16 @@ def library():
         functions[name].restype, functions[name].argtypes = result, arguments
     if functions["version"]() != VERSION:
         raise ManifestError(
-            path, f"is version {functions['version']()}, and this package is for {VERSION}", "install one release"
+            path,
+            f"has version {functions['version']()}, but this package needs {VERSION}",
+            "install both from one release",
         )
     return _found.setdefault(path, functions)
 
 
 class Tensor:
-    """A tensor of the manifest as the rank holds it. `twin` is the number of the first name that is tied to it."""
+    """A tensor of the manifest with its local shape on this rank. `twin` is the index of the first tensor that is tied
+    to it."""
 
     def __init__(self, number, told):
         self.number, self.path, self.dtype = number, told.path.decode(), told.dtype.decode()
@@ -155,36 +166,50 @@ class Tensor:
 
 
 class Weights:
-    """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`. `manifest` is a path, or
-    text where `is_text`. rename(stored name) is the manifest's name, or None; `fuse` are rules (fused, parts, groups), `dtype` is a type
-    or "manifest", `device` (name, number): tpplan_load_source says of what. Without `weights` it is for `save` alone. Raises
-    LoadError, and what rename raised."""
+    """Weights that are open for one rank: `tensors` by path, in the manifest's order, and `warnings`.
+
+    - `manifest`: a path, or text if `is_text`
+    - `weights`: None if only `save` is called
+    - `rename`: function from a stored name to the manifest's name, or to None
+    - `fuse`: rules (fused, parts, groups)
+    - `dtype`: a dtype or "manifest"
+    - `device`: (name, number)
+
+    tpplan_load_source has the details. Raises LoadError, and any exception of rename.
+    """
 
     def __init__(self, manifest, is_text, weights, rank, rename=None, fuse=(), dtype=None, device=None):
         self._call, self._load = library(), ctypes.c_void_p()
-        source = _Source(ctypes.sizeof(_Source), rank=rank)
+        source = _Source(ctypes.sizeof(_Source), rank=check_number("rank", rank, MAX_INT))
         if weights is not None:
-            source.weights = os.fsencode(weights)
-        rules = [(fused.encode(), [part.encode() for part in parts], groups) for fused, parts, groups in fuse]
+            source.weights = _text("weights", os.fsencode(weights))
+        rules = [
+            (
+                _text("fuse", fused.encode()),
+                [_text("fuse", part.encode()) for part in parts],
+                check_number("groups", groups, MAX_SIZE),
+            )
+            for fused, parts, groups in fuse
+        ]
         rules = [_Fuse(f, (ctypes.c_char_p * len(p))(*p), len(p), groups) for f, p, groups in rules]
         source.fuse, source.fuse_count = (_Fuse * max(1, len(rules)))(*rules), len(rules)
-        source.dtype = None if dtype is None else dtype.encode()
+        source.dtype = None if dtype is None else _text("dtype", dtype.encode())
         if device is not None:
             source.device, source.device_number = device[0].encode(), device[1]
         if is_text:
             source.text = manifest.encode()
             source.length = len(manifest.encode())
         else:
-            source.manifest = os.fsencode(manifest)
+            source.manifest = _text("manifest", os.fsencode(manifest))
         raised, kept = [], []
 
         def renamed(_, stored):
             try:
                 name = None if raised else rename(stored.decode())
                 if name is not None and not isinstance(name, str):
-                    reason = f"makes {type(name).__name__} of `{printable(stored.decode())}`"
-                    raise ManifestError("`rename`", reason, "return a name, or None for what is left out")
-                kept[:] = [] if name is None else [ctypes.create_string_buffer(name.encode())]
+                    reason = f"returns {type(name).__name__} for `{printable(stored.decode())}`"
+                    raise ManifestError("`rename`", reason, "return a name, or None to skip the tensor")
+                kept[:] = [] if name is None else [ctypes.create_string_buffer(_text("rename", name.encode()))]
             except BaseException as error:
                 raised.append(error)
             return ctypes.addressof(kept[0]) if kept and not raised else None
@@ -211,9 +236,9 @@ class Weights:
             raise LoadError(self._call["error"](self._load).decode(errors="replace").rstrip(), status)
 
     def read(self, targets, on_tensor=None, on_progress=None, threads=0, staging=0, checksums=None):
-        """Fills `targets`: (Tensor, address, bytes). on_tensor(number) and on_progress(done, total) are called on this thread; what
-        they raise ends the reading, and is raised. Returns the bytes that were read, of these those that were wanted, and those that
-        were checked."""
+        """Fills `targets`: (Tensor, address, bytes). Returns the bytes that were read, needed and compared with
+        checksums. on_tensor(number) and on_progress(done, total) are called on this thread; their exceptions end
+        the read and are raised again."""
         raised = []
 
         def calls(function):
@@ -228,7 +253,10 @@ class Weights:
 
         array = _array_of(targets)
         options = _Options(
-            ctypes.sizeof(_Options), threads, staging, None if checksums is None else os.fsencode(checksums)
+            ctypes.sizeof(_Options),
+            check_number("threads", threads, MAX_INT),
+            check_number("staging", staging, MAX_SIZE),
+            None if checksums is None else _text("checksums", os.fsencode(checksums)),
         )
         if on_tensor is not None:
             options.on_tensor = _ON_TENSOR(calls(on_tensor))
@@ -242,12 +270,27 @@ class Weights:
         return result.read_bytes, result.needed_bytes, result.checked_bytes
 
     def save(self, folder, sources):
-        """Writes this rank's files of a folder that is there, from all tensors: (Tensor, address, bytes)."""
-        self._check(self._call["save"](self._load, os.fsencode(folder), _array_of(sources), len(sources)))
+        """Writes this rank's files into an existing folder, from all tensors: (Tensor, address, bytes)."""
+        name = _text("folder", os.fsencode(folder))
+        self._check(self._call["save"](self._load, name, _array_of(sources), len(sources)))
 
     def close(self):
         self._call["close"](self._load)
         self._load = ctypes.c_void_p()
+
+
+def check_number(name, value, most):
+    """Returns the number. Raises ManifestError if the library's type cannot hold it: ctypes would pass its lower bits."""
+    if not hasattr(value, "__index__") or not 0 <= value <= most:
+        raise ManifestError(f"`{name}`", f"is {printable(repr(value))}", f"give a number from 0 to {most}")
+    return int(value)
+
+
+def _text(name, text):
+    """Returns the text. Raises ManifestError if it has a zero byte: the library would read only what is before it."""
+    if b"\0" in text:
+        raise ManifestError(f"`{name}`", f"{printable(repr(text))} has a zero byte", "use a name without a zero byte")
+    return text
 
 
 def _array_of(targets):

@@ -1,4 +1,4 @@
-"""Loads the shards of one rank from safetensors files, reading no more than that rank holds."""
+"""Loads the shards of one rank from safetensors files without reading the other ranks' shards."""
 
 import itertools
 import json
@@ -7,15 +7,20 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from .files import printable
 from .manifest import SAFETENSORS_DTYPES, ManifestError, device_count, load_manifest, local_slice
+from .read_files import MAX_INDEX, open_regular, read_text
+
+GIVE_FILES = "give safetensors files"
 
 
 def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
-    """The shards that `rank` holds of every parameter of the manifest: {path: tensor of the local shape}.
+    """Returns the shards of `rank` of every parameter of the manifest: {path: tensor of the local shape}.
 
-    `files` is a safetensors file, a list of them, or a `model.safetensors.index.json`. `framework` is what safetensors calls
-    the kind of tensors to make: "pt" or "numpy". A checkpoint holds a tied tensor under one of its names: those that the
-    manifest ties, and the groups in `tied` (names that the plan cuts differently, as some of transformers' do).
-    Raises ManifestError for a tensor that is missing or has another shape or dtype."""
+    `files` is a safetensors file, a list of them, or a `model.safetensors.index.json`. `framework` is safetensors'
+    name of the tensor library: "pt" or "numpy". A checkpoint has a tied tensor under one of its names. Ties come from
+    the manifest and from the groups in `tied`, whose names the plan may shard differently.
+
+    Raises ManifestError if a tensor is missing or has another shape or dtype.
+    """
     try:
         from safetensors import safe_open
     except ImportError:
@@ -25,19 +30,21 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
     manifest = load_manifest(manifest)
     if not 0 <= rank < device_count(manifest):
         raise ManifestError(
-            f"rank {rank}", f"the manifest is for {device_count(manifest)} ranks", "ranks are counted from 0"
+            f"rank {rank}",
+            f"the manifest is for {device_count(manifest)} ranks",
+            "use a rank of the mesh: ranks start at 0",
         )
     other_names = {path: group for group in (*manifest.tied, *tied) for path in group}
     opened, where_is = {}, {}
     try:
-        for file in _files_of(files):
-            opened[file] = _open(safe_open, file, framework)
+        for file, folder in _files_of(files).items():
+            opened[file] = _open(safe_open, file, folder, framework)
             for name in opened[file].keys():
                 if name in where_is:
                     raise ManifestError(
                         printable(file),
-                        f"`{printable(name)}` stands in `{printable(where_is[name])}` too",
-                        "give each tensor once",
+                        f"`{printable(name)}` is also in `{printable(where_is[name])}`",
+                        "keep each tensor in one file only",
                     )
                 where_is[name] = file
         shards = {}
@@ -46,8 +53,9 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
             if name is None:
                 raise ManifestError(
                     f"parameter `{printable(path)}`",
-                    "stands in none of the files",
-                    "give all files of the checkpoint; where it is another name of a tensor, name both in `tied`",
+                    "is in none of the files",
+                    "give all files of the checkpoint; if the parameter is another name of a stored tensor, list "
+                    "both in `tied`",
                 )
             shards[path] = _read_shard(
                 opened[where_is[name]], name, tensor, local_slice(manifest, tensor, rank), framework
@@ -58,32 +66,38 @@ def load_safetensors(manifest, files, rank, *, framework="pt", tied=()):
             file.__exit__(None, None, None)
 
 
-def _open(safe_open, file, framework):
+def _open(safe_open, file, folder, framework):
     try:
-        return safe_open(file, framework=framework).__enter__()
-    except Exception as error:  # safetensors raises its own types, and the system's
-        raise ManifestError(printable(file), f"cannot be read: {error}", "give safetensors files") from None
+        with open_regular(
+            file, folder
+        ) as opened:  # safetensors maps the file that was checked, even if the path is replaced
+            return safe_open(f"/proc/self/fd/{opened.fileno()}", framework=framework).__enter__()
+    except OSError as error:
+        raise ManifestError(printable(file), f"cannot be read: {error.strerror or error}", GIVE_FILES) from None
+    except Exception as error:  # safetensors raises its own types and OSError
+        raise ManifestError(printable(file), f"cannot be read: {error}", GIVE_FILES) from None
 
 
 def _files_of(files):
-    """The safetensors files that a path, a list of paths or an index names, each once."""
+    """Returns {safetensors file: the folder that must contain it, or None} for a path, a list of paths or an index."""
     paths = [files] if isinstance(files, (str, os.PathLike)) else list(files)
-    found = []
+    found = {}
     for path in map(str, paths):
-        found += _files_of_index(Path(path)) if path.endswith(".json") else [path]
-    return list(dict.fromkeys(found))
+        folder = Path(path).parent if path.endswith(".json") else None
+        found |= dict.fromkeys([path] if folder is None else _files_of_index(Path(path)), folder)
+    return found
 
 
 def _files_of_index(index):
-    """The files of a weight_map, all beside the index or below it."""
+    """Returns the files of a weight_map. Raises ManifestError unless all are in or below the folder of the index."""
     remedy = "give a model.safetensors.index.json, or the files themselves"
     try:
-        document = json.loads(index.read_text(encoding="utf-8"))
+        document = json.loads(read_text(index, MAX_INDEX))
         names = dict.fromkeys(document["weight_map"].values())
     except OSError as error:
         raise ManifestError(printable(index), f"cannot be read: {error.strerror}", remedy) from None
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ManifestError(printable(index), "is no index of safetensors files", remedy) from None
+        raise ManifestError(printable(index), "is not an index of safetensors files", remedy) from None
     for name in names:
         parts = PurePosixPath(name).parts if isinstance(name, str) else ()
         if (
@@ -96,7 +110,7 @@ def _files_of_index(index):
         ):
             raise ManifestError(
                 printable(index),
-                f"weight_map names `{printable(name)}`, which leaves the directory of the index",
+                f"weight_map names `{printable(name)}`, which is outside the folder of the index",
                 remedy,
             )
     return [str(index.parent / name) for name in names]
@@ -108,33 +122,33 @@ def _read_shard(file, name, tensor, runs, framework):
     if tuple(view.get_shape()) != tensor.shape:
         raise ManifestError(
             where,
-            f"has shape {list(view.get_shape())} in the file and {list(tensor.shape)} in the manifest",
+            f"has shape {list(view.get_shape())} in the file, but {list(tensor.shape)} in the manifest",
             "give the checkpoint of the model that the plan was compiled for",
         )
     if view.get_dtype() != SAFETENSORS_DTYPES.get(tensor.dtype):
         raise ManifestError(
             where,
-            f"is {view.get_dtype()} in the file and {tensor.dtype} in the manifest",
+            f"is {view.get_dtype()} in the file, but {tensor.dtype} in the manifest",
             "export the model in the checkpoint's dtype and compile the plan again, or convert the checkpoint",
         )
     try:
         if 0 in tensor.shape or not tensor.shape:
             view = file.get_tensor(name)
-        # safetensors takes an empty slice at the beginning of a dim, but not at its end.
+        # safetensors accepts an empty slice at the start of a dim, but not at its end.
         pieces = [
             view[tuple(slice(begin, end) if begin < end else slice(0, 0) for begin, end in piece)]
             for piece in itertools.product(*runs)
         ]
-    except Exception as error:  # a type that numpy lacks, a file that ends early
+    except Exception as error:  # a dtype that numpy does not have, or a truncated file
         raise ManifestError(
-            where, f"cannot be read: {error}", 'read with framework="pt", or give a whole file'
+            where, f"cannot be read: {error}", 'read with framework="pt", or give a complete file'
         ) from None
     return _join(pieces, [len(r) for r in runs], framework)
 
 
 def _join(pieces, counts, framework):
-    """Puts the pieces of a product of runs together, the last dim varying fastest; in memory of their own, for safetensors'
-    slices are views of the whole tensor in the mapped file."""
+    """Concatenates the pieces of a product of intervals, whose last dim varies fastest. Copies them, because
+    safetensors' slices are views that keep the mapped file alive."""
     if framework == "pt":
         from torch import cat as concatenate
     else:

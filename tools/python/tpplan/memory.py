@@ -1,4 +1,4 @@
-"""Memory that a tensor is read into: where it begins, and whether it is what the manifest says."""
+"""Memory into which a tensor is read: finds its address, and checks it against the manifest."""
 
 import ctypes
 import sys
@@ -6,29 +6,33 @@ import sys
 from .files import printable
 from .manifest import ManifestError
 
-MAKE_ONE = "give memory that is whole and can be written: contiguous, of the host"
+MAKE_ONE = "give contiguous, writable host memory"
 
 
 class Target:
-    """Where a tensor goes. `owner` keeps the memory; `finish`, where there is one, is called when it is filled, and copies it on;
-    `local` is the tensor of torch whose values these are."""
+    """The destination of a tensor. `owner` keeps the memory alive by an export of it, which forbids to resize it.
+    `finish`, if any, is called once it is filled, and copies it to the device. `local` is the torch tensor whose values it holds."""
 
     def __init__(self, address, size, owner, finish=None, local=None):
         self.address, self.size, self.owner, self.finish, self.local = address, size, owner, finish, local
 
 
 def mark_written(target):
-    """Tells autograd that a tensor of torch changes, as a change in place does: a graph that was made of it is then refused, and
-    has no gradients of values that it never saw."""
+    """Increments the version of the torch tensor, as an in-place change does, so that a backward through its old
+    values raises an error."""
     if target.local is not None and not target.local.is_inference():
         sys.modules["torch"].autograd.graph.increment_version(target.local)
 
 
 def target_of(path, tensor, value, is_written=True):
-    """The Target of a value for a tensor (load_library.Tensor): a torch tensor or DTensor, whose local piece is taken (of another
-    device's one through memory of the host, pinned towards a GPU), a numpy array, or any writable buffer; one of plain bytes may
-    have any shape. Raises ManifestError where it is not what this rank holds. What is only read from (not `is_written`) may be
-    read-only."""
+    """Returns the Target of a value for a tensor (load_library.Tensor).
+
+    The value is a torch tensor or DTensor (its local shard), a numpy array, or any writable buffer. A tensor on
+    another device gets a buffer on the host, pinned for a GPU. A buffer of plain bytes may have any shape. If not
+    `is_written`, the value is only read from, and may be read-only.
+
+    Raises ManifestError if shape, dtype or memory layout differ from this rank's local shard.
+    """
     where = f"`{printable(path)}`"
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(value, torch.Tensor):
@@ -41,25 +45,31 @@ def target_of(path, tensor, value, is_written=True):
     if not plain:
         _check(where, tensor, tuple(value.shape), value.dtype.name)
         if not value.dtype.isnative:
-            raise ManifestError(where, "has its bytes in the other order", "give an array in this machine's byte order")
+            raise ManifestError(
+                where, "is not in this machine's byte order", "give an array in this machine's byte order"
+            )
     elif view.nbytes != tensor.bytes:
-        raise ManifestError(where, f"has {view.nbytes} bytes, and this rank holds {tensor.bytes}", _give(tensor))
+        raise ManifestError(where, f"has {view.nbytes} bytes, but this rank's shard has {tensor.bytes}", _give(tensor))
     if (view.readonly and is_written) or not view.c_contiguous:
         raise ManifestError(where, "is read-only" if view.readonly else "is not contiguous", MAKE_ONE)
     if view.nbytes == 0:
         return Target(0, 0, value)
     if view.readonly:
-        return Target(value.__array_interface__["data"][0], view.nbytes, value)
-    return Target(ctypes.addressof(ctypes.c_char.from_buffer(view.cast("B"))), view.nbytes, value)
+        return Target(value.__array_interface__["data"][0], view.nbytes, view)
+    held = ctypes.c_char.from_buffer(view.cast("B"))
+    return Target(ctypes.addressof(held), view.nbytes, held)
 
 
 def _as_bytes(value, is_written):
-    """A buffer of an array, whose type may be one that buffers have no word for."""
+    """Returns the bytes of an array as a buffer, because the buffer protocol lacks some dtypes. Raises TypeError or
+    ValueError if it cannot be written in place."""
     if not hasattr(value, "__array_interface__") or not hasattr(value, "view"):
         if hasattr(value, "aval"):
-            raise TypeError("arrays of JAX do not change: tpplan.jax.load makes them of the memory that is read into")
+            raise TypeError(
+                "JAX arrays are immutable: use tpplan.jax.load, which creates arrays from the memory that it reads into"
+            )
         if hasattr(value, "shape") and not isinstance(value, memoryview):
-            raise TypeError("it is neither an array of numpy nor a tensor of torch")
+            raise TypeError("it is neither a numpy array nor a torch tensor")
         return value
     if not value.flags.c_contiguous or not (value.flags.writeable or not is_written):
         raise ValueError("it is not contiguous" if value.flags.writeable else "it is read-only")
@@ -73,19 +83,28 @@ def _of_torch(torch, where, tensor, value, is_written):
     if local.layout != torch.strided:
         raise ManifestError(where, f"is {str(local.layout).removeprefix('torch.')}, not strided", MAKE_ONE)
     if local.is_neg() or local.is_conj():
-        raise ManifestError(where, "is a view that negates or conjugates its memory", "give what it is a view of")
+        raise ManifestError(
+            where, "is a view that negates or conjugates its memory", "give the tensor of which it is a view"
+        )
     if not local.is_contiguous():
         raise ManifestError(where, "is not contiguous", MAKE_ONE)
     if local.device.type == "meta":
-        raise ManifestError(where, "is on the meta device, without memory", MAKE_ONE)
+        raise ManifestError(where, "is on the meta device, which has no memory", MAKE_ONE)
     if not is_host_memory(local):
         if not is_written:
             there = local.cpu()
             return Target(there.data_ptr(), there.nbytes, there)
         there = torch.empty(local.shape, dtype=local.dtype, pin_memory=local.device.type == "cuda")
-        # Pinned memory is used again only when the copy from it is done, in the order of the current stream.
+        # torch's allocator reuses the pinned memory only after this copy, in stream order.
         return Target(there.data_ptr(), there.nbytes, there, lambda: local.copy_(there, non_blocking=True), local)
-    return Target(local.data_ptr(), local.numel() * local.element_size(), local, local=local)
+    return Target(local.data_ptr(), local.numel() * local.element_size(), _hold(torch, local), local=local)
+
+
+def _hold(torch, tensor):
+    """Returns an object that keeps the memory of the tensor. torch does not resize a storage of which a numpy array
+    exists or existed: a storage that is resized while the library writes would be used after it is freed."""
+    with torch.no_grad():
+        return torch.empty(0, dtype=torch.uint8).set_(tensor.untyped_storage()).numpy()
 
 
 def is_host_memory(tensor):
@@ -95,7 +114,9 @@ def is_host_memory(tensor):
 def _check(where, tensor, shape, dtype):
     if (shape, dtype) != (tensor.shape, tensor.dtype):
         raise ManifestError(
-            where, f"is {list(shape)} {dtype}, and this rank holds {list(tensor.shape)} {tensor.dtype}", _give(tensor)
+            where,
+            f"is {list(shape)} {dtype}, but this rank's shard is {list(tensor.shape)} {tensor.dtype}",
+            _give(tensor),
         )
 
 

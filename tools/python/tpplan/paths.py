@@ -1,4 +1,4 @@
-"""Paths of modules and parameters: names joined by dots; the model itself has the empty one."""
+"""Paths of modules and parameters: names joined by dots; the path of the model itself is empty."""
 
 
 def join(path, name):

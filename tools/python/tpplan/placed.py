@@ -1,10 +1,11 @@
-"""DTensors that are read into: which rank of a manifest's mesh their process is, and whether they are cut as the manifest says."""
+"""DTensors as destinations of a checkpoint: determines this process's rank on the manifest's mesh, and checks
+placements against the manifest."""
 
 from . import slices
 from .files import printable
 from .manifest import ManifestError
 
-AS_THE_MANIFEST = "distribute it as the manifest says, or give its local tensor and `rank`"
+AS_THE_MANIFEST = "distribute it as the manifest specifies, or pass its local tensor and `rank`"
 
 
 def is_placed(value):
@@ -12,45 +13,52 @@ def is_placed(value):
 
 
 def placed_rank(manifest, values, asked):
-    """The rank that this process is on the manifest's mesh, by the meshes of {path in the manifest: DTensor}, which may have some
-    of its axes each: over one that none of them has nothing of what is `asked` may be cut. Raises ManifestError where they do not
-    say it."""
+    """Returns this process's rank on the manifest's mesh, from the meshes of {path in the manifest: DTensor}.
+
+    A mesh may have only some of the manifest's axes. Raises ManifestError if two meshes give different indices on an
+    axis. Raises it as well if no mesh has an axis that shards one of the paths in `asked`.
+    """
     coordinate = {}
     for path, value in values.items():
         for axis, index in _coordinate_of(manifest, path, value).items():
             if coordinate.setdefault(axis, index) != index:
                 raise ManifestError(
-                    _where(path), f"is at {index} of axis `{axis}`, others at {coordinate[axis]}", "give one mesh"
+                    _where(path),
+                    f"is at index {index} of axis `{axis}`, but other DTensors are at {coordinate[axis]}",
+                    "use one mesh for all DTensors",
                 )
     known = _tensors_of(manifest)
     for axis, size in manifest.mesh:
         cut = next((p for p in asked if p in known and any(axis in axes for axes in known[p].spec)), None)
         if axis not in coordinate and size > 1 and cut is not None:
             raise ManifestError(
-                "`into`", f"no DTensor is on axis `{axis}`, which cuts `{printable(cut)}`", "give `rank`"
+                "`into`", f"no DTensor has axis `{axis}`, which shards `{printable(cut)}`", "pass `rank`"
             )
     return slices.rank_of(manifest.mesh, {axis: coordinate.get(axis, 0) for axis, _ in manifest.mesh})
 
 
 def check_placed(manifest, rank, path, value):
-    """Raises ManifestError where a DTensor is cut otherwise than the manifest says, or its process has another piece than `rank`."""
+    """Raises ManifestError if a DTensor is not sharded as in the manifest, or if its local shard is not that of
+    `rank`."""
     tensor, where = _tensors_of(manifest)[path], _where(path)
     sizes, own = dict(manifest.mesh), slices.coordinate_of(manifest.mesh, rank)
     there = _coordinate_of(manifest, path, value)
     used = [axis for axes in tensor.spec for axis in axes if sizes[axis] > 1]
     for axis in used:
         if axis not in there:
-            raise ManifestError(where, f"is not cut over `{axis}`, as the manifest has it", AS_THE_MANIFEST)
+            raise ManifestError(where, f"is not sharded over `{axis}`, but the manifest requires it", AS_THE_MANIFEST)
         if there[axis] != own[axis]:
             raise ManifestError(
-                where, f"is at {there[axis]} of axis `{axis}`, and rank {rank} at {own[axis]}", "give the rank's own"
+                where,
+                f"is at index {there[axis]} of axis `{axis}`, but rank {rank} is at {own[axis]}",
+                "pass the tensor of this rank",
             )
     cutting = getattr(value, "_cutting", None)
-    if cutting is not None:  # a Pieces, which says itself what it holds
+    if cutting is not None:  # a Pieces stores its sharding
         from .torch.communication import alike
 
         if not alike(cutting, tensor):
-            raise ManifestError(where, "is cut otherwise than the manifest has it", AS_THE_MANIFEST)
+            raise ManifestError(where, "is sharded differently in the manifest", AS_THE_MANIFEST)
         return
     axes = _axes_of(manifest, path, value.device_mesh)
     names = [axis or name for axis, name in zip(axes, value.device_mesh.mesh_dim_names or axes)]
@@ -58,10 +66,10 @@ def check_placed(manifest, rank, path, value):
     held = tuple(tuple(axis for axis in entry if axis in there) for entry in tensor.spec)
     wanted = slices.placements_of(held, tensor.segments, mesh)
     if wanted is None:
-        raise ManifestError(where, "is a DTensor, and torch has no placement for its segments", AS_THE_MANIFEST)
+        raise ManifestError(where, "is a DTensor, but torch has no placement for its segments", AS_THE_MANIFEST)
     has = [_text_of(placement) for placement in value.placements]
     if any(size > 1 and one != other for (_, size), one, other in zip(mesh, has, wanted)):
-        reason = f"is {_list(names, has)}, and the manifest has it {_list(names, wanted)}"
+        reason = f"is {_list(names, has)}, but the manifest specifies {_list(names, wanted)}"
         raise ManifestError(where, reason, AS_THE_MANIFEST)
 
 
@@ -78,38 +86,39 @@ def _tensors_of(manifest):
 
 
 def _coordinate_of(manifest, path, value):
-    """{axis of the manifest: index} of the process on a DTensor's mesh."""
+    """Returns {axis of the manifest: index} of this process on a DTensor's mesh. Raises ManifestError if the process
+    is not on it."""
     coordinate = value.device_mesh.get_coordinate()
     if coordinate is None:
-        raise ManifestError(_where(path), "this process is no part of its mesh", "load where it has a piece")
+        raise ManifestError(_where(path), "this process is not in its mesh", "load only in the processes of its mesh")
     axes = _axes_of(manifest, path, value.device_mesh)
     return {axis: index for axis, index in zip(axes, coordinate) if axis is not None}
 
 
 def _axes_of(manifest, path, mesh):
-    """For each dim of a DTensor's mesh the axis of the manifest that it is: by its name; where no name is the manifest's, the
-    one in its place, if the meshes are alike. None: the manifest has no such axis."""
+    """Returns the manifest's axis for each dim of a DTensor's mesh; None for a dim that the manifest lacks. Axes
+    match by name. If no name matches, they match by position, and the mesh shapes must be equal."""
     sizes, names = dict(manifest.mesh), mesh.mesh_dim_names or ()
     if not set(names) & set(sizes):
         if tuple(mesh.shape) != tuple(sizes.values()):
             raise ManifestError(
                 _where(path),
-                f"is on a mesh of {list(mesh.shape)}, and the manifest's is {sizes}",
-                "give the axes of its mesh the manifest's names (mesh_dim_names)",
+                f"is on a mesh of {list(mesh.shape)}, but the manifest's mesh is {sizes}",
+                "name the axes of its mesh as in the manifest (mesh_dim_names)",
             )
         return list(sizes)
     for name, size in zip(names, mesh.shape):
         if sizes.get(name, size) != size:
             raise ManifestError(
                 _where(path),
-                f"axis `{name}` of its mesh has {size} ranks, the manifest's {sizes[name]}",
-                "compile it anew",
+                f"axis `{name}` of its mesh has {size} ranks, but {sizes[name]} in the manifest",
+                "compile the plan for this mesh",
             )
     return [name if name in sizes else None for name in names]
 
 
 def _text_of(placement):
-    """A placement of torch as manifests write it."""
+    """Returns a torch placement as manifests write it."""
     factor = getattr(placement, "split_factor", None)
     if not hasattr(placement, "dim"):
         return type(placement).__name__

@@ -1,4 +1,4 @@
-"""Plans of the frameworks as plan files (schemas/plan.schema.json), in the dialect in which they mean the same."""
+"""Exports plans of the frameworks as plan files (schemas/plan.schema.json), each in the dialect with the same semantics."""
 
 import json
 import re
@@ -10,12 +10,12 @@ from .write_plan import write_plan
 
 
 def read_mesh(text):
-    """{axis: size} of a text such as fsdp=2,tp=4."""
+    """Returns {axis: size} of a text such as fsdp=2,tp=4. Raises InputError for anything else."""
     mesh = {}
     for part in text.split(","):
         name, _, size = part.partition("=")
         if not name or not size.isascii() or not size.isdigit() or int(size) < 1 or name in mesh:
-            raise InputError(f"--mesh `{printable(text)}` is no mesh", "write axes with sizes, such as fsdp=2,tp=4")
+            raise InputError(f"--mesh `{printable(text)}` is not a mesh", "write axes with sizes, such as fsdp=2,tp=4")
         mesh[name] = int(size)
     return mesh
 
@@ -24,7 +24,8 @@ def read_mesh(text):
 
 
 def from_transformers(name, mesh, kwargs, model=None):
-    """The merged plan that transformers ships for a class, as `tp_plan="auto"` takes it."""
+    """Returns the plan file of the merged plan that transformers ships for a class, as `tp_plan="auto"` uses it.
+    `name` is a class, a model type or a config.json."""
     from .export import transformers_model
 
     return transformers_plan(transformers_model.build(name, kwargs), mesh)
@@ -33,7 +34,7 @@ def from_transformers(name, mesh, kwargs, model=None):
 def transformers_plan(model, mesh):
     rules = dict(model.tp_plan or {})
     if not rules:
-        raise InputError(f"transformers ships no plan for {type(model).__name__}", "write a plan of your own", 1)
+        raise InputError(f"transformers ships no plan for {type(model).__name__}", "write a plan by hand", 1)
     return write_plan("transformers", mesh, rules, uneven="torch")
 
 
@@ -41,7 +42,8 @@ def transformers_plan(model, mesh):
 
 
 def from_torch(name, mesh, kwargs, model=None):
-    """A dict for parallelize_module, or a function that makes one from `kwargs`."""
+    """Returns the plan file of `package.module:NAME`: a dict for parallelize_module, or a function that returns one,
+    called with `kwargs`."""
     found = find_object(name)
     if callable(found) and not isinstance(found, type) and not hasattr(found, "_apply"):
         try:
@@ -49,21 +51,24 @@ def from_torch(name, mesh, kwargs, model=None):
         except Exception as error:  # whatever the function raises
             raise InputError(
                 f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
-                "give its arguments with --kwargs",
+                "pass its arguments with --kwargs",
                 1,
             ) from None
     return torch_plan(found, mesh)
 
 
 def torch_plan(plan, mesh):
-    """The plan file of a dict for torch's parallelize_module, {key: ParallelStyle}, or of one style for the whole module."""
+    """Returns the plan file of a dict for torch's parallelize_module, {key: ParallelStyle}, or of one style for the
+    root module. Raises InputError for other values and styles."""
     from torch.distributed.tensor.parallel import style as styles
 
     if isinstance(plan, styles.ParallelStyle):
         plan = {"": plan}
     if not isinstance(plan, dict) or not all(isinstance(key, str) for key in plan):
         raise InputError(
-            "this is no plan for parallelize_module", "name a dict of module names and ParallelStyle objects", 1
+            "the object is not a plan for parallelize_module",
+            "name a dict of module names and ParallelStyle objects",
+            1,
         )
     return write_plan(
         "torch", mesh, {key: _torch_rule(styles, key, value) for key, value in plan.items()}, uneven="torch"
@@ -71,7 +76,8 @@ def torch_plan(plan, mesh):
 
 
 def _torch_rule(styles, key, style):
-    """One style with the options that differ from its defaults (torch 2.13, torch/distributed/tensor/parallel/style.py)."""
+    """Returns the rule of one style: its name, with the options that differ from its defaults (torch 2.13,
+    torch/distributed/tensor/parallel/style.py)."""
     options = {}
     kind = type(style)
     if kind is styles.ColwiseParallel or kind is styles.RowwiseParallel:
@@ -98,9 +104,7 @@ def _torch_rule(styles, key, style):
             options["use_local_input"] = True
         style = style.prepare_module_output
     else:
-        raise InputError(
-            f"`{printable(key)}`: {kind.__name__} is not one of torch's styles", "write its rule by hand", 1
-        )
+        raise InputError(f"`{printable(key)}`: {kind.__name__} is not a style of torch", "write its rule by hand", 1)
     if style.use_local_output != local:
         options["use_local_output"] = bool(style.use_local_output)
     return {"style": name, **options} if options else name
@@ -127,7 +131,7 @@ def _output_options(key, style):
 
 
 def _layout(key, placement):
-    """A torch placement as plans write it."""
+    """Returns a torch placement as plans write it; None for None. Raises InputError if plans have no such layout."""
     from torch.distributed.tensor import Partial, Replicate, Shard
 
     if placement is None:
@@ -139,19 +143,20 @@ def _layout(key, placement):
     if type(placement) is Partial and placement.reduce_op in ("sum", "avg", "max", "min"):
         return "Partial" if placement.reduce_op == "sum" else f"Partial({placement.reduce_op})"
     raise InputError(
-        f"`{printable(key)}`: plans have no word for the layout {placement}", "use Replicate, Shard or Partial", 1
+        f"`{printable(key)}`: a plan cannot express the layout {placement}", "use Replicate, Shard or Partial", 1
     )
 
 
-# EasyLM and its kin: an ordered list of (regular expression, PartitionSpec)
+# EasyLM and similar codebases: an ordered list of (regular expression, PartitionSpec)
 
 
 def from_easylm(name, mesh, kwargs, model=None):
-    """An ordered list of (regex, PartitionSpec), or a function that makes one from `kwargs`, resolved against a model graph."""
+    """Returns the plan file of `package.module:NAME`: an ordered list of (regex, PartitionSpec), or a function that
+    returns one, called with `kwargs`. `model` is the path of the model graph against which the rules are resolved."""
     if model is None:
         raise InputError(
-            "an ordered list of rules needs the model: the first rule that matches wins",
-            "give the model graph with --model model.json",
+            "an ordered list of rules needs the model graph, because the first matching rule applies",
+            "pass the model graph with --model model.json",
         )
     found = find_object(name)
     if callable(found) and not isinstance(found, type):
@@ -160,7 +165,7 @@ def from_easylm(name, mesh, kwargs, model=None):
         except Exception as error:
             raise InputError(
                 f"`{printable(name)}` failed: {type(error).__name__}: {printable(error)}",
-                "give its arguments with --kwargs",
+                "pass its arguments with --kwargs",
                 1,
             ) from None
     try:
@@ -174,17 +179,22 @@ def from_easylm(name, mesh, kwargs, model=None):
         }
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(
-            f"{printable(model)} is no model graph: {printable(error)}", "write one with python -m tpplan.export"
+            f"{printable(model)} is not a model graph: {printable(error)}", "write one with python -m tpplan.export"
         ) from None
     return easylm_plan(found, shapes, mesh, separator)
 
 
 def easylm_plan(rules, shapes, mesh, separator="."):
-    """The plan, in dialect regex, of an ordered list of (regex, PartitionSpec) over the parameters {path: shape}.
+    """Returns the plan file, in dialect regex, of an ordered list of (regex, PartitionSpec) for the parameters {path:
+    shape}.
 
-    As EasyLM's match_partition_rules has it: names are joined by `/`, re.search, the first rule that matches wins, tensors of
-    one element stay whole, and a parameter without a rule is an error. Keys of tpplan may not disagree, so a rule is
-    written as its own expression only where that matches just the parameters that it wins, and by their paths elsewhere."""
+    The rules apply as in EasyLM's match_partition_rules: names are joined by `/`, re.search matches, and the first
+    matching rule applies. Tensors of one element are replicated. Raises InputError for a parameter that no rule
+    matches.
+
+    Keys of a tpplan plan must not overlap. The regex of a rule is therefore kept only if it matches exactly the
+    parameters to which the rule applies. Otherwise their paths are written.
+    """
     compiled = []
     try:
         for pattern, spec in rules:
@@ -193,7 +203,9 @@ def easylm_plan(rules, shapes, mesh, separator="."):
             )
     except (TypeError, ValueError, re.error) as error:
         raise InputError(
-            f"this is no list of (regular expression, PartitionSpec): {printable(error)}", "name such a list", 1
+            f"the object is not a list of (regular expression, PartitionSpec): {printable(error)}",
+            "name such a list",
+            1,
         ) from None
     won = [[] for _ in compiled]
     whole = []
@@ -206,7 +218,7 @@ def easylm_plan(rules, shapes, mesh, separator="."):
         if winner is None:
             raise InputError(
                 f"no rule matches parameter `{printable(path)}`",
-                'end the list with a rule for everything: (".*", PartitionSpec())',
+                'end the list with a rule for all parameters: (".*", PartitionSpec())',
                 1,
             )
         won[winner].append(path)
@@ -216,8 +228,9 @@ def easylm_plan(rules, shapes, mesh, separator="."):
         for path in paths:
             if len(spec) > len(shapes[path]):
                 raise InputError(
-                    f"rule `{printable(pattern)}` has {len(spec)} entries, and parameter `{printable(path)}` {len(shapes[path])} dims",
-                    "write a rule of its own for it",
+                    f"rule `{printable(pattern)}` has {len(spec)} entries, but parameter `{printable(path)}` has "
+                    f"{len(shapes[path])} dims",
+                    "write a separate rule for this parameter",
                     1,
                 )
             groups.setdefault(len(shapes[path]) == len(spec), []).append(path)
@@ -226,16 +239,16 @@ def easylm_plan(rules, shapes, mesh, separator="."):
     return write_plan("regex", mesh, keys)
 
 
-# What RE2 refuses, or reads in another way than Python's re: lookaround, atomic and conditional groups, comments, flags, names,
-# possessive repetitions, repetitions without a lower bound or above 1000, classes by name, escapes.
+# Syntax that RE2 rejects or reads differently from Python's re: lookaround, atomic and conditional groups, comments,
+# flags, names, possessive repetitions, repetitions without a lower bound or above 1000, named classes, some escapes.
 ONLY_PYTHON = re.compile(r"\(\?(?![:i])|[*+?}]\+|\{,|\{\d*,?\d{4,}|\[\[:|\\[ZAgbBuUN1-9]")
-# Of other letters and digits only Python knows that they are some.
+# Classes that match only ASCII in RE2, but all of Unicode in Python.
 ASCII_IN_RE2 = re.compile(r"\\[dDwWsS]")
 
 
 def _expression(pattern, paths, shapes, separator):
-    """An expression that matches these whole paths and no others: the rule's own, the paths with their numbers left open, or
-    the paths."""
+    """Returns a regex that matches exactly these full paths. It is the first of three that does: the rule's regex,
+    the paths with `[0-9]+` for their indices, or the paths."""
     wanted = set(paths)
     numbers_open = {
         re.sub(r"(?<=[./])\d+(?=\\?[./])", "[0-9]+", re.escape(path).replace("\\.", ".")).replace(".", "\\.")
@@ -243,7 +256,7 @@ def _expression(pattern, paths, shapes, separator):
     }
     own = f".*(?:{pattern.replace('/', re.escape(separator))}).*" if pattern else None
     for candidate in (own, "|".join(sorted(numbers_open)), "|".join(sorted(map(re.escape, paths)))):
-        # Expressions that only Python has are left to Python.
+        # RE2 must read the key as Python does, or another candidate is used.
         if candidate is None or ONLY_PYTHON.search(candidate):
             continue
         if ASCII_IN_RE2.search(candidate) and not all(path.isascii() for path in shapes):
@@ -259,11 +272,11 @@ def _expression(pattern, paths, shapes, separator):
 
 @dataclass(frozen=True)
 class PlanSource:
-    make: Callable  # (name, mesh, kwargs, model) -> text of a plan
+    make: Callable  # (name, mesh, kwargs, model) -> text of the plan file
     help: str
 
 
-# Keras, torchtitan and Flax, in files of their own
+# Keras, torchtitan and Flax, whose modules are imported on use
 
 
 def from_keras(name, mesh, kwargs, model=None):
@@ -285,14 +298,12 @@ def from_flax(name, mesh, kwargs, model=None):
 
 
 PLAN_SOURCES = {
-    "transformers": PlanSource(from_transformers, "the plan that transformers ships for a class"),
-    "torch": PlanSource(from_torch, "a dict for parallelize_module, as package.module:NAME"),
-    "easylm": PlanSource(
-        from_easylm, "an ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"
-    ),
-    "keras": PlanSource(from_keras, "a LayoutMap, or a ModelParallel with one, as package.module:NAME"),
+    "transformers": PlanSource(from_transformers, "model class with a plan in transformers"),
+    "torch": PlanSource(from_torch, "dict for parallelize_module, as package.module:NAME"),
+    "easylm": PlanSource(from_easylm, "ordered list of (regex, PartitionSpec), as package.module:NAME, with --model"),
+    "keras": PlanSource(from_keras, "LayoutMap or ModelParallel, as package.module:NAME"),
     "torchtitan": PlanSource(
-        from_torchtitan, "the ShardingConfigs of a model: MODEL:FLAVOR of its own, or package.module:NAME"
+        from_torchtitan, "model with ShardingConfigs: MODEL:FLAVOR of torchtitan, or package.module:NAME"
     ),
-    "flax": PlanSource(from_flax, "logical axis rules of Flax, as package.module:NAME"),
+    "flax": PlanSource(from_flax, "list of logical axis rules, as package.module:NAME"),
 }

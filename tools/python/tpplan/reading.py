@@ -1,4 +1,4 @@
-"""A rank's shards of a checkpoint, read into the tensors of a model that is there: `load`."""
+"""`load` reads a rank's shards of a checkpoint into the tensors of an existing model."""
 
 import contextlib
 import json
@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from .compiled import warn_user
 from .files import printable
-from .load_library import LoadWarning, Weights
+from .load_library import MAX_INT, MAX_SIZE, LoadWarning, Weights, check_number
 from .manifest import EXPORT_AGAIN, Manifest, ManifestError, load_manifest
 from .memory import mark_written, target_of
 from .paths import join
@@ -18,9 +18,15 @@ from .placed import check_placed, is_placed, placed_rank
 
 @dataclass(frozen=True)
 class Loaded:
-    """What `load` did: bytes that were read from files, of these those that were wanted, and those that were held against checksums which
-    the files keep (of tensors of a file that this rank read whole); `paths` were filled, and `left` are tensors of the manifest that were
-    not: nobody asked, or buffers that the weights lack."""
+    """Result of `load`.
+
+    - `read_bytes`: bytes that were read from files
+    - `needed_bytes`: bytes of these that were needed
+    - `checked_bytes`: bytes that were compared with checksums in the files; only tensors of a file that this rank read
+      completely
+    - `paths`: tensors that were filled
+    - `left`: tensors of the manifest that were not filled: not requested, or buffers that the weights do not have
+    """
 
     read_bytes: int
     needed_bytes: int
@@ -31,7 +37,8 @@ class Loaded:
 
 @dataclass(frozen=True)
 class Checkpoint:
-    """Weights that are otherwise than the model, wherever weights are taken: with the `rename`, `fuse`, `dtype` and `share` of `load`."""
+    """Weights with other names, fusion or dtypes than the model. All functions that accept weights accept it, with the
+    options `rename`, `fuse`, `dtype` and `share` of `load`."""
 
     weights: object
     rename: object = None
@@ -57,43 +64,63 @@ def load(
     staging=0,
     checksums=None,
 ):
-    """Reads what `rank` holds of `weights` into the memory of `into`, which must be what the manifest says that it holds; on
-    the CPU without a copy. Returns Loaded.
+    """Reads the shards of `rank` from `weights` into the memory of `into`; on the CPU without a copy. Returns Loaded.
+    The tensors of `into` must have the local shapes of the manifest.
 
-    `manifest`: a path, a dict, or what load_manifest gave. `weights`: a safetensors file, a folder of them, their index, or a
-    folder that `tpplan-exec save` wrote, by whatever manifest and mesh. `into`: an nn.Module, of which every parameter is read,
-    and every buffer that the weights have; or {path: torch tensor, DTensor, numpy array or bytearray}, some or all of the
-    manifest's. DTensors must be cut as the manifest says, over meshes whose axes have its names (some of them, in any order) or
-    stand in its order. `rank`: the manifest's; without it the place on the DTensors' meshes, else in torch.distributed, else 0.
+    `manifest`: a path, a dict, or a Manifest.
 
-    `prefix`: the path of the module that `into` is of the manifest's model: one layer, one stage; paths are then that module's own.
-    A stage of several: {module of `into`: its path in the manifest}, such as {"layers.0": "layers.16", "layers.1": "layers.17"}.
-    `rename`: what the manifest calls the tensors of the weights: {regular expression: replacement}, of which each that is found in
-    a name is replaced, in this order (as transformers' key_mapping); or a function of the name, None for what is left out.
+    `weights`: a safetensors file, a folder of them, their index, or a folder that `tpplan-exec save` wrote with any
+    manifest and mesh.
 
-    `fuse`: {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}, of which the weights have the one and the manifest the others: parts stand one
-    behind the other in the dim in which they add up. Where the heads of a group stand together (q q k v, q q k v), a rule is
-    {"parts": [...], "groups": 2}. `dtype`: "manifest" casts what the weights have in another type of floating point to the manifest's;
-    a type, such as torch.float32, is that of `into`, whatever the manifest says; a LoadWarning says where precision is lost.
+    `into`: an nn.Module, or {path: torch tensor, DTensor, numpy array or bytearray} with some or all tensors of the
+    manifest. Of a module every parameter is read, and every buffer that the weights have. DTensors must be sharded as
+    in the manifest. Their meshes must use the manifest's axis names (any subset, in any order) or its axis order.
 
-    `share=True`: every rank of the DTensors' mesh calls it, for the same tensors; what several of them hold is read by one, each by another
-    part, and sent to the others by the mesh's process groups, so that each byte is read once in the whole job. Where one of them
-    fails, all raise.
+    `rank`: rank in the manifest's mesh. The default is the rank in the DTensors' meshes, else in torch.distributed,
+    else 0.
 
-    on_module(path) is called, on this thread, once all that is read of a module has its values, while other threads read on:
-    inner modules before those around them, "" at the end. progress(done_bytes, total_bytes) is called ten times a second.
-    `threads` read (0: one for each processor, shared with the ranks that torchrun started here), `staging` is the memory that they
-    take at most. `checksums`: a file of `tpplan-exec verify --write-checksums` for this manifest; a tensor is told of, and the call
-    returns, only where they agree.
+    `prefix`: the path of `into` in the manifest's model, if `into` is one layer or stage; paths are then relative to
+    it. A stage of several modules uses {module of `into`: its path in the manifest}, such as {"layers.0": "layers.16",
+    "layers.1": "layers.17"}.
 
-    Raises LoadError, with the findings of `tpplan-exec load`, and ManifestError for what is no memory for its tensor, both before
-    anything is written. What fails later (a disk, a checksum, a callback) raises LoadError, or what the callback raised; what was told
-    of is then whole, and the rest may hold anything."""
+    `rename`: maps stored names to names in the manifest. Either {regular expression: replacement}, applied in order to
+    every match (as transformers' key_mapping), or a function that returns None for tensors to skip.
+
+    `fuse`: {"qkv_proj": ["q_proj", "k_proj", "v_proj"]}, if the weights have the fused tensor and the manifest the
+    parts, or the reverse. The parts are concatenated in the dim in which their sizes add up. If the heads of each
+    group are contiguous (q q k v, q q k v), a rule is {"parts": [...], "groups": 2}.
+
+    `dtype`: "manifest" casts floating-point tensors to the manifest's dtype. A dtype such as torch.float32 is the
+    dtype of `into` and replaces the manifest's. A LoadWarning reports lost precision.
+
+    `share=True`: each byte is read once in the whole job. Every rank of the DTensors' mesh must call it for the same
+    tensors. Each replicated shard is read by one rank and sent to the others over the mesh's process groups. If one
+    rank fails, all raise.
+
+    `on_module(path)`: called on this thread once all tensors of a module are filled, while other threads read. Inner
+    modules come before outer ones, "" comes last.
+
+    `progress(done_bytes, total_bytes)`: called ten times per second.
+
+    `threads`: number of reading threads (0: one per processor, divided by the ranks that torchrun started on this
+    node). `staging`: maximum bytes of their buffers.
+
+    `checksums`: a file from `tpplan-exec verify --write-checksums` for this manifest. A tensor is reported, and the
+    call returns, only if the checksums are equal.
+
+    Raises LoadError with the diagnostics of `tpplan-exec load`, and ManifestError if an element of `into` does not
+    match its tensor. Both are raised before anything is written. A later failure (disk, checksum, callback) raises
+    LoadError or the callback's exception; tensors that were reported are then complete, and the contents of the others
+    are undefined.
+    """
     asked, buffers = _asked_of(into)
     weights = _given(weights, rename, fuse, dtype, share)
-    for name, value in {"rank": rank or 0, "threads": threads, "staging": staging}.items():
-        if not hasattr(value, "__index__") or value < 0:
-            raise ManifestError(f"`{name}`", f"is {printable(repr(value))}", "give a number from 0 on, or leave it out")
+    for name, value, most in (
+        ("rank", rank or 0, MAX_INT),
+        ("threads", threads, MAX_INT),
+        ("staging", staging, MAX_SIZE),
+    ):
+        check_number(name, value, most)
     prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
     full = {_full_path(path, prefixes): value for path, value in asked.items()}
     placed = {path: value for path, value in full.items() if is_placed(value)}
@@ -121,11 +148,11 @@ def load(
 
 
 def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None):
-    """{path: make(shape, dtype)}, filled: all that `rank` holds, but for buffers that the weights lack. Names that are tied
-    share one. With `sharing` (torch.shared.Sharing) every rank of its mesh calls it."""
+    """Returns {path: make(shape, dtype)} with all shards of `rank`, except buffers that the weights do not have. Tied
+    names share one tensor. With `sharing` (torch.shared.Sharing) every rank of its mesh must call it."""
     made, values, targets = {}, {}, {}
     if _given(weights).share and sharing is None:
-        raise ManifestError("`share`", "is for meshes of torch", "leave it out of the Checkpoint")
+        raise ManifestError("`share`", "needs a device mesh of torch", "remove it from the Checkpoint")
 
     def open_targets(stack):
         opened = stack.enter_context(_opened(manifest, _given(weights, rename), rank))
@@ -147,20 +174,20 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
 
 
 def save_own(manifest, rank, folder, values):
-    """Writes what `rank` writes of {path: value}, all that the manifest has, into a folder that is there."""
+    """Writes the rank's files from {path: value}, which has all tensors of the manifest, into an existing folder."""
     with _opened(manifest, None, rank, is_saved=True) as opened:
         targets = {path: target_of(path, tensor, values[path], False) for path, tensor in opened.tensors.items()}
         opened.save(folder, [(opened.tensors[path], t.address, t.size) for path, t in targets.items()])
 
 
 def _given(weights, rename=None, fuse=None, dtype=None, share=None):
-    """Weights as a Checkpoint; what is said twice is an error."""
+    """Returns the weights as a Checkpoint. Raises ManifestError if an option is given twice."""
     if not isinstance(weights, Checkpoint):
         return Checkpoint(weights, rename, fuse, dtype, share)
     values = {"rename": rename, "fuse": fuse, "dtype": dtype, "share": share}
     for name, value in values.items():
         if value is not None and getattr(weights, name) is not None:
-            raise ManifestError(f"`{name}`", "is given twice", "give it in the Checkpoint alone")
+            raise ManifestError(f"`{name}`", "is given twice", "pass it only in the Checkpoint")
     return replace(weights, **{name: value for name, value in values.items() if value is not None})
 
 
@@ -170,8 +197,8 @@ def _opened(manifest, weights, rank, is_saved=False):
     if not isinstance(given.weights, (str, bytes, os.PathLike)) and not is_saved:
         raise ManifestError(
             "`weights`",
-            f"{type(given.weights).__name__} is no path",
-            "name a file, an index or a folder of safetensors",
+            f"{type(given.weights).__name__} is not a path",
+            "give a file, an index or a folder of safetensors",
         )
     rules, dtype = _rules_of(given.fuse), _dtype_of(given.dtype)
     opened = Weights(*_text_of(manifest), given.weights, rank, _function_of(given.rename), rules, dtype)
@@ -182,7 +209,7 @@ def _opened(manifest, weights, rank, is_saved=False):
 
 
 def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
-    """Fills {path: (Tensor, Target)}; returns Loaded."""
+    """Fills {path: (Tensor, Target)} and returns Loaded."""
     if opened.warnings:
         warn_user(LoadWarning(opened.warnings.rstrip()))
     done = _Modules(targets, on_module)
@@ -212,8 +239,8 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
 
 
 def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
-    """_read by all ranks of a mesh, each of which reads a part of what they hold alike, and is sent the rest. open_targets() gives what
-    _read takes. Where one of them fails, nobody waits for it, and all raise."""
+    """Executes _read on all ranks of a mesh: each rank reads a part of their common shards and receives the rest.
+    open_targets() returns the arguments of _read. If one rank fails, all raise instead of waiting for it."""
     from .torch.shared import BATCH, deal_out, is_reader, send
     from .torch.weights import fail_together
 
@@ -223,7 +250,7 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
         nonlocal failure
         try:
             return work(*arguments) if failure is None else None
-        except BaseException as error:  # the others wait
+        except BaseException as error:  # raised after the other ranks know it
             failure = error
 
     def together():
@@ -259,7 +286,7 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
 
 
 def _batches(paths, targets, size):
-    """The paths, in lists of about so many bytes."""
+    """Yields lists of paths with about `size` bytes each."""
     batch, bytes_of_it = [], 0
     for path in paths:
         batch.append(path)
@@ -272,17 +299,19 @@ def _batches(paths, targets, size):
 
 
 def _asked_of(into):
-    """{path: value} of what is to be filled; and which of these are a module's buffers, None where `into` is no module."""
+    """Returns {path: value} of the tensors to fill, and the set of a module's buffers; None if `into` is not a module."""
     if hasattr(into, "named_parameters"):
         buffers = dict(into.named_buffers(remove_duplicate=False))
         return dict(into.named_parameters(remove_duplicate=False)) | buffers, set(buffers)
     if hasattr(into, "items"):
         return dict(into.items()), None
-    raise ManifestError("`into`", f"{type(into).__name__} is no module and no dict", "give a model, or {path: tensor}")
+    raise ManifestError(
+        "`into`", f"{type(into).__name__} is neither a module nor a dict", "pass a model, or {path: tensor}"
+    )
 
 
 def _text_of(manifest):
-    """What a manifest is opened by, and whether that is its text."""
+    """Returns the manifest's path or text, and True if it is text."""
     if isinstance(manifest, Manifest):
         return manifest.text, True
     if isinstance(manifest, dict):
@@ -291,14 +320,14 @@ def _text_of(manifest):
 
 
 def _function_of(rename):
-    """`rename` as a function of a stored name."""
+    """Returns `rename` as a function of a stored name."""
     if rename is None or callable(rename):
         return rename
     try:
         patterns = [(re.compile(pattern), replacement) for pattern, replacement in rename.items()]
     except (re.error, TypeError, AttributeError) as error:
         raise ManifestError(
-            "`rename`", f"is no dict of regular expressions: {error}", 'give {"^model": "decoder"}, or a function'
+            "`rename`", f"is not a dict of regular expressions: {error}", 'pass {"^model": "decoder"}, or a function'
         ) from None
 
     def renamed(name):
@@ -310,9 +339,9 @@ def _function_of(rename):
 
 
 def _rules_of(fuse):
-    """`fuse` as (fused, parts, groups)."""
+    """Returns `fuse` as a list of (fused, parts, groups)."""
     if not hasattr(fuse or {}, "items"):
-        raise ManifestError("`fuse`", f"{type(fuse).__name__} is no dict", 'give {"qkv": ["q", "k", "v"]}')
+        raise ManifestError("`fuse`", f"{type(fuse).__name__} is not a dict", 'pass {"qkv": ["q", "k", "v"]}')
     rules = []
     for fused, parts in dict(fuse or {}).items():
         groups = 1
@@ -321,25 +350,29 @@ def _rules_of(fuse):
         names = [fused, *parts] if isinstance(parts, (list, tuple)) else []
         if not hasattr(groups, "__index__") or groups < 1:
             raise ManifestError(
-                "`fuse`", f"`{printable(str(fused))}` has {printable(repr(groups))} groups", "give a number from 1 on"
+                "`fuse`",
+                f"`{printable(str(fused))}` has {printable(repr(groups))} groups",
+                "use an integer of at least 1",
             )
         if len(names) < 3 or not all(isinstance(name, str) for name in names):
             raise ManifestError(
-                "`fuse`", f"the rule for `{printable(str(fused))}` names no parts", 'give {"qkv": ["q", "k", "v"]}'
+                "`fuse`",
+                f"the rule for `{printable(str(fused))}` is not a list of at least two names",
+                'pass {"qkv": ["q", "k", "v"]}',
             )
         rules.append((fused, parts, int(groups)))
     return rules
 
 
 def _dtype_of(dtype):
-    """The name of a type of torch, numpy or JAX."""
+    """Returns the name of a dtype of torch, numpy or JAX."""
     if dtype is None or isinstance(dtype, str):
         return dtype
     return getattr(getattr(dtype, "dtype", dtype), "name", None) or str(dtype).removeprefix("torch.")
 
 
 def _own_rank():
-    """The place of this process in torch.distributed; where there is none, 0."""
+    """Returns the rank of this process in torch.distributed; 0 without torch.distributed."""
     torch = sys.modules.get("torch")
     if torch is not None and torch.distributed.is_available() and torch.distributed.is_initialized():
         return torch.distributed.get_rank()
@@ -347,7 +380,7 @@ def _own_rank():
 
 
 def _own_threads():
-    """A share of the processors among the ranks of a node, where a launcher says how many there are."""
+    """Returns this rank's share of the processors, if the launcher sets LOCAL_WORLD_SIZE; otherwise 0."""
     here = os.environ.get("LOCAL_WORLD_SIZE", "")
     if not here.isascii() or not here.isdigit() or int(here) < 2:
         return 0
@@ -355,11 +388,12 @@ def _own_threads():
 
 
 def _targets_of(opened, asked, buffers, prefixes):
-    """{path: (Tensor, Target)} of what is filled. Of a module this is all below its prefixes, but for buffers that are not kept."""
+    """Returns {path: (Tensor, Target)} of the tensors to fill. A module must have every parameter below its prefixes;
+    buffers may be missing."""
     for full in prefixes.values():
         if full and not any(_moved(path, full, "") is not None for path in opened.tensors):
-            reason = f"the manifest has nothing below `{printable(full)}`"
-            raise ManifestError("`prefix`", reason, "give the path of the module in the whole model")
+            reason = f"the manifest has no tensor below `{printable(full)}`"
+            raise ManifestError("`prefix`", reason, "pass the path of the module in the full model")
     for path, tensor in opened.tensors.items():
         for own, full in prefixes.items() if buffers is not None and not tensor.is_buffer else ():
             below = _moved(path, full, own)
@@ -375,12 +409,12 @@ def _targets_of(opened, asked, buffers, prefixes):
         elif tensor is None and path not in (buffers or ()):
             raise ManifestError(f"`{printable(where)}`", "is not in the manifest", EXPORT_AGAIN)
         elif buffers is None:
-            raise ManifestError(f"buffer `{printable(where)}`", "is not in the weights", "leave it out")
+            raise ManifestError(f"buffer `{printable(where)}`", "is not in the weights", "remove it from `into`")
     return targets
 
 
 def _moved(path, prefix, other):
-    """The path with `other` in place of a module around it; None where it is not around it."""
+    """Returns the path with the enclosing module `prefix` replaced by `other`; None if `prefix` does not enclose it."""
     if not prefix:
         return join(other, path)
     if path == prefix or path.startswith(f"{prefix}."):
@@ -389,13 +423,14 @@ def _moved(path, prefix, other):
 
 
 def _full_path(path, prefixes):
-    """Where a path of `into` stands in the manifest: by the longest module that is around it. None: in none of them."""
+    """Returns the manifest's path of a path of `into`, using the longest enclosing prefix; None if no prefix encloses
+    it."""
     around = [own for own in prefixes if _moved(path, own, "") is not None]
     return _moved(path, max(around, key=len), prefixes[max(around, key=len)]) if around else None
 
 
 class _Modules:
-    """Counts what is missing of each module, and tells when it is nothing."""
+    """Counts the missing tensors of each module, and reports modules that are complete."""
 
     def __init__(self, paths, tell):
         self.missing, self.tell = {}, tell
@@ -411,6 +446,6 @@ class _Modules:
 
 
 def _around(path):
-    """The modules around a tensor, the innermost first."""
+    """Returns the modules that enclose a tensor, innermost first."""
     atoms = path.split(".")[:-1]
     return [".".join(atoms[:count]) for count in range(len(atoms), -1, -1)]

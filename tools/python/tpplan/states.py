@@ -1,9 +1,13 @@
-"""States of training beside a model's parameters (moments of an optimizer, master weights, counts of steps) as tensors that are cut
-as the parameters that they belong to: one manifest of all, by which a folder is saved, resharded and read like any other.
+"""Training state as a manifest: optimizer moments, master weights and step counts.
+
+Each state tensor is sharded like the parameter that it belongs to. A folder with such a manifest is saved, resharded
+and read like any other.
 
     python -m tpplan.states manifest.json --of checkpoint -o states.json
 
-writes the manifest that a folder of `save_states` has on the mesh of manifest.json: `tpplan-exec reshard` takes one for each mesh."""
+writes the manifest of a folder of `save_states` on the mesh of manifest.json. `tpplan-exec reshard` needs one manifest
+per mesh.
+"""
 
 import argparse
 import json
@@ -26,14 +30,16 @@ from .manifest import (
     read_manifest_text,
     sum_totals,
 )
+from .read_files import open_regular
 
 MAX_HEADER = 100 << 20
 DTYPE_OF = {stored: name for name, stored in SAFETENSORS_DTYPES.items()}
 
 
 def owner_of(manifest, path, shape):
-    """The Tensor of the manifest that a state belongs to, as which it is cut: the longest path that its path ends with
-    (`optimizer.exp_avg.layers.0.weight`), where that has its shape. None: every rank holds all of it."""
+    """Returns the Tensor of the manifest whose sharding a state has; None if the state is replicated. This is the
+    tensor with the longest path that is a suffix of the state's path (`optimizer.exp_avg.layers.0.weight`), if its
+    shape is the same."""
     while path:
         tensor = manifest.parameters.get(path) or manifest.buffers.get(path)
         if tensor is not None:
@@ -43,8 +49,8 @@ def owner_of(manifest, path, shape):
 
 
 def states_manifest(manifest, tensors):
-    """The Manifest of {path: (dtype, shape)} on the mesh of a model's manifest: parameters alone, without rules and boundaries. It
-    depends on these two alone, not on the order of the dict."""
+    """Returns the Manifest of {path: (dtype, shape)} on the mesh of a model's manifest. It has only parameters,
+    without rules and boundaries, and does not depend on the order of the dict."""
     manifest = load_manifest(manifest)
     written = json.loads(manifest.text)
     entries = {entry["path"]: entry for entry in [*written.get("buffers", ()), *written["parameters"]]}
@@ -52,7 +58,11 @@ def states_manifest(manifest, tensors):
     for path in sorted(tensors):
         dtype, shape = tensors[path]
         if dtype not in DTYPE_BITS:
-            raise ManifestError(f"state `{printable(path)}`", f"is of type {printable(dtype)}", "save numbers alone")
+            raise ManifestError(
+                f"state `{printable(path)}`",
+                f"has dtype {printable(dtype)}, which a manifest cannot store",
+                "save only numeric states",
+            )
         owner = owner_of(manifest, path, shape)
         one = _whole(manifest, shape) if owner is None else owner
         lines.append(_entry(path, dtype, one, entries.get(one.path)))
@@ -62,14 +72,14 @@ def states_manifest(manifest, tensors):
 
 
 def _whole(manifest, shape):
-    """A tensor that every rank holds."""
+    """Returns a replicated tensor."""
     shape, ranks = tuple(shape), device_count(manifest)
     whole = ("Replicate",) * len(manifest.mesh)
-    return Tensor("", shape, "", ((),) * len(shape), {}, whole, (shape,), (), None, None, "", ranks, (), (), None)
+    return Tensor("", shape, "", ((),) * len(shape), {}, whole, (shape,), None, ranks, (), None)
 
 
 def _entry(path, dtype, tensor, written):
-    """The line of a tensor; of one that is cut as another what that one's says of it."""
+    """Returns the JSON entry of a tensor. `written` is the entry of the tensor whose sharding it has, or None."""
     spec = slices.entries_of(tensor.spec) if written is None else written["spec"]
     entry = {"path": path, "shape": list(tensor.shape), "dtype": dtype, "spec": list(spec)}
     entry["placements"] = None if tensor.placements is None else list(tensor.placements)
@@ -88,7 +98,7 @@ def _entry(path, dtype, tensor, written):
 
 
 def _text(written, lines, totals):
-    """The text of a manifest: as the compiler writes it, a tensor a line."""
+    """Returns the text of a manifest in the compiler's format, with one tensor per line."""
     members = {"format": FORMAT, **{key: written[key] for key in ("tool", "inputs", "mesh", "uneven")}, "rules": []}
     parameters = ",\n    ".join(json.dumps(line, ensure_ascii=False) for line in lines)
     rest = {"modules": [], "buffers": [], "tied": [], "data": None, "loss": None, "fsdp": None, "remat": []}
@@ -104,30 +114,33 @@ def _members(members):
 
 
 def stored_tensors(weights):
-    """{path: (dtype, whole shape)} of what a safetensors file has, or the files of a folder together. Raises ManifestError."""
-    weights, found = os.fspath(weights), {}
-    names = [weights]
+    """Returns {path: (dtype, global shape)} of a safetensors file or of all files of a folder. Raises ManifestError."""
+    found, name = {}, os.fspath(weights)
+    names, folder = [name], None
     try:
         if os.path.isdir(weights):
+            folder = weights
             names = [os.path.join(weights, n) for n in sorted(os.listdir(weights)) if n.endswith(".safetensors")]
         for name in names:
-            for path, dtype, end in _header_of(name):
+            for path, dtype, end in _header_of(name, folder):
                 known = found.setdefault(path, (dtype, end))
                 if known[0] != dtype or len(known[1]) != len(end):
                     raise ManifestError(
-                        printable(name), f"`{printable(path)}` is not what other files say", "save again"
+                        printable(name),
+                        f"`{printable(path)}` has a different dtype or number of dims than in other files",
+                        "save the states again",
                     )
                 found[path] = dtype, [max(pair) for pair in zip(known[1], end)]
     except OSError as error:
-        raise ManifestError(printable(weights), f"cannot be read: {error.strerror}", "name a checkpoint") from None
+        raise ManifestError(printable(name), f"cannot be read: {error.strerror}", "name a checkpoint") from None
     if not found:
-        raise ManifestError(printable(weights), "holds no tensors", "name a folder that save_states wrote")
+        raise ManifestError(printable(weights), "has no tensors", "name a folder that save_states wrote")
     return found
 
 
-def _header_of(name):
-    """(path, dtype, where it ends in the whole tensor) of each piece of a file."""
-    with open(name, "rb") as file:
+def _header_of(name, folder):
+    """Returns (path, dtype, end) for each shard in a file; `end` is the shard's end in each dim of the global tensor."""
+    with open_regular(name, folder) as file:
         length = file.read(8)
         length = struct.unpack("<Q", length)[0] if len(length) == 8 else MAX_HEADER + 1
         text = file.read(length) if length <= MAX_HEADER else b""
@@ -146,23 +159,25 @@ def _header_of(name):
             for path, said in header.items()
         ]
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise ManifestError(printable(name), "is no safetensors file", "copy it again, or save it again") from None
+        raise ManifestError(printable(name), "is not a safetensors file", "copy it again, or save it again") from None
 
 
 def main(arguments):
     parser = argparse.ArgumentParser(
         prog="python -m tpplan.states",
-        description="Writes the manifest of a folder of save_states for the mesh of another manifest.",
+        description="Writes a manifest of the states in a folder of save_states, for the mesh of MANIFEST.",
     )
-    parser.add_argument("manifest", metavar="MANIFEST", help="of the model, by which its parameters are cut")
-    parser.add_argument("--of", required=True, metavar="FOLDER", help="that save_states or `tpplan-exec reshard` wrote")
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("manifest", metavar="MANIFEST", help="manifest that shards the model's parameters")
+    parser.add_argument(
+        "--of", required=True, metavar="FOLDER", help="folder that save_states or `tpplan-exec reshard` wrote"
+    )
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     options = parser.parse_args(arguments)
     try:
         text = states_manifest(options.manifest, stored_tensors(options.of)).text
     except ManifestError as error:
         raise InputError(f"{error.place}: {error.reason}", error.remedy, 1) from None
-    write_output(options.output, text, [options.manifest])
+    write_output(options.output, text, [options.manifest, *(entry.path for entry in os.scandir(options.of))])
 
 
 if __name__ == "__main__":

@@ -1,30 +1,29 @@
-"""The way back to torchtitan: ShardingConfigs of a manifest, over the axis `tp`.
+"""Exports a manifest as torchtitan's ShardingConfigs, over the axis `tp`.
 
-Types are what titan_plan.py reads: a cut dim is S, an open sum P, a whole value R where its gradient is open on the ranks, and I
-where that is complete; of a parameter R, too, where somebody sums its gradient over `tp`."""
+The types are those that titan_plan.py reads. A sharded dim is S, a partial value P. A replicated value is R if its
+gradient is partial, and I if its gradient is replicated. A replicated parameter is R if `grad_reduce` sums its
+gradient over `tp`.
+"""
 
 import inspect
 from collections import defaultdict
 
 from .files import InputError, printable
 from .manifest import ManifestError, load_manifest, refuse_sent_dtypes, shard_dim
+from .style_steps import STYLES
 from .titan_plan import DATA_AXES
 
-# Styles that say more than a ShardingConfig can.
-UNSAID = (
-    "packed_colwise",
-    "packed_rowwise",
-    "moe_tp_experts",
-    "ep_dispatch_experts",
-    "moe_identity_expert",
-    "mla_kv_a_proj",
-)
+# Styles for which tpplan.torch does more than the layouts specify, and which a ShardingConfig can express.
+EXPRESSIBLE = ("all_reduce", "local_params")
 
 
 def sharding_configs(model, manifest):
-    """{path of a module: ShardingConfig} of a model, of torchtitan or of one's own, by a manifest (a path, or what load_manifest
-    gave), for `module._sharding_config`. Raises ManifestError for what a ShardingConfig has no words for, by its path, and InputError
-    where torchtitan is missing."""
+    """Returns {module path: ShardingConfig} of a model, for `module._sharding_config`. `manifest` is a path or a
+    result of load_manifest; the model may be torchtitan's or the user's.
+
+    Raises ManifestError, with the path, for what a ShardingConfig cannot express. Raises InputError if torchtitan is
+    missing.
+    """
     try:
         from torchtitan.protocols.sharding import ShardingConfig, SpmdLayout
     except ImportError as error:
@@ -33,15 +32,17 @@ def sharding_configs(model, manifest):
     from torchtitan.distributed.parallel_dims import MeshAxisName
 
     manifest = load_manifest(manifest)
-    refuse_sent_dtypes(manifest, "a ShardingConfig has no word for it")
+    refuse_sent_dtypes(manifest, "a ShardingConfig cannot express it")
     axes = [name for name, _ in manifest.mesh]
     strange = [axis for axis in axes if axis != "tp" and axis not in DATA_AXES]
     if strange or "tp" not in axes:
-        where = f"has axis `{printable(strange[0])}`" if strange else "has no axis `tp`"
-        raise ManifestError("`mesh`", where, f"name it `tp`, and axes of the batch {', '.join(DATA_AXES)}")
+        where = f"has an unsupported axis `{printable(strange[0])}`" if strange else "has no axis `tp`"
+        raise ManifestError(
+            "`mesh`", where, f"name the tensor-parallel axis `tp`, and each data axis one of {', '.join(DATA_AXES)}"
+        )
 
     def layout(kind):
-        """A layout of a dim, or of a letter."""
+        """Returns the SpmdLayout of a dim or of a type letter; None for None."""
         made = spmd_types.S(kind) if isinstance(kind, int) else getattr(spmd_types, kind)
         return None if kind is None else SpmdLayout({MeshAxisName.TP: made})
 
@@ -50,11 +51,11 @@ def sharding_configs(model, manifest):
         owner, _, name = path.rpartition(".")
         found[owner].setdefault("state_shardings", {})[name] = layout(_of_parameter(tensor))
     for boundary in manifest.modules:
-        if boundary.style in UNSAID:
+        if boundary.style in STYLES and boundary.style not in EXPRESSIBLE:
             raise ManifestError(
                 f"module `{printable(boundary.path)}`",
-                f"has style {boundary.style}, and a ShardingConfig has no words for it",
-                "leave the module out, or write its cuts as specs",
+                f"has style {boundary.style}, which a ShardingConfig cannot express",
+                "remove the rule of the module, or write its sharding as specs",
             )
         module, config = model.get_submodule(boundary.path), found[boundary.path]
         for value in boundary.inputs:
@@ -69,8 +70,8 @@ def sharding_configs(model, manifest):
         if len(boundary.outputs) > 1:
             raise ManifestError(
                 f"module `{printable(boundary.path)}`",
-                "gives several values, of which a ShardingConfig brings one to a layout",
-                "write the rule for a module that gives one",
+                "has several outputs with layouts, but a ShardingConfig redistributes only one",
+                "move the rule to a module with one output",
             )
     return {path: ShardingConfig(**members) for path, members in found.items()}
 
@@ -80,8 +81,8 @@ def _of_parameter(tensor):
     if cut and len(tensor.segments.get(cut[0]) or ()) > 1:
         raise ManifestError(
             f"parameter `{printable(tensor.path)}`",
-            "is cut segment by segment, and a ShardingConfig cuts a dim as one",
-            "make a module of each part, or write `contiguous: true` where that is meant",
+            "is sharded per segment, but a ShardingConfig shards a dim contiguously",
+            "split the segments into separate modules, or write `contiguous: true` if contiguous shards are intended",
         )
     if cut:
         return cut[0]
@@ -89,7 +90,7 @@ def _of_parameter(tensor):
 
 
 def _ends(value, tp):
-    """The types of a value before and behind its boundary."""
+    """Returns the types of a value before and after its boundary."""
     back, on = (g[tp] for g in value.gradient) if value.gradient else (None, None)
     return _of_layout(value.source[tp], on), _of_layout((value.target or value.source)[tp], back)
 
@@ -106,6 +107,8 @@ def _argument(path, module, position):
     names = list(inspect.signature(module.forward).parameters)
     if position >= len(names):
         raise ManifestError(
-            f"module `{printable(path)}`", f"takes no argument {position}", "compile the plan for this model"
+            f"module `{printable(path)}`",
+            f"has no positional argument {position} in its forward",
+            "compile the plan for this model",
         )
     return names[position]

@@ -1,7 +1,9 @@
-"""torchtitan's ShardingConfig as a plan file, in the dialect glob: states, and what goes in and out of modules, over the axis `tp`.
+"""Exports torchtitan's ShardingConfigs as a plan file in the dialect glob: parameters, and inputs and outputs of
+modules, over the axis `tp`.
 
-torchtitan types each value on each axis: S(dim) is cut, P are terms of a sum, R and I are whole. The gradient of R is a sum
-that is open on the ranks, that of I is complete. A whole parameter of R is therefore one whose gradient somebody sums."""
+torchtitan types each value on each axis: S(dim) is sharded, P is partial, R and I are replicated. The gradient of R
+is partial, the gradient of I is replicated. A parameter of type R therefore needs its gradient all-reduced.
+"""
 
 import fnmatch
 import importlib
@@ -13,17 +15,20 @@ from .files import InputError, find_object, printable
 from .write_plan import write_plan
 
 DATA_AXES = ("dp_replicate", "dp_shard", "dp", "fsdp", "data")
-NAME_HELP = "name one of its models with a flavor, as llama3:debugmodel, or package.module:NAME of a model of yours"
+NAME_HELP = "name a torchtitan model and flavor, such as llama3:debugmodel, or package.module:NAME of your model"
 
 
 def from_torchtitan(name, mesh, kwargs, model=None):
-    """The plan of a model of torchtitan: MODEL:FLAVOR of its own, or a model (or what makes one from `kwargs`) whose modules have
-    a ShardingConfig. Of torchtitan's own, `kwargs` may say `enable_sequence_parallel`, and what its model_registry takes."""
+    """Returns the plan file of a torchtitan model, MODEL:FLAVOR, or of `package.module:NAME`: a model whose modules
+    have a ShardingConfig, or a function that returns one, called with `kwargs`.
+
+    For a torchtitan model, `kwargs` may have `enable_sequence_parallel` and the arguments of its model_registry.
+    """
     return titan_plan(build(name, mesh.get("tp", 1), kwargs), mesh)
 
 
 def build(name, tp, kwargs):
-    """The model, on the meta device."""
+    """Returns the model, on the meta device. Raises InputError if its code fails."""
     _titan()
     family, _, flavor = name.partition(":")
     own = "." not in family and importlib.util.find_spec(f"torchtitan.models.{family}") is not None
@@ -69,12 +74,13 @@ def _built(made):
 
 
 def titan_plan(model, mesh):
-    """The plan of a model whose modules have a ShardingConfig, on a mesh {axis: size}."""
+    """Returns the plan file of a model whose modules have a ShardingConfig, on a mesh {axis: size}. Raises InputError
+    if the mesh has no axis `tp` or an unknown axis."""
     strange = [axis for axis in mesh if axis != "tp" and axis not in DATA_AXES]
     if strange or "tp" not in mesh:
         raise InputError(
-            f"the mesh has axis `{printable(strange[0])}`" if strange else "the mesh has no axis `tp`",
-            f"plans of torchtitan are read over `tp`; axes of the batch are called {', '.join(DATA_AXES)}",
+            f"the mesh has an unsupported axis `{printable(strange[0])}`" if strange else "the mesh has no axis `tp`",
+            f"name the tensor-parallel axis `tp`, and each data axis one of {', '.join(DATA_AXES)}",
         )
     configs = {
         path: module._sharding_config
@@ -93,7 +99,7 @@ def titan_plan(model, mesh):
 
 
 def _type(layout):
-    """Of a layout, what it says of `tp`: "R", "I", "P", "S(0)", .. None where it says nothing."""
+    """Returns a layout's type on `tp`: "R", "I", "P", "S(0)", ...; None if it has none."""
     if layout is None:
         return None
     found = {str(getattr(axis, "value", axis)): kind for axis, kind in layout.per_axis_spmd_types().items()}.get("tp")
@@ -103,7 +109,7 @@ def _type(layout):
 
 
 def _layout(kind):
-    """A plan's word for a type; None: nothing is said."""
+    """Returns a type as the layout that plans write; None for no type."""
     if kind is None:
         return None
     if kind.startswith("S("):
@@ -130,7 +136,7 @@ def _add_module(rules, path, module, config):
 
 
 def _style_of_layer(module, states, sources, out, target):
-    """The style of a layer, where one says all that its config does."""
+    """Returns the style that expresses a layer's config; None if no style does."""
     from torch import nn
 
     weight, layout = states.get("weight"), _layout(target or out)
@@ -153,7 +159,7 @@ def _style_of_layer(module, states, sources, out, target):
 
 
 def _state(ndim, kind):
-    """One parameter by itself."""
+    """Returns the rule of a single parameter."""
     if kind is not None and kind.startswith("S("):
         dim = int(kind[2:-1]) % ndim
         return {"spec": ["tp" if i == dim else None for i in range(ndim)], "contiguous": True}
@@ -161,8 +167,8 @@ def _state(ndim, kind):
 
 
 def _boundary(sources, wanted, out, target):
-    """What changes its layout where the module begins and ends. I and R are one layout: the gradient's sum, where R begins, is
-    made by the layers behind it."""
+    """Returns the prepare_module_* rule for the inputs and outputs whose layout changes; None if none does. R and I
+    are the same layout: the layers after R reduce its gradient."""
     changed = {
         name: (_layout(kind), _layout(wanted[name]))
         for name, kind in sources.items()
@@ -182,8 +188,8 @@ def _boundary(sources, wanted, out, target):
 
 
 def _gather_before_head(rules, configs):
-    """Where the last norm gives a piece of the sequence and hands the whole on, the head takes the piece: styles of norms leave
-    what they give as it is."""
+    """Lets the head gather the sequence if the config makes the last norm gather it, because a norm's style does not
+    redistribute its output."""
     norm = configs.get("norm")
     if norm is None or rules.get("norm") != "sequence_parallel" or rules.get("lm_head") != "colwise":
         return
@@ -192,7 +198,8 @@ def _gather_before_head(rules, configs):
 
 
 def _starred(rules, names):
-    """Rules that are alike in all layers as one, with `*` for the number, where that names nothing else."""
+    """Merges rules that are identical in all layers into one with `*` for the index, if that key matches no other
+    name."""
     groups = {}
     for path, rule in rules.items():
         groups.setdefault(re.sub(r"(?<![^.])\d+(?![^.])", "*", path), []).append((path, rule))

@@ -1,4 +1,4 @@
-"""Plans as files (schemas/plan.schema.json): what every exporter of plans writes with."""
+"""Writes plan files (schemas/plan.schema.json); all plan exporters use it."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from .files import write_output
 from .manifest import ManifestError
 
 YAML_WORDS = ("null", "true", "false", "yes", "no", "on", "off", "y", "n", "none")
-MAX_SIMPLE_KEY = 1000  # YAML: longer keys are written behind a question mark
+MAX_SIMPLE_KEY = 1000  # YAML: a longer key needs the `? key` form
 
 
 SCHEMA = "plan.schema.json"
@@ -18,19 +18,20 @@ MODELINE = f"# yaml-language-server: $schema={SCHEMA}\n"
 
 
 def write_plan_file(path, text, inputs=()):
-    """Writes a plan as `tpplan init` does: with its schema beside it and the line by which editors find that. The schema is
-    the program's: without the program, on standard output and where no regular file is written it is the plan alone."""
+    """Writes a plan as `tpplan init` does: with its schema next to it, and the first line by which editors find the
+    schema. The program prints the schema. Without the program, or if the output is no regular file, only the plan is
+    written."""
     is_file = path not in (None, "-") and (os.path.isfile(path) or not os.path.exists(path))
     schema = os.path.join(os.path.dirname(path), SCHEMA) if is_file else None
     known = _schema() if is_file and not os.path.lexists(schema) else None
     with_line = is_file and (known is not None or os.path.lexists(schema))
     write_output(path, MODELINE + text if with_line else text, inputs)
-    if known is not None:
+    if known is not None and not os.path.lexists(schema):  # it is the output if that is called plan.schema.json
         write_output(schema, known)
 
 
 def _schema():
-    """The schema of plans, or None where there is no program to ask."""
+    """Returns the schema of plans, or None if the program is not found or fails."""
     try:
         done = subprocess.run([find_program(), "schema", "plan"], capture_output=True, check=True)
     except (ManifestError, OSError, subprocess.CalledProcessError):
@@ -39,8 +40,8 @@ def _schema():
 
 
 def write_plan(dialect, mesh, rules, uneven="error", keras_match=None, data=None):
-    """The YAML of a plan. `mesh` is {axis: size}, `rules` {key: style, or a mapping of names to what JSON can say}, `data`
-    {"axes": [...], "dim": ...}. Styles go by `tp`, or in a mesh without it by the last axis."""
+    """Returns the YAML text of a plan. `mesh` is {axis: size}, `rules` {key: style, or a mapping of JSON values},
+    `data` {"axes": [...], "dim": ...}. Styles apply to the axis `tp`, or to the last axis if the mesh has no `tp`."""
     lines = _head(dialect, mesh, uneven, keras_match)
     lines.append("tp_plan:\n" if rules else "tp_plan: {}\n")
     for key, rule in rules.items():
@@ -52,7 +53,8 @@ def write_plan(dialect, mesh, rules, uneven="error", keras_match=None, data=None
 
 
 def write_pairs(dialect, mesh, rules, data=None):
-    """The YAML of a plan whose rules are a list: (name of dims, axis, list of axes or None, whether it may match nothing)."""
+    """Returns the YAML text of a plan whose rules are a list of (logical name, axes, True if it may match nothing).
+    `axes` is a mesh axis, a list of axes, or None."""
     lines = _head(dialect, mesh)
     lines.append("tp_plan:\n" if rules else "tp_plan: []\n")
     for name, axes, optional in rules:
@@ -76,7 +78,7 @@ def _head(dialect, mesh, uneven="error", keras_match=None):
 
 
 def _text(text):
-    """JSON in ASCII, but for DEL and for what is no single unit of UTF-16, which YAML writes in another way."""
+    """Returns a JSON string in ASCII. DEL and characters beyond the basic plane are escaped as YAML requires."""
     escape = lambda match: f"\\u{ord(match[0]):04x}" if ord(match[0]) < 0x10000 else f"\\U{ord(match[0]):08x}"
     return re.sub(r"[^ -~]", escape, json.dumps(text, ensure_ascii=False))
 
@@ -86,7 +88,7 @@ def _name(name):
 
 
 def _value(value):
-    """What stands on one line: mappings, lists, texts, numbers, booleans and None."""
+    """Returns a mapping, list, text, number, boolean or None as one-line YAML."""
     if isinstance(value, dict):
         return "{" + ", ".join(f"{_name(key)}: {_value(item)}" for key, item in value.items()) + "}"
     if isinstance(value, (list, tuple)):

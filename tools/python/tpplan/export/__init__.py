@@ -1,2 +1,2 @@
-"""Model graphs (schemas/model.schema.json) out of the frameworks: `model_graph` of each submodule, and
-`python -m tpplan.export` for all of them."""
+"""Exports model graphs (schemas/model.schema.json) of the frameworks. Each submodule has `model_graph`; `python -m
+tpplan.export` covers all."""

@@ -1,24 +1,27 @@
-"""python -m tpplan.export: model graphs and plans out of the frameworks."""
+"""python -m tpplan.export: exports model graphs and plans of the frameworks."""
 
 import argparse
 import importlib
 import sys
 
-from ..files import InputError, printable, read_kwargs, run_command, write_output
+from ..files import InputError, loaded_sources, printable, read_kwargs, run_command, write_output
 from ..graph import settings
 from ..plans import PLAN_SOURCES, read_mesh
 from ..write_plan import write_plan_file
 from .file_text import file_text
 
-# Option, module with build(NAME, kwargs, device) and model_graph(model), help.
+# Option -> (module with build(NAME, kwargs, device) and model_graph(model), help).
 SOURCES = {
-    "torch": ("torch_module", "package.module:NAME of an nn.Module, or of a class or function that makes one"),
-    "transformers": ("transformers_model", "model class, model type or config.json; built without weights"),
+    "torch": ("torch_module", "package.module:NAME of an nn.Module, or of a class or function that returns one"),
+    "transformers": (
+        "transformers_model",
+        "transformers model class, model type or config.json; built without weights",
+    ),
     "jax": (
         "jax_tree",
-        "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that makes one; built abstractly",
+        "package.module:NAME of a pytree (Equinox, Flax), or of a class or function that returns one; built abstractly",
     ),
-    "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that makes one"),
+    "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that returns one"),
 }
 TRACED = ("torch", "transformers")
 
@@ -26,7 +29,7 @@ TRACED = ("torch", "transformers")
 def main(arguments):
     parser = argparse.ArgumentParser(
         prog="python -m tpplan.export",
-        description="Writes the model graph of a model, or a plan of a framework, for tpplan.",
+        description="Writes the model graph of a model, or converts a framework's plan to a plan of tpplan.",
     )
     what = parser.add_mutually_exclusive_group(required=True)
     for name, (_, text) in SOURCES.items():
@@ -35,58 +38,67 @@ def main(arguments):
         "--plan-from",
         nargs=2,
         metavar=("KIND", "NAME"),
-        help="write a plan: " + "; ".join(f"{kind} {row.help}" for kind, row in PLAN_SOURCES.items()),
+        help="write a plan of tpplan from NAME, which depends on KIND. "
+        + "; ".join(f"{kind}: {row.help}" for kind, row in PLAN_SOURCES.items()),
     )
     parser.add_argument(
-        "--kwargs", default="{}", metavar="JSON", help="arguments for the class or function, or for the configuration"
+        "--kwargs",
+        default="{}",
+        metavar="JSON",
+        help="keyword arguments of the class, function or configuration, as a JSON object (default: none)",
     )
-    parser.add_argument("--device", help="where a torch model is built (default: meta)")
+    parser.add_argument("--device", help="device on which a torch model is built (default: meta)")
     parser.add_argument(
-        "--mesh", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2; of --shard-map: the plan's own)"
+        "--mesh", help="mesh of the plan, such as fsdp=2,tp=4 (default: tp=2; with --shard-map: the mesh in the plan)"
     )
     parser.add_argument(
         "--shard-map",
         metavar="FUNCTION",
-        help="with --jax and --inputs: record FUNCTION(model, **inputs), package.module:NAME, as a rank of jax.shard_map runs it",
+        help="with --jax and --inputs: trace FUNCTION(model, **inputs), a package.module:NAME, as one rank "
+        "of jax.shard_map runs it",
     )
-    parser.add_argument("--plan", metavar="PLAN", help="of --shard-map: the plan by which the model is cut")
+    parser.add_argument("--plan", metavar="PLAN", help="with --shard-map: plan that shards the model")
     parser.add_argument(
-        "--out-specs", metavar="JSON", help="of --shard-map: a list with the spec of each result (default: whole)"
+        "--out-specs", metavar="JSON", help="with --shard-map: list with the spec of each result (default: replicated)"
     )
-    parser.add_argument("--model", metavar="MODEL", help="model graph that rules are resolved against (easylm)")
+    parser.add_argument(
+        "--model", metavar="MODEL", help="with --plan-from easylm: model graph whose parameters the rules match"
+    )
     settings.add_options(parser)
-    parser.add_argument("-o", "--output", metavar="FILE", help="where to write (default: standard output)")
+    parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     options = parser.parse_args(arguments)
     kwargs = read_kwargs(options.kwargs)
     if options.plan_from:
         kind, name = options.plan_from
         if kind not in PLAN_SOURCES:
-            raise InputError(f"there are no plans of `{printable(kind)}`", "one of " + ", ".join(PLAN_SOURCES))
+            raise InputError(f"--plan-from: unknown kind `{printable(kind)}`", "use one of " + ", ".join(PLAN_SOURCES))
         text = PLAN_SOURCES[kind].make(name, mesh=read_mesh(options.mesh or "tp=2"), kwargs=kwargs, model=options.model)
-        write_plan_file(options.output, text, [path for path in (name, options.model) if path])
+        inputs = [path for path in (name, options.model) if path]
+        write_plan_file(options.output, text, [*inputs, *loaded_sources()])
         return
     source = next(name for name in SOURCES if getattr(options, name) is not None)
     name = getattr(options, source)
     exporter = importlib.import_module(f"{__package__}.{SOURCES[source][0]}")
     if options.shard_map is not None and (source != "jax" or options.plan is None):
-        raise InputError("--shard-map is for --jax NAME, with --plan", "--jax NAME --shard-map FUNCTION --plan PLAN")
+        raise InputError("--shard-map needs --jax NAME and --plan", "write --jax NAME --shard-map FUNCTION --plan PLAN")
     if source not in TRACED:
         model = exporter.build(name, kwargs, options.device or "meta")
         modules = exporter.model_graph(model)
         graph = None
         if options.shard_map is not None:
-            local = importlib.import_module(f"{__package__}.shard_map")  # with jax
+            local = importlib.import_module(f"{__package__}.shard_map")  # imports jax
             graph = local.find(options, model, modules)
-        write_output(options.output, file_text(modules, graph), [name, options.plan] if options.plan else [name])
+        inputs = [path for path in (name, options.plan) if path]
+        write_output(options.output, file_text(modules, graph), [*inputs, *loaded_sources()])
         return
     chosen = settings.read_settings(options)
     model = exporter.build(name, kwargs, options.device or "meta", chosen)
     modules = exporter.model_graph(model)
     graph = None
     if not options.no_graph:
-        operations = importlib.import_module(f"{__package__}.operations")  # with torch
+        operations = importlib.import_module(f"{__package__}.operations")  # imports torch
         graph = operations.find(exporter, model, name, kwargs, options.device, chosen)
-    write_output(options.output, file_text(modules, graph), [name])
+    write_output(options.output, file_text(modules, graph), [name, *loaded_sources()])
 
 
 if __name__ == "__main__":

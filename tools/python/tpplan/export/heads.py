@@ -1,8 +1,8 @@
-"""Heads of attention modules, and segments of their fused projections, by the names of the codebases that people copy."""
+"""Heads of attention modules, and segments of their fused projections, from the names used in common codebases."""
 
 from ..files import printable
 
-# Attributes that say how many heads a module has, in the order in which they are asked; from the module, then from its `config`.
+# Attributes with the head counts of a module, in order of preference; looked up in the module, then in its `config`.
 ATTRIBUTE_NAMES = {
     "num_heads": (
         "num_heads",
@@ -33,26 +33,28 @@ ATTRIBUTE_NAMES = {
     ),
 }
 
-# Linear modules whose rows are q, k and v one after the other, each by heads.
-IN_BLOCKS = ("qkv_proj", "Wqkv", "qkv", "wqkv", "c_attn", "to_qkv")
-NOT_IN_BLOCKS = ("CodeGen", "GPTBigCode")  # families that interleave them under one of these names
-# Modules of torchtitan around a projection that has q, k and v of a kv head together, under one of these names.
+# Linear modules whose rows are q, k and v, one after the other, each by heads.
+IN_BLOCKS = ("qkv_proj", "W_pack", "Wqkv", "qkv", "wqkv", "c_attn", "to_qkv")
+NOT_IN_BLOCKS = ("CodeGen", "GPTBigCode")  # model families that interleave q, k and v under one of these names
+# torchtitan modules around a projection that stores q, k and v per kv head, under one of these names.
 BY_HEAD_INSIDE = ("FusedQKVLinear",)
-# Those that have q, k and v of a head, or of a group of heads with one k and v, together: cuts between these are right.
+# Modules that store q, k and v per head, or per group of heads with one k and v. They may be split between these.
 BY_HEAD = ("query_key_value", "linear_qkv")
 QUERIES = ("q_proj", "query", "wq", "q", "to_q", "q_lin", "query_proj")
 
 
 def ask(holder, name):
-    """An attribute, or None where there is none, or where a configuration says that it varies between layers."""
+    """Returns an attribute of a holder; None if it is missing, or if a transformers configuration reports that it
+    varies by layer."""
     try:
         return getattr(holder, name, None)
-    except Exception:  # transformers' configurations of unlike layers raise an error of their own
+    except Exception:  # transformers raises an error for configurations with different layers
         return None
 
 
 def attributes(module):
-    """What a module says of its heads: a type called attention, or one with heads and projections as attentions have them."""
+    """Returns the head counts and sizes of an attention module; {} for other modules. A module counts as attention if
+    its type name contains Attention, or if it has heads and projections with the usual names."""
     named = "Attention" in type(module).__name__
     if not named and not any(name in module._modules for name in (*IN_BLOCKS, *BY_HEAD, *QUERIES)):
         return {}
@@ -71,8 +73,8 @@ def attributes(module):
 
 
 def complete(modules):
-    """Writes into the modules of a model file what sizes say and attributes do not: the size of a head, the number of kv heads,
-    and the segments q|k|v of fused projections. Returns what was guessed, in words, once for modules that are alike."""
+    """Adds inferred facts to the modules of a model file, in place: head_dim, num_kv_heads, and the q|k|v segments of
+    fused projections. Returns a message for each guess, one for modules with equal guesses."""
     owners, guesses = {module["path"]: module for module in modules}, {}
     for module in modules:
         parent, _, leaf = module["path"].rpartition(".")
@@ -97,15 +99,18 @@ def complete(modules):
         if in_blocks and "head_dim" in heads:
             _add_segments(module, heads, out)
     return [
-        f"the sizes of `{printable(paths[0])}.{leaf}` say {said}, which no attribute does"
-        + (f" (and of {len(paths) - 1} modules more)" if len(paths) > 1 else "")
+        f"the sizes of `{printable(paths[0])}.{leaf}` imply {said}, which no attribute specifies"
+        + (f" (and {len(paths) - 1} more modules)" if len(paths) > 1 else "")
         for (_, leaf, said), paths in guesses.items()
     ]
 
 
 def _guess(heads, leaf, out, inside):
-    """The attributes that are missing, where sizes leave no doubt: a projection of queries has the rows of all heads, a fused
-    one those of k and v beside them; where nothing says the size of a head, all of them are as wide as the input."""
+    """Returns the missing attributes that the sizes determine.
+
+    A query projection has the rows of all heads; a fused one has those of k and v as well. If no attribute has the
+    head size, all heads together are as wide as the input.
+    """
     count, size, groups = heads["num_heads"], heads.get("head_dim"), heads.get("num_kv_heads")
     if leaf in QUERIES:
         return {"head_dim": out // count} if size is None and out % count == 0 else {}

@@ -1,4 +1,5 @@
-"""The model graph of a JAX model: any pytree of arrays or shapes (Equinox modules, Flax NNX modules, dicts of parameters)."""
+"""Exports the model graph of a JAX model: any pytree of arrays or shapes (Equinox modules, Flax NNX modules, dicts of
+parameters)."""
 
 import inspect
 
@@ -6,17 +7,18 @@ from ..files import InputError, find_object, printable
 from ..manifest import DTYPE_BITS, ManifestError
 from ..paths import join
 
-# The leaves of Flax Linen's dicts of parameters, whose modules have no types: the kind of the module that has them.
+# (name, ndim) of a leaf in a Flax Linen dict of parameters -> kind of its module, because Linen stores no module
+# types.
 LINEN_KINDS = {("kernel", 2): "linear", ("embedding", 2): "embedding", ("scale", 1): "norm"}
 
-# Attributes that say how many heads a module has, in the order in which they are asked.
+# Attributes with the head counts of a module, in order of preference.
 ATTRIBUTE_NAMES = {
     "num_heads": ("num_heads", "num_query_heads"),
     "num_kv_heads": ("num_kv_heads", "num_key_value_heads"),
     "head_dim": ("head_dim", "qk_size"),
 }
 
-# The dims of layers whose parameters may be stacked, without the dims of the stack.
+# Dims of layers whose parameters may be stacked, without the stacking dims.
 STACKED_DIMS = {
     ("equinox.Linear", "weight"): ["out", "in"],
     ("equinox.Linear", "bias"): ["out"],
@@ -28,20 +30,21 @@ STACKED_DIMS = {
 
 
 def build(name, kwargs, device="meta"):
-    """What `package.module:NAME` names: a pytree, or what a class or function makes from `kwargs` under jax.eval_shape: no
-    memory, no values. An argument `key` or `rngs` without a default, which JSON cannot say, is given. Raises InputError."""
+    """Returns the pytree that `package.module:NAME` names, or that a class or function returns for `kwargs` under
+    jax.eval_shape, without memory or values. Arguments `key` and `rngs` without a default are supplied, because JSON
+    cannot express them. Raises InputError if the model's code fails."""
     jax_bridge = _jax_bridge()
     made = find_object(name)
     if not callable(made) or any(leaf.path is not None for leaf in jax_bridge.leaves_of(made)):
         if kwargs:
-            raise InputError(f"`{printable(name)}` is a model already, and takes no --kwargs", "leave them out")
+            raise InputError(f"`{printable(name)}` is already a model, so --kwargs does not apply", "omit --kwargs")
         return made
     try:
         return jax_bridge.abstract(lambda: made(**kwargs, **_randomness(made, kwargs)))
     except Exception as error:  # whatever the model's code raises
         raise InputError(
             f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-            "give its arguments with --kwargs; it runs under jax.eval_shape, where arrays have no values",
+            "pass its arguments with --kwargs, and do not read array values: it runs under jax.eval_shape",
             1,
         ) from None
 
@@ -69,8 +72,9 @@ def _jax_bridge():
 
 
 def model_graph(tree, name=None):
-    """The model graph (a dict) of a pytree. A node with arrays of its own is a module, and so are the nodes above it. Names
-    of partitioning (Linen's boxes, NNX's metadata) are written as `logical_axes` beside the shape. Raises InputError."""
+    """Returns the model graph (a dict) of a pytree. A node with arrays is a module, and so are its ancestors.
+    Partitioning names (Linen's boxes, NNX's metadata) become `logical_axes`. Raises InputError for a tree without
+    arrays, and for an unknown dtype."""
     jax_bridge = _jax_bridge()
     try:
         leaves = jax_bridge.leaves_of(tree)
@@ -78,8 +82,8 @@ def model_graph(tree, name=None):
         raise InputError(f"{error.place} {error.reason}", error.remedy, 1) from None
     if not any(leaf.path for leaf in leaves):
         raise InputError(
-            f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is no model",
-            "give a tree of arrays, or of shapes",
+            f"a value of type {type(tree).__module__}.{type(tree).__qualname__} is not a model",
+            "pass a tree of arrays or of shapes",
             1,
         )
     modules = {}
@@ -99,7 +103,7 @@ def model_graph(tree, name=None):
 
 
 def _walk(jax_bridge, node, path, modules):
-    """All nodes that are no leaves, by path, parents first."""
+    """Adds all nodes that are no leaves to `modules`, by path, parents first."""
     children, _ = jax_bridge.children_of(node)
     if not children or jax_bridge.is_box(node):
         return
@@ -116,8 +120,8 @@ def _add_tensor(module, name, path, leaf):
     dtype = str(leaf.value.dtype)
     if dtype not in DTYPE_BITS:
         raise InputError(
-            f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know",
-            "convert it, or keep it out of the tree",
+            f"array `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not support",
+            "convert it, or remove it from the tree",
             1,
         )
     entry = {"shape": [int(size) for size in leaf.value.shape], "dtype": dtype}
@@ -131,8 +135,8 @@ def _add_tensor(module, name, path, leaf):
 
 
 def _logical_names(box):
-    """The names that a model gives the dims of an array, for rules such as Flax's; None where they are axes of a mesh
-    already, several on a dim, which no rule is asked about."""
+    """Returns the logical names of an array's dims; None if they are tuples of mesh axes, to which logical rules do
+    not apply."""
     names = getattr(box, "names", None)
     if names is None and hasattr(box, "get_metadata"):
         metadata = box.get_metadata()
@@ -143,8 +147,8 @@ def _logical_names(box):
 
 
 def _dims(node, name, ndim):
-    """Names of the dims of Flax's LinearGeneral, which keeps its inputs and outputs apart: the first of each is what a
-    style cuts (heads); and of layers that are stacked, for a scan over the dims that stand before their own."""
+    """Returns the dim names of a stacked layer or of Flax' LinearGeneral; None for others. Stacking dims come first.
+    LinearGeneral has several input and output dims; styles shard the first of each (the heads)."""
     own = STACKED_DIMS.get((_public_type(node), name))
     if own and ndim > len(own):
         return [f"layers_{i}" if i else "layers" for i in range(ndim - len(own))] + own
@@ -157,7 +161,7 @@ def _dims(node, name, ndim):
 
 
 def _public_type(node):
-    """Framework and class of a node, or of the first of its bases that is Equinox's or Flax's own."""
+    """Returns `framework.Class` of a node's first base class in Equinox or Flax; None if it has none."""
     for base in type(node).__mro__:
         framework = base.__module__.partition(".")[0]
         if framework in ("equinox", "flax"):
@@ -171,7 +175,7 @@ def _group(word, features):
 
 
 def _finish(module):
-    """The module as it is written: kind and attributes in, the node out."""
+    """Returns the module as it is written: with kind and attributes, without the node."""
     node = module.pop("node")
     kind = None
     if isinstance(node, dict):

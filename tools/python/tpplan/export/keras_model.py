@@ -1,4 +1,4 @@
-"""The model graph of a Keras 3 model, whatever its backend: the paths are those that a LayoutMap looks up."""
+"""Exports the model graph of a Keras 3 model, on any backend. The paths are those that a LayoutMap looks up."""
 
 from ..files import InputError, find_object, printable
 from ..manifest import DTYPE_BITS
@@ -11,25 +11,26 @@ ATTRIBUTE_NAMES = {
 
 
 def build(name, kwargs, device="meta"):
-    """The model that `package.module:NAME` names, or that a class or function makes from `kwargs`. On the torch backend it
-    is made on the meta device; on JAX under jax.eval_shape, so that its weights take no memory. Raises InputError."""
+    """Returns the model that `package.module:NAME` names, or that a class or function returns for `kwargs`. It is
+    built on the meta device on the torch backend, and under jax.eval_shape on JAX, so its weights take no memory.
+    Raises InputError if its code fails."""
     keras = _keras()
     made = find_object(name)
     if isinstance(made, keras.layers.Layer):
         if kwargs:
-            raise InputError(f"`{printable(name)}` is a model already, and takes no --kwargs", "leave them out")
+            raise InputError(f"`{printable(name)}` is already a model, so --kwargs does not apply", "omit --kwargs")
         return made
     if not callable(made):
         raise InputError(
-            f"`{printable(name)}` is {_article(made)}, which is no model",
-            "name a Keras model, or a class or function that makes one",
+            f"`{printable(name)}` is {_article(made)}, not a model",
+            "name a Keras model, or a class or function that returns one",
         )
     try:
         return _abstract(keras, device, lambda: made(**kwargs))
     except Exception as error:  # whatever the model's code raises
         raise InputError(
             f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-            "give its arguments with --kwargs; where making it needs values, name a model that is made already",
+            "pass its arguments with --kwargs; if building it needs array values, name a model instance",
             1,
         ) from None
 
@@ -55,7 +56,7 @@ def _keras():
             f"keras cannot be imported: {printable(error)}", "pip install keras, and set KERAS_BACKEND"
         ) from None
     if not hasattr(keras, "distribution"):
-        raise InputError("this is no Keras 3", "pip install keras>=3") from None
+        raise InputError("the installed keras is not Keras 3", "pip install 'keras>=3'") from None
     return keras
 
 
@@ -64,19 +65,20 @@ def _article(value):
 
 
 def model_graph(model, name=None):
-    """The model graph (a dict) of a Keras model or layer; the states of random generators are no weights.
+    """Returns the model graph (a dict) of a Keras model or layer. States of random generators are not included.
 
-    Raises InputError for what is no model, what is not built yet, and for two variables of
-    one path, which a LayoutMap cannot tell apart."""
+    Raises InputError if the value is no model, is not built, or has two variables with the same path, which a
+    LayoutMap cannot tell apart.
+    """
     keras = _keras()
     if not isinstance(model, keras.layers.Layer):
-        raise InputError(f"{_article(model)} is no model", "give a Keras model", 1)
+        raise InputError(f"{_article(model)} is not a Keras model", "pass a Keras model", 1)
     layers = [layer for layer in model._flatten_layers() if isinstance(layer, keras.layers.Layer)]
     unbuilt = next((layer for layer in layers if not layer.built), None)
     if unbuilt is not None:
         raise InputError(
-            f"layer `{printable(unbuilt.path)}` is not built, and has no weights yet",
-            "call model.build(input_shape), or the model once",
+            f"layer `{printable(unbuilt.path)}` is not built, so it has no weights",
+            "call model.build(input_shape), or call the model once",
             1,
         )
     modules, seen = {}, {}
@@ -123,12 +125,14 @@ def _add(modules, seen, layer, kind, variable):
     path = variable.path
     owner, _, name = path.rpartition("/")
     if path in seen.values():
-        raise InputError(f"two variables have the path `{printable(path)}`", "give the layers names of their own", 1)
+        raise InputError(f"two variables have the path `{printable(path)}`", "give the layers unique names", 1)
     seen[id(variable)] = path
     dtype = _dtype(variable)
     if dtype not in DTYPE_BITS:
         raise InputError(
-            f"variable `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not know", "convert it", 1
+            f"variable `{printable(path)}` has dtype {printable(dtype)}, which tpplan does not support",
+            "convert it to a supported dtype",
+            1,
         )
     entry = {"shape": [int(size) for size in variable.shape], "dtype": dtype}
     dims = _dims(layer, name, len(entry["shape"]))
@@ -146,8 +150,8 @@ def _dtype(variable):
 
 
 def _dims(layer, name, ndim):
-    """Names of the dims of EinsumDense, out of its equation: the first dim of the inputs and the first of the outputs are
-    what a style cuts; the others have names of their own."""
+    """Returns the dim names of an EinsumDense parameter, from its equation; None for other layers. Styles shard the
+    first input dim (`in`) and the first output dim (`out`); the others are numbered."""
     equation = getattr(layer, "equation", None)
     if type(layer).__name__ != "EinsumDense" or name not in ("kernel", "bias") or not isinstance(equation, str):
         return None

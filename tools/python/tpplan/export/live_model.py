@@ -1,4 +1,4 @@
-"""The model file of a torch model that is there, on any device: what the exporters do with one that they build."""
+"""Exports the model file of a live torch model on any device."""
 
 import copy
 import sys
@@ -12,9 +12,13 @@ from .file_text import file_text
 
 
 def torch_text(model, inputs=None):
-    """The model file as text, with the operations of one step in the model's mode, which run on a copy without values.
-    `inputs` says what forward takes: {name: tensor, or {"shape": [...], "dtype": "..."}}; a model that takes `input_ids`
-    needs none. What cannot be recorded is left out, and a PlanWarning says why. Raises InputError."""
+    """Returns the model file as text, with the operations of one step in the model's current mode, traced on a copy
+    without values.
+
+    `inputs` describes the inputs of forward: {name: tensor, or {"shape": [...], "dtype": "..."}}. A model that takes
+    `input_ids` needs none. If tracing fails, the operations are omitted, and a PlanWarning explains why. Raises
+    InputError if the model cannot be exported.
+    """
     modules = torch_module.model_graph(model)
     settings = Settings(mode="train" if model.training else "eval", inputs=as_inputs(inputs or {}))
     graph = None
@@ -23,8 +27,9 @@ def torch_text(model, inputs=None):
     except Untraceable as error:
         warn_user(
             PlanWarning(
-                f"the operations were not recorded, and the plan is judged without them: {printable(error, 500)}\n"
-                "  = help: say what forward takes with `inputs`, or compile the plan with a file of python -m tpplan.export"
+                f"the operations were not traced, so the plan is checked without them: {printable(error, 500)}\n"
+                "  = help: describe the arguments of forward in `inputs`, or compile the plan with a file of python "
+                "-m tpplan.export"
             )
         )
     return file_text(modules, graph)
@@ -37,7 +42,8 @@ def _exporter_of(model):
 
 
 def _without_values(model):
-    """A copy of the model on the meta device, of which no value was copied. Raises Untraceable."""
+    """Returns a copy of the model on the meta device, without copying values. Raises Untraceable if it cannot be
+    copied."""
     import torch
 
     memo = {}

@@ -1,4 +1,4 @@
-"""The operations of a model that an exporter has built, or why there are none."""
+"""Traces the operations of a model that an exporter has built."""
 
 import sys
 
@@ -10,8 +10,8 @@ from ..graph.trace import trace
 
 
 def find(exporter, model, name, kwargs, device, settings):
-    """The member `graph` as text, or None where the model cannot be recorded, and standard error says why. What cannot be
-    recorded on the meta device is built again on the CPU, if nobody named a device and it is small."""
+    """Returns the field `graph` as text; None, with a warning on standard error, if the model cannot be traced. If
+    tracing fails on the meta device, a small model is rebuilt and traced on the CPU, unless `device` is set."""
     try:
         return record(exporter, model, device or "meta", settings)
     except Untraceable as error:
@@ -20,28 +20,31 @@ def find(exporter, model, name, kwargs, device, settings):
     if device is None and size <= settings_.SMALL and _has_inputs(exporter, model, settings):
         try:
             found = record(exporter, exporter.build(name, kwargs, "cpu", settings), "cpu", settings)
-            print(f"note: the operations were recorded on the CPU: {printable(reason, 500)}", file=sys.stderr)
+            print(f"note: the operations were traced on the CPU: {printable(reason, 500)}", file=sys.stderr)
             return found
         except Untraceable as error:
             reason = error
-    remedy = "say what forward takes with --inputs" if not _has_inputs(exporter, model, settings) else _REMEDY
+    remedy = (
+        "describe the arguments of forward with --inputs" if not _has_inputs(exporter, model, settings) else _REMEDY
+    )
     print(
-        f"warning: the file has no graph: {printable(reason, 500)}\n  = help: {remedy}, or leave the graph out with --no-graph",
+        f"warning: the file has no operation graph: {printable(reason, 500)}\n"
+        f"  = help: {remedy}, or omit the graph with --no-graph",
         file=sys.stderr,
     )
     return None
 
 
 _REMEDY = (
-    "what needs data may be recorded with --device cpu, other branches with --attention, --experts, --mode or --inputs"
+    "trace operations that need data with --device cpu, other branches with --attention, --experts, --mode or --inputs"
 )
 
 
 def record(exporter, model, device, settings):
-    """The member `graph` as text. Raises Untraceable."""
+    """Returns the field `graph` as text. Raises Untraceable if tracing fails or the model's inputs are unknown."""
     args, kwargs = exporter.inputs(model, settings, device)
     if not args and not kwargs:
-        raise Untraceable("nothing says what forward takes")
+        raise Untraceable("the arguments of forward are unknown")
     model.train(settings.mode == "train")
     with exporter.traceable():
         recording = trace(model, args, kwargs, device, exporter.main_output)

@@ -1,4 +1,5 @@
-"""The operations of a JAX model as one rank of jax.shard_map runs them by a plan: `--jax NAME --shard-map FUNCTION --plan PLAN`."""
+"""Traces the operations that one rank of jax.shard_map runs under a plan: `--jax NAME --shard-map FUNCTION --plan
+PLAN`."""
 
 import inspect
 import json
@@ -11,7 +12,7 @@ from .file_text import file_text
 
 
 def find(options, tree, modules):
-    """graph_text by the flags of `python -m tpplan.export`."""
+    """Returns graph_text(...) for the options of `python -m tpplan.export`."""
     mesh = None if options.mesh is None else list(read_mesh(options.mesh).items())
     out_specs = None if options.out_specs is None else read_json(options.out_specs, "--out-specs")
     inputs = read_inputs(read_json(options.inputs, "--inputs"))
@@ -19,12 +20,13 @@ def find(options, tree, modules):
 
 
 def graph_text(tree, modules, function, plan, inputs, out_specs=None, mesh=None):
-    """The member `graph` of function(tree, **inputs), with the pieces that the plan gives each rank. `modules`: the model
-    graph. `mesh`: (axis, size) in order, or None for the plan's own. Raises InputError."""
+    """Returns the field `graph` of function(tree, **inputs), traced on the local shards that the plan gives each
+    rank. `modules` is the model graph, `mesh` lists (axis, size) in order (default: the plan's mesh). Raises
+    InputError if the plan or the inputs do not fit."""
     from ..jaxpr import record, tables
 
     if not callable(function):
-        raise InputError("--shard-map names no function", "name what is called inside of jax.shard_map")
+        raise InputError("--shard-map does not name a function", "name the function that jax.shard_map calls")
     manifest = _compiled(modules, plan, mesh)
     specs = {path: tensor.spec for path, tensor in (manifest.parameters | manifest.buffers).items()}
     axes = dict(manifest.mesh)
@@ -40,7 +42,9 @@ def graph_text(tree, modules, function, plan, inputs, out_specs=None, mesh=None)
         spec = read_spec(described.get("spec"), axes, f"--inputs: `{printable(name)}`", len(described["shape"]))
         arguments.append(record.Argument("input", name, tuple(described["shape"]), described["dtype"], spec))
     if not inputs:
-        raise InputError("the program takes no inputs", f"name them with --inputs{printable(_names_of(function))}", 1)
+        raise InputError(
+            "no inputs of the program are described", f"describe them with --inputs{printable(_names_of(function))}", 1
+        )
 
     def flat(*given):
         import jax
@@ -50,13 +54,14 @@ def graph_text(tree, modules, function, plan, inputs, out_specs=None, mesh=None)
 
     if out_specs is not None:
         if not isinstance(out_specs, list):
-            raise InputError("--out-specs is no list", "write a list with a spec for each result, or null")
+            raise InputError("--out-specs is not a list", "write a list with a spec for each result, or null")
         out_specs = [read_spec(spec, axes, "--out-specs", None) for spec in out_specs]
     return tables.text(record.record(flat, arguments, axes, out_specs), {"mode": "eval"})
 
 
 def read_inputs(inputs):
-    """The descriptions of inputs, each with shape and dtype, and a spec where ranks have pieces. Raises InputError."""
+    """Returns the descriptions of the inputs, with default dtype float32, and with a spec for sharded inputs. Raises
+    InputError if one has no shape or an unknown dtype."""
     import jax.numpy as jnp
 
     remedy = 'write an object such as {"tokens": {"shape": [2, 16], "dtype": "int32", "spec": ["data", null]}}'
@@ -71,24 +76,25 @@ def read_inputs(inputs):
         try:
             jnp.dtype(described["dtype"])
         except TypeError:
-            raise InputError(f"--inputs: `{printable(name)}` has a dtype that JAX does not know", remedy) from None
+            raise InputError(f"--inputs: `{printable(name)}` has a dtype that JAX does not support", remedy) from None
         read[name] = described
     return read
 
 
 def read_spec(spec, axes, place, ndim):
-    """A spec that JSON says: a list of null, an axis, or axes major to minor, for each dim; null for all of it."""
+    """Returns the spec of a JSON list, as a tuple: None, or a tuple of axes (major to minor) for each dim; () for
+    null, a replicated value. Raises InputError for anything else."""
     if spec is None:
         return ()
     remedy = 'write a list such as ["data", null], with an axis of the plan\'s mesh, or null, for each dim'
     if not isinstance(spec, list) or (ndim is not None and len(spec) > ndim):
-        raise InputError(f"{place}: a spec is no list of its dims", remedy)
+        raise InputError(f"{place}: a spec is not a list with at most one entry per dim", remedy)
     made = []
     for entry in spec:
         names = entry if isinstance(entry, list) else [] if entry is None else [entry]
         for name in names:
             if not isinstance(name, str) or name not in axes:
-                raise InputError(f"{place}: `{printable(str(name))}` is no axis of the mesh", remedy)
+                raise InputError(f"{place}: `{printable(str(name))}` is not an axis of the mesh", remedy)
         made.append(tuple(names) or None)
     return tuple(made)
 
@@ -107,16 +113,16 @@ def _compiled(modules, plan, mesh):
     flags = () if mesh is None else ("--mesh", ",".join(f"{axis}={size}" for axis, size in mesh))
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # `tpplan check` says them again
+            warnings.simplefilter("ignore")  # `tpplan check` prints them as well
             return read_manifest_text(compile_plan(file_text(modules), plan, flags=flags), "manifest")
     except PlanError as error:
-        raise InputError(f"the plan is wrong: {error}", "mend it, and record the program again", 1) from None
+        raise InputError(f"the plan has errors: {error}", "fix it, and trace the program again", 1) from None
     except ManifestError as error:
         raise InputError(f"{error.place} {error.reason}", error.remedy, 1) from None
 
 
 def _arrays(tree):
-    """The arrays of a model, the path of each, and the function that makes the model from others."""
+    """Returns the arrays of a model, their paths, and the function that rebuilds the model from new arrays."""
     import sys
 
     import jax

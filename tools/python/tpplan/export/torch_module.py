@@ -1,4 +1,5 @@
-"""The model graph of a torch.nn.Module. Only names, shapes and types are read, so a module on the meta device will do."""
+"""Exports the model graph of a torch.nn.Module. It reads names, shapes and dtypes only, so the module may be on the
+meta device."""
 
 import contextlib
 import inspect
@@ -10,31 +11,31 @@ from ..manifest import DTYPE_BITS
 from ..paths import join
 from . import heads
 
-# Sizes that styles of plans ask a module for.
+# Module attributes with sizes that plan styles need.
 SIZE_NAMES = ("in_features", "out_features", "embedding_dim")
 
-# Endings of type names that lib/model/module_kinds.cc reads as the kind; a type with another name says its kind itself.
+# Endings of type names from which lib/model/module_kinds.cc infers the kind; for other names the file has the kind.
 NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
 
-# Names and endings of names by which it knows linear layers and embeddings, and endings that it knows to be neither.
+# Type names, or endings of them, that it reads as linear layers and embeddings, and endings that it excludes.
 LINEAR_NAMES = ("Linear",)
 EMBEDDING_NAMES = ("Embedding", "EmbeddingBag")
 NO_EMBEDDINGS = ("RotaryEmbedding", "PatchEmbedding")
 
-# Linear modules whose rows are the gate's and then the other's.
+# Linear modules whose rows are the gate's, followed by up's.
 GATE_UP_IN_BLOCKS = ("gate_up_proj",)
 
 
 def build(name, kwargs, device="meta", settings=None):
-    """The module that `package.module:NAME` names: a module, or a class or function that makes one from `kwargs`, called
-    on the meta device unless another one is named; in the dtype of `settings` if that names one. Raises InputError."""
+    """Returns the module that `package.module:NAME` names, or that a class or function returns for `kwargs`, on
+    `device`. It is converted to the dtype of `settings`, if any. Raises InputError if its code fails."""
     torch = _torch()
     made = find_object(name)
     if not isinstance(made, torch.nn.Module):
         if not callable(made):
             raise InputError(
-                f"`{printable(name)}` is {_article(made)}, which is no model",
-                "name an nn.Module, or a class or function that makes one",
+                f"`{printable(name)}` is {_article(made)}, not a model",
+                "name an nn.Module, or a class or function that returns one",
             )
         try:
             with torch.device(device):
@@ -42,16 +43,17 @@ def build(name, kwargs, device="meta", settings=None):
         except Exception as error:  # whatever the model's code raises
             raise InputError(
                 f"`{printable(name)}` failed: {type(error).__name__}: {printable(error, 500)}",
-                "give its arguments with --kwargs; what cannot be built on the meta device may be built with --device cpu",
+                "pass its arguments with --kwargs; if it cannot be built on the meta device, use --device cpu",
                 1,
             ) from None
     elif kwargs:
-        raise InputError(f"`{printable(name)}` is a module already, and takes no --kwargs", "leave them out")
+        raise InputError(f"`{printable(name)}` is already a module, so --kwargs does not apply", "omit --kwargs")
     return made if settings is None or settings.dtype is None else made.to(read_dtype(settings.dtype))
 
 
 def inputs(model, settings, device):
-    """What forward is called with: positional arguments, and keywords."""
+    """Returns (positional arguments, keyword arguments) for a call of forward; both are empty if the inputs are
+    unknown."""
     signature = inspect.signature(model.forward).parameters
     accepted, alone = list(signature), inspect.Parameter.KEYWORD_ONLY
     described = dict(settings.inputs)
@@ -63,7 +65,7 @@ def inputs(model, settings, device):
 
 
 def smallest_table(model):
-    """The number of rows of the smallest embedding: indices below it fit all of them."""
+    """Returns the number of rows of the smallest embedding; smaller indices are valid for every embedding."""
     torch = _torch()
     return min(
         (m.num_embeddings for m in model.modules() if isinstance(m, (torch.nn.Embedding, torch.nn.EmbeddingBag))),
@@ -72,7 +74,7 @@ def smallest_table(model):
 
 
 def main_output(result):
-    """The tensors that a loss is made of: None says all."""
+    """Returns None: the loss uses all floating-point tensors of the result."""
     return None
 
 
@@ -81,11 +83,11 @@ def traceable():
 
 
 def model_graph(model, name=None):
-    """The model graph (a dict, as schemas/model.schema.json has it) of an nn.Module. Raises InputError for what is no
-    module, and for parameters that have no shape yet or a type that tpplan does not know."""
+    """Returns the model graph (a dict, see schemas/model.schema.json) of an nn.Module. Prints inferred head sizes as
+    notes. Raises InputError for other values, and for lazy parameters and unknown dtypes."""
     torch = _torch()
     if not isinstance(model, torch.nn.Module):
-        raise InputError(f"{_article(model)} is no model", "give an nn.Module", 1)
+        raise InputError(f"{_article(model)} is not an nn.Module", "pass an nn.Module", 1)
     modules, names = [], {}
     for path, module in _named_modules(model):
         entry = {"path": path, "type": type(module).__name__}
@@ -133,7 +135,8 @@ def _article(value):
 
 
 def _named_modules(model):
-    """All modules under all their paths, as state_dict names them, parents first. A module inside itself is an error."""
+    """Yields (path, module) under all paths, as in state_dict, parents first. Raises InputError if a module contains
+    itself."""
 
     def walk(path, module, above):
         yield path, module
@@ -142,7 +145,9 @@ def _named_modules(model):
                 continue
             if child in above:
                 raise InputError(
-                    f"module `{printable(join(path, name))}` contains itself", "tpplan needs a tree of modules", 1
+                    f"module `{printable(join(path, name))}` contains itself",
+                    "remove the cycle: tpplan needs a tree of modules",
+                    1,
                 )
             yield from walk(join(path, name), child, above | {child})
 
@@ -154,20 +159,20 @@ def _tensor(path, tensor):
 
     if isinstance(tensor, torch.nn.parameter.UninitializedTensorMixin):
         raise InputError(
-            f"parameter `{printable(path)}` has no shape yet",
-            "run the model once, so that its lazy modules know their sizes",
-            1,
+            f"parameter `{printable(path)}` has no shape yet", "run the model once to initialize its lazy modules", 1
         )
     dtype = str(tensor.dtype).removeprefix("torch.")
     if dtype not in DTYPE_BITS:
         raise InputError(
-            f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not know", "convert it", 1
+            f"parameter `{printable(path)}` has dtype {dtype}, which tpplan does not support",
+            "convert it to a supported dtype",
+            1,
         )
     return {"shape": [int(size) for size in tensor.shape], "dtype": dtype}
 
 
 def _kind(torch, module):
-    """The kind, where the name of the type does not say it or says another one."""
+    """Returns the module's kind if its type name implies none or a wrong one; None otherwise."""
     nn, name = torch.nn, type(module).__name__
     norms = (nn.LayerNorm, nn.GroupNorm, nn.RMSNorm, nn.modules.batchnorm._NormBase)
     if isinstance(module, nn.Linear):
@@ -185,7 +190,7 @@ def _kind(torch, module):
 
 
 def _only_called(module, names):
-    """Whether a module that is none of torch's has a type that tpplan would take for one of these by its name."""
+    """Returns True if the type name matches `names`, although the module is not torch's."""
     name = type(module).__name__
     return name in names or (
         name.endswith(names)
@@ -195,7 +200,8 @@ def _only_called(module, names):
 
 
 def _features(torch, module):
-    """Which of `in_features` and `out_features` the module has, where its type does not say it. transformers asks for them."""
+    """Returns which of `in_features` and `out_features` the module has ("in", "out", "both", "none"), because
+    transformers reads them; None if its type implies it."""
     if isinstance(module, torch.nn.Linear):
         return None
     found = [name for name in ("in", "out") if heads.ask(module, f"{name}_features") is not None]
@@ -207,7 +213,7 @@ def _features(torch, module):
 
 
 def _is_experts(module):
-    """Whether the module owns weights of all experts in one, as transformers' experts do."""
+    """Returns True if the module holds the weights of all experts in one parameter, as transformers' experts do."""
     count = getattr(module, "num_experts", None)
     return (
         type(count) is int
@@ -217,7 +223,7 @@ def _is_experts(module):
 
 
 def _add_facts(torch, path, module, parameters):
-    """Dims and segments of what the table of module types does not know."""
+    """Adds dims and segments that module types do not imply, in place."""
     weight = parameters.get("weight")
     if (
         weight
@@ -257,13 +263,13 @@ def _add_facts(torch, path, module, parameters):
 
 
 def _attributes(torch, path, module):
-    """Heads of an attention module, the number of experts of a module that owns their weights or routes to them, and sizes that
-    styles of plans ask for."""
+    """Returns head counts of an attention module, the number of experts of an expert module or router, and sizes that
+    plan styles need."""
     found = heads.attributes(module)
     experts = heads.ask(module, "num_experts")
     if module._parameters and type(experts) is int and experts > 0:
         found["num_experts"] = experts
-    if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):  # theirs are the sizes of the weight
+    if not isinstance(module, (torch.nn.Linear, torch.nn.Embedding)):  # their sizes are those of the weight
         for key in SIZE_NAMES:
             size = heads.ask(module, key)
             if type(size) is int and size > 0:
@@ -274,6 +280,6 @@ def _attributes(torch, path, module):
         if path == "" and hasattr(config, "get_text_config")
         else None
     )
-    if type(rope) is int and rope > 0:  # what the style mla_kv_a_proj goes by
+    if type(rope) is int and rope > 0:  # the style mla_kv_a_proj needs it
         found["qk_rope_head_dim"] = rope
     return found

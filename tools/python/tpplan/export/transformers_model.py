@@ -1,5 +1,5 @@
-"""Models of transformers by class, model type or config.json, built on the meta device: nothing is downloaded, no code of
-a checkpoint is run."""
+"""Builds transformers models by class, model type or config.json, on the meta device. Nothing is downloaded, and no
+code of a checkpoint runs."""
 
 import contextlib
 import inspect
@@ -13,9 +13,10 @@ from . import torch_module
 
 
 def build(name, kwargs, device="meta", settings=None):
-    """The model of transformers that `name` says: a model class (LlamaForCausalLM), a model type (llama), or the path of a
-    config.json, whose `architectures` names the class. `kwargs` are arguments of the configuration, `settings` says dtype and
-    kinds of attention and experts (tpplan.graph.settings). Raises InputError."""
+    """Returns the transformers model `name`: a model class (LlamaForCausalLM), a model type (llama), or the path of a
+    config.json, whose `architectures` names the class. `kwargs` are arguments of the configuration. `settings`
+    (tpplan.graph.settings) has the dtype and the implementations of attention and experts. Raises InputError if it
+    cannot be built."""
     transformers, torch = _transformers(), torch_module._torch()
     model_class, config = _find(transformers, name, kwargs)
     try:
@@ -24,7 +25,7 @@ def build(name, kwargs, device="meta", settings=None):
     except Exception as error:  # whatever the model's code raises
         raise InputError(
             f"{model_class.__name__} cannot be built: {type(error).__name__}: {printable(error, 500)}",
-            "change the configuration with --kwargs; what cannot be built on the meta device may be built with --device cpu",
+            "change the configuration with --kwargs; if it cannot be built on the meta device, use --device cpu",
             1,
         ) from None
 
@@ -34,7 +35,7 @@ def model_graph(model):
 
 
 def inputs(model, settings, device):
-    """What forward is called with: positional arguments, and keywords."""
+    """Returns (positional arguments, keyword arguments) for a call of forward. The cache is disabled."""
     accepted = inspect.signature(type(model).forward).parameters
     described = dict(settings.inputs)
     sizes = {"shape": [settings.batch, settings.sequence], "dtype": "int64"}
@@ -47,7 +48,7 @@ def inputs(model, settings, device):
 
 
 def main_output(result):
-    """The tensors that a loss is made of."""
+    """Returns the tensors that the loss uses: the logits or the last hidden state; None for all."""
     for name in ("logits", "last_hidden_state"):
         found = getattr(result, name, None)
         if found is not None:
@@ -57,7 +58,7 @@ def main_output(result):
 
 @contextlib.contextmanager
 def traceable():
-    """While this holds, transformers makes its masks as it does where the data is not there to look at."""
+    """Makes transformers build its masks as under tracing, without reading data."""
     _transformers()
     holders = [m for n, m in list(sys.modules.items()) if n.startswith("transformers.") and "is_tracing" in vars(m)]
     before = [(holder, vars(holder)["is_tracing"]) for holder in holders]
@@ -71,7 +72,7 @@ def traceable():
 
 
 def _options(model_class, settings):
-    """What _from_config takes beside the configuration."""
+    """Returns the keyword arguments of _from_config."""
     if settings is None:
         return {}
     made = {
@@ -82,7 +83,8 @@ def _options(model_class, settings):
     if settings.experts is not None and not model_class._can_set_experts_implementation():
         del made["experts_implementation"]
         print(
-            f"note: {model_class.__name__} has no experts that `--experts {printable(settings.experts)}` could be for",
+            f"note: {model_class.__name__} has no choice of experts, so `--experts "
+            f"{printable(settings.experts)}` has no effect",
             file=sys.stderr,
         )
     return {name: value for name, value in made.items() if value is not None}
@@ -98,7 +100,7 @@ def _transformers():
 
 
 def _find(transformers, name, kwargs):
-    """The model class and its configuration."""
+    """Returns (model class, configuration). Raises InputError if transformers has no such model."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     remedy = "name a class (LlamaForCausalLM), a model type (llama) or a config.json"
@@ -128,13 +130,14 @@ def _find_in_file(transformers, mapping, path, kwargs):
     model_type = written.get("model_type") if isinstance(written, dict) else None
     if not isinstance(model_type, str) or model_type not in mapping:
         raise InputError(
-            f"{printable(path)}: transformers {transformers.__version__} knows no model_type {printable(json.dumps(model_type))}",
-            "give the config.json of a model that needs no code of its own",
+            f"{printable(path)}: transformers {transformers.__version__} has no model_type "
+            f"{printable(json.dumps(model_type))}",
+            "give the config.json of a model that needs no custom code",
         )
     if written.get("quantization_config"):
         print(
-            f"note: {printable(path)}: `quantization_config` is left unread: the model is the one before quantization; "
-            "tpplan import --from safetensors takes a checkpoint's own tensors",
+            f"note: {printable(path)}: `quantization_config` is ignored, so the model has the tensors "
+            "before quantization; use tpplan import --from safetensors for the tensors of a checkpoint",
             file=sys.stderr,
         )
     config = _make_config(
@@ -153,16 +156,17 @@ def _make_config(config_class, kwargs):
         return config_class(**kwargs)
     except Exception as error:
         raise InputError(
-            f"{config_class.__name__} refuses this: {type(error).__name__}: {printable(error, 500)}",
+            f"{config_class.__name__} rejects the configuration: {type(error).__name__}: {printable(error, 500)}",
             "change --kwargs or the file",
             1,
         ) from None
 
 
 def _class_of(transformers, config, name):
-    """The class for causal language models of this configuration, or else its base model."""
+    """Returns the causal language model class of this configuration, or its base model class. Raises InputError if it
+    has neither."""
     for auto in (transformers.AutoModelForCausalLM, transformers.AutoModel):
         if type(config) in auto._model_mapping:
             found = auto._model_mapping[type(config)]
             return found[0] if isinstance(found, (list, tuple)) else found
-    raise InputError(f"transformers has no model for `{printable(name)}` by itself", "name the model class")
+    raise InputError(f"transformers has no auto class for `{printable(name)}`", "name the model class")

@@ -1,2 +1,2 @@
-"""The operations of a torch module, recorded as it runs once: the member `graph` of a model graph. trace.py does it; only
-settings.py can be had without torch."""
+"""Traces the operations of a torch module in one call: the field `graph` of a model graph. trace.py is the entry
+point; only settings.py can be imported without torch."""

@@ -1,54 +1,55 @@
-"""Arguments of calls: as they are written into a graph, and as torch takes them."""
+"""Arguments of calls: their encoding in a graph, and the plain values that torch gets."""
 
 import math
 
 from .recording import intern_size
 from .sizes import HostFloat, HostInt, HostNumber, Shape, Size
 
-# Calls that take their sizes or dims one by one or as a tuple: written as a tuple, from this position on.
+# Calls that accept sizes or dims one by one or as a tuple -> position of the first; encoded as a tuple.
 VARIADIC = dict.fromkeys(
     ("view", "reshape", "expand", "permute", "repeat", "tile", "new_empty", "new_zeros", "new_ones", "flip"), 1
 ) | dict.fromkeys(("zeros", "ones", "empty", "rand", "randn"), 0)
 
-# Names under which one operation comes.
+# Aliases of operations -> their names (lib/model/operations.def; tools/generate/write-schemas writes the rows).
 SAME_OP = {
-    "__eq__": "eq", "__and__": "bitwise_and", "__or__": "bitwise_or", "__xor__": "bitwise_xor", "__invert__": "bitwise_not",
-    "__rsub__": "rsub", "__rpow__": "rpow", "__rdiv__": "rdiv", "__rtruediv__": "rdiv",
-    "__floordiv__": "floor_divide", "__rfloordiv__": "rfloor_divide",
-    "__iand__": "__iand__", "__rmatmul__": "rmatmul", "__rmod__": "rmod", "__rand__": "bitwise_and", "__ror__": "bitwise_or",
-    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__ne__": "ne", "__lt__": "lt",
-    "__gt__": "gt", "__le__": "le", "__ge__": "ge",
-    "__abs__": "abs", "__neg__": "neg", "__add__": "add", "__radd__": "add", "__mul__": "mul", "__rmul__": "mul", "__sub__": "sub",
-    "__truediv__": "div", "__div__": "div", "__pow__": "pow", "__mod__": "remainder", "__matmul__": "matmul",
-    "true_divide": "div", "divide": "div", "multiply": "mul", "subtract": "sub", "negative": "neg", "concat": "cat", "concatenate": "cat",
-    "absolute": "abs", "clip": "clamp", "greater": "gt", "greater_equal": "ge", "less": "lt", "less_equal": "le", "not_equal": "ne",
-    "swapaxes": "transpose", "swapdims": "transpose", "view_copy": "view", "ravel": "flatten",
+    "view_copy": "view", "ravel": "flatten", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim",
+    "__matmul__": "matmul", "grouped_mm": "_grouped_mm", "__add__": "add", "__radd__": "add", "__sub__": "sub",
+    "subtract": "sub", "__neg__": "neg", "negative": "neg", "__eq__": "eq", "__ne__": "ne", "not_equal": "ne",
+    "__lt__": "lt", "less": "lt", "__le__": "le", "less_equal": "le", "__gt__": "gt", "greater": "gt", "__ge__": "ge",
+    "greater_equal": "ge", "__and__": "bitwise_and", "__rand__": "bitwise_and", "__or__": "bitwise_or",
+    "__ror__": "bitwise_or", "__invert__": "bitwise_not", "__xor__": "bitwise_xor", "__floordiv__": "floor_divide",
+    "__lshift__": "bitwise_left_shift", "__rshift__": "bitwise_right_shift", "__mul__": "mul", "__rmul__": "mul",
+    "multiply": "mul", "__truediv__": "div", "__div__": "div", "true_divide": "div", "divide": "div", "__pow__": "pow",
+    "__abs__": "abs", "absolute": "abs", "clip": "clamp", "logsigmoid": "log_sigmoid", "__mod__": "remainder",
+    "concat": "cat", "concatenate": "cat",
 }  # fmt: skip
 
-# Functions of torch.nn.functional that are another operation than the method of their name: as torch's own operators call them.
+# Functions of torch.nn.functional that differ from the method of the same name -> name of torch's operator.
 OTHER_OP = {"unfold": "im2col", "fold": "col2im"}
 
-# Calls whose operands come in the other order: written as the operation with the usual one.
+# Calls with swapped operands -> the operation with the usual order.
 REVERSED = {
     "rsub": "sub",
-    "rpow": "pow",
-    "rdiv": "div",
-    "rfloor_divide": "floor_divide",
-    "rmatmul": "matmul",
-    "rmod": "remainder",
+    "__rsub__": "sub",
+    "__rpow__": "pow",
+    "__rdiv__": "div",
+    "__rtruediv__": "div",
+    "__rfloordiv__": "floor_divide",
+    "__rmatmul__": "matmul",
+    "__rmod__": "remainder",
 }
 
 
-# Keywords that say nothing about what is computed.
+# Keywords that do not change the computed values.
 SILENT = frozenset(("device", "_stacklevel", "non_blocking", "pin_memory", "layout", "memory_format", "requires_grad"))
 
 
-# What torch takes Python's types for.
+# The dtypes that torch assigns to Python types.
 TYPES = {float: "float64", int: "int64", bool: "bool", complex: "complex128"}
 
 
 def name_of(function):
-    """The name of the operation, and whether it is a getter of an attribute."""
+    """Returns (name of the operation, True if it is the getter of an attribute)."""
     name = getattr(function, "__name__", None) or str(function)
     if name == "__get__":
         return function.__self__.__name__, True
@@ -58,7 +59,7 @@ def name_of(function):
 
 
 def plain(value):
-    """The same arguments without sizes that remember."""
+    """Returns the arguments with traced sizes and host numbers replaced by plain numbers."""
     kind = type(value)
     if kind is Size:
         return value.real
@@ -78,7 +79,7 @@ def plain(value):
 
 
 def encode(recording, value, torch, value_of):
-    """An argument as the graph has it. `value_of(tensor)` is the id of a tensor."""
+    """Returns an argument in the encoding of the graph. `value_of(tensor)` returns the id of a tensor."""
     kind = type(value)
     if value is None or kind in (bool, int, str):
         return value
@@ -109,8 +110,8 @@ def encode(recording, value, torch, value_of):
 
 
 def ordered(name, args, kwargs, is_method):
-    """Name and arguments in the form that the graph has: one order, sizes as a tuple, an index as a tuple, no keyword that is
-    None, as that is what none means."""
+    """Returns (name, args, kwargs) in the canonical form of the graph: one operand order, sizes as a tuple, an index
+    as a tuple, no keyword with value None."""
     kwargs = {k: v for k, v in kwargs.items() if v is not None and k not in SILENT}
     for first in ("input", "self", "tensors", "tensor"):
         if not args and first in kwargs:

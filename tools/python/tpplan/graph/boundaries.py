@@ -1,6 +1,7 @@
-"""Where modules begin and end: what goes into a call of `forward`, and what comes out, each under a new id.
+"""Traces module boundaries: the inputs and outputs of each call of `forward` get new ids.
 
-A style of a plan acts on these borders, so a value has one id outside of a module and another one inside."""
+A plan's style redistributes at these boundaries, so a value has different ids outside and inside a module.
+"""
 
 import contextlib
 import dataclasses
@@ -13,7 +14,7 @@ from .views import read
 
 @contextlib.contextmanager
 def modules_recorded(recording, torch, modules):
-    """While this holds, the forward methods of (path, module) record where they begin and end."""
+    """Traces the boundaries of the forward methods of these (path, module)."""
     before = []
     try:
         for path, module in modules:
@@ -40,12 +41,12 @@ def _wrapped(recording, torch, path, forward):
         with torch._C.DisableTorchFunction():
             return exit_(recording, torch, path, result, crossed)
 
-    recorded.__wrapped__ = forward  # transformers asks for the signature
+    recorded.__wrapped__ = forward  # transformers reads the signature
     return recorded
 
 
 def positions_of(forward):
-    """The position of each parameter of a function that may be given by its name and by its position."""
+    """Returns {name: position} of the function's parameters that may be positional."""
     try:
         parameters = inspect.signature(forward).parameters.items()
     except (TypeError, ValueError):
@@ -55,8 +56,11 @@ def positions_of(forward):
 
 
 def enter(recording, torch, path, args, kwargs, positions):
-    """Records the beginning: what a keyword gives has the position of its parameter behind it. Returns the arguments,
-    each tensor an object of its own, and what has to be undone."""
+    """Adds the @enter node of a module; an argument passed by keyword also has the position of its parameter.
+
+    Returns (args, kwargs, crossed). Every tensor is a separate object. `crossed` lists (entry, outside id, inside
+    id), which exit_ restores.
+    """
     ids, entered, row, crossed = {}, set(), [], []
 
     def before(tensor, _):
@@ -78,7 +82,8 @@ def enter(recording, torch, path, args, kwargs, positions):
         )
         return tensor
 
-    # All outside ids first: once one argument is inside, what shares its storage would be read from there.
+    # Read all outside ids first: once one argument has its inside id, values that share its storage would be read
+    # from there.
     replace(torch, (args, kwargs), [], before)
     args = tuple(replace(torch, a, [i], inside) for i, a in enumerate(args))
     kwargs = {k: replace(torch, v, [k], inside) for k, v in kwargs.items()}
@@ -87,7 +92,7 @@ def enter(recording, torch, path, args, kwargs, positions):
 
 
 def exit_(recording, torch, path, result, crossed):
-    """Records the end. Returns the result, each tensor an object of its own."""
+    """Adds the @exit node of a module. Returns the result, with every tensor a separate object."""
     seen, row, outer = {id(entry.tensor) for entry, _, _ in crossed}, [], []
 
     def outside(tensor, place):
@@ -105,7 +110,7 @@ def exit_(recording, torch, path, result, crossed):
 
     result = replace(torch, result, [], outside)
     for entry, before, inner in crossed:
-        if entry.id == inner:  # not written to inside
+        if entry.id == inner:  # not written to inside the module
             entry.id = before
     for entry, made in outer:
         entry.id = made
@@ -114,7 +119,8 @@ def exit_(recording, torch, path, result, crossed):
 
 
 def replace(torch, tree, place, change):
-    """The tree with change(tensor, place) for every tensor in its tuples, lists, dicts and dataclasses."""
+    """Returns the tree with change(tensor, place) applied to every tensor in its tuples, lists, dicts and
+    dataclasses."""
     if isinstance(tree, torch.Tensor):
         return change(tree, place)
     if isinstance(tree, dict):
@@ -123,7 +129,7 @@ def replace(torch, tree, place, change):
             return tree
         if type(tree) is dict:
             return made
-        for k, v in made.items():  # transformers' outputs: dict and object in one
+        for k, v in made.items():  # transformers' outputs are dict and object at once
             tree[k] = v
         return tree
     if isinstance(tree, (tuple, list)):

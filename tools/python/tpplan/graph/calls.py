@@ -1,4 +1,4 @@
-"""Records calls of torch's functions as they are made."""
+"""Traces calls of torch functions."""
 
 from torch.overrides import TorchFunctionMode
 
@@ -7,7 +7,7 @@ from .recording import Untraceable, add_value, learn, look_up, place
 from .sizes import HostFloat, HostInt, Shape, Size, pin
 from .views import read, written
 
-# Calls that ask about a tensor and not about its data: no part of the graph.
+# Calls that return metadata of a tensor, not its data; they are not in the graph.
 QUESTIONS = frozenset(
     ("dim", "ndimension", "stride", "storage_offset", "is_contiguous", "element_size", "get_device",
      "is_floating_point", "is_complex", "is_signed", "__hash__", "__repr__", "__str__", "__format__", "data_ptr",
@@ -53,7 +53,7 @@ def _size(recording, tensor, dim=None):
     return shape if dim is None else shape[dim]
 
 
-# A scalar has one element, and no size that says so.
+# A scalar has one element, but no dim to trace it from.
 SIZE_QUESTIONS = {
     "size": _size,
     "numel": lambda recording, tensor: shape_of(recording, tensor).numel(),
@@ -63,7 +63,8 @@ SIZE_QUESTIONS = {
 
 
 def record(recording, torch, name, function, args, kwargs):
-    """Makes the call and records it. Returns what it returned, with tensors under objects of their own."""
+    """Makes the call and adds its node. Returns its result, with tensors as separate objects. Raises Untraceable if
+    the call needs data on the meta device."""
     name, ordered_args, ordered_kwargs = ordered(name, args, kwargs, type(function).__name__ == "method_descriptor")
     given = []
 
@@ -84,16 +85,16 @@ def record(recording, torch, name, function, args, kwargs):
             result = function(*plain(args), **plain(kwargs))
     except (RuntimeError, NotImplementedError) as error:
         if isinstance(error, NotImplementedError) or "meta tensors" in str(error):
-            raise Untraceable(f"{place(recording)} needs data: {name}: {_first_line(error)}") from error
+            raise Untraceable(f"{place(recording)} needs tensor data: {name}: {_first_line(error)}") from error
         raise
     before = len(given)
-    changed = {}  # by storage: its views count writes together, and the first argument is the one that is written to
+    changed = {}  # by storage: views count writes together, and the first argument is the written one
     for entry, version in zip(given, versions):
         if entry.tensor._version != version:
             changed.setdefault(entry.storage, entry)
     if name in RUNNING_STATISTICS and (
         kwargs.get("training") or kwargs.get("use_input_stats")
-    ):  # torch does not count these writes
+    ):  # these writes do not change _version
         changed |= {e.storage: e for e in given if any(e.tensor is a for a in args[1:3])}
     changed = list(changed.values())
     results = []
@@ -123,7 +124,8 @@ def record(recording, torch, name, function, args, kwargs):
 
 
 def _take(torch, result, found, given, changed):
-    """Collects the tensors of a result. One that was given and comes back as it was becomes an object of its own."""
+    """Collects the tensors of a result in `found`, and returns the result. An argument that is returned unchanged
+    becomes a separate object."""
     if isinstance(result, torch.Tensor):
         if id(result) in given and id(result) not in changed:
             result = own(result)
@@ -138,12 +140,12 @@ def _take(torch, result, found, given, changed):
 
 
 def own(tensor):
-    """Another object for the same tensor."""
+    """Returns another object for the same tensor."""
     return tensor.view_as(tensor)
 
 
 def _grouped_on_meta(torch, function, x, weight, **kwargs):
-    """torch knows the shape of this product for bfloat16 only."""
+    """Computes a grouped matmul on the meta device in bfloat16, the only dtype for which torch infers its shape."""
     return function(x.to(torch.bfloat16), weight.to(torch.bfloat16), **kwargs).to(x.dtype)
 
 

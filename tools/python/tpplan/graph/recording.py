@@ -1,4 +1,4 @@
-"""What is recorded, and the tensors that it knows by their ids."""
+"""The state of a trace, and the tensors that it knows by id."""
 
 import dataclasses
 
@@ -6,13 +6,13 @@ INPUT, PARAMETER, BUFFER, CONSTANT = "input", "param", "buffer", "constant"
 
 
 class Untraceable(Exception):
-    """Why there can be no graph, as the end of a sentence that begins with `no graph: `."""
+    """The reason why tracing fails, worded to follow `no graph: `."""
 
 
 @dataclasses.dataclass(slots=True)
 class Known:
-    """A tensor that was met: its present id, the number of writes to its storage that the id has seen, and where it is a
-    view of another tensor, that one, the call that made it, and its place among the call's results."""
+    """A tensor of the trace: its current id, and the number of writes to its storage that the id includes. For a
+    view: its parent, the call that created it, and its index among that call's results."""
 
     tensor: object
     id: int
@@ -32,9 +32,16 @@ class Value:
 
 @dataclasses.dataclass
 class Recording:
-    """One run. Nodes are lists: [op, arguments, keywords, results] with arguments as schemas/model.schema.json has them, or
-    ["@enter", path, number of positional arguments, under no_grad, [[place, outside, inside], ...]], or
-    ["@exit", path, [[place, inside, outside], ...]]. Sizes are entries of `sizes` by number, as `size_index` finds them."""
+    """One traced call of a model.
+
+    A node is a list of one of these forms, with arguments as in schemas/model.schema.json:
+
+    - [op, arguments, keywords, results]
+    - ["@enter", path, number of positional arguments, 1 under no_grad, [[place, outside, inside], ...]]
+    - ["@exit", path, [[place, inside, outside], ...]]
+
+    `size_index` maps an expression to its index in `sizes`.
+    """
 
     names: dict  # id(tensor) -> (kind of leaf, path)
     values: list = dataclasses.field(default_factory=list)
@@ -45,7 +52,7 @@ class Recording:
     guards: dict = dataclasses.field(default_factory=dict)  # (comparison, expression, expression) -> bool
     known: dict = dataclasses.field(default_factory=dict)  # id(tensor) -> Known; holds the tensors
     storages: dict = dataclasses.field(default_factory=dict)  # storage -> number of writes
-    modules: list = dataclasses.field(default_factory=list)  # paths of the modules that run now
+    modules: list = dataclasses.field(default_factory=list)  # paths of the modules that are running
     outputs: list = dataclasses.field(default_factory=list)
 
 
@@ -65,7 +72,7 @@ def copy_value(recording, value):
 def storage_of(tensor):
     try:
         return tensor.untyped_storage()._cdata
-    except (NotImplementedError, RuntimeError):  # sparse tensors and wrappers have none
+    except (NotImplementedError, RuntimeError):  # sparse tensors and wrappers have no storage
         return -id(tensor)
 
 
@@ -77,20 +84,21 @@ def learn(recording, tensor, value, parent=None, call=None, place=0):
 
 
 def look_up(recording, tensor):
-    """What is known of a tensor; one that was not met before is a leaf."""
+    """Returns the entry of a tensor; an unknown tensor becomes a leaf. Raises Untraceable if an untraced operation
+    created it."""
     entry = recording.known.get(id(tensor))
     if entry is not None:
         return entry
     kind, path = recording.names.get(id(tensor), (CONSTANT, ""))
     if kind == CONSTANT and tensor.grad_fn is not None:
-        raise Untraceable(f"{place(recording)} computes with a value that no recorded call made")
+        raise Untraceable(f"{place(recording)} uses a value that no traced call created")
     value = add_value(recording, tensor)
     recording.leaves.append((value, kind, path))
     return learn(recording, tensor, value)
 
 
 def intern_size(recording, expression):
-    """The operand of `sizes` for an expression: a number, or [k]."""
+    """Returns the operand for an expression: a number, or [index in `sizes`]."""
     if type(expression) is int:
         return expression
     found = recording.size_index.get(expression)
@@ -105,5 +113,5 @@ def intern_size(recording, expression):
 
 
 def place(recording):
-    """The innermost module that runs, for messages."""
+    """Returns the innermost running module, for messages."""
     return f"module `{recording.modules[-1]}`" if recording.modules and recording.modules[-1] else "the model"

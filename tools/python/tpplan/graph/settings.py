@@ -1,12 +1,10 @@
-"""What a trace is told: the flags of `python -m tpplan.export`, and the inputs that they make."""
+"""Settings of a trace: the options of `python -m tpplan.export`, and the inputs that they describe."""
 
 import dataclasses
 
 from ..files import InputError, printable, read_json
 
-SMALL = (
-    4 << 30
-)  # bytes: a model of at most so much is made again on the CPU, where it cannot be traced on the meta device
+SMALL = 4 << 30  # bytes: the largest model that is rebuilt on the CPU if tracing on the meta device fails
 
 
 @dataclasses.dataclass
@@ -21,44 +19,45 @@ class Settings:
 
 
 def add_options(parser):
-    parser.add_argument("--no-graph", action="store_true", help="leave the operations out")
+    parser.add_argument("--no-graph", action="store_true", help="do not trace the operations")
     parser.add_argument(
         "--mode",
         choices=("eval", "train"),
         default=Settings.mode,
-        help="mode in which the operations are recorded (default: eval)",
+        help="mode in which the model is traced (default: eval)",
     )
     parser.add_argument(
-        "--batch", type=int, default=Settings.batch, metavar="B", help="batch size of the recorded run (default: 2)"
+        "--batch", type=int, default=Settings.batch, metavar="B", help="batch size of the example inputs (default: 2)"
     )
     parser.add_argument(
         "--sequence",
         type=int,
         default=Settings.sequence,
         metavar="S",
-        help="sequence length of the recorded run (default: 64)",
+        help="sequence length of the example inputs (default: 64)",
     )
     parser.add_argument(
         "--attention",
         metavar="KIND",
-        help="attention of a model of transformers: eager, sdpa (default: what the model takes by itself)",
+        help="attention implementation of a transformers model: eager, sdpa (default: the model's default)",
     )
     parser.add_argument(
         "--experts",
         metavar="KIND",
-        help="experts of a model of transformers: eager, grouped_mm (default: what the model takes by itself)",
+        help="experts implementation of a transformers model: eager, grouped_mm (default: the model's default)",
     )
-    parser.add_argument("--dtype", metavar="D", help="dtype in which the model is built (default: its own)")
+    parser.add_argument("--dtype", metavar="D", help="dtype of the model (default: unchanged)")
     parser.add_argument(
         "--inputs",
         default="{}",
         metavar="JSON",
-        help='what forward takes, such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}',
+        help='arguments of forward, such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}',
     )
 
 
 def as_inputs(inputs):
-    """What --inputs says, where tensors stand for their descriptions. Raises InputError."""
+    """Returns descriptions of inputs as --inputs has them; a tensor is described by its shape and dtype. Raises
+    InputError for other values."""
     described = {}
     for name, value in inputs.items():
         if not isinstance(value, (dict, list)):
@@ -68,7 +67,8 @@ def as_inputs(inputs):
 
 
 def read_inputs(inputs, place):
-    """The descriptions of inputs, each with shape and dtype."""
+    """Returns the descriptions of the inputs, with default dtypes added. Raises InputError if one has no shape or an
+    unknown dtype."""
     remedy = 'write an object such as {"x": {"shape": [2, 16, 10], "dtype": "float64"}}'
     if not isinstance(inputs, dict):
         raise InputError(f"{place} is not an object", remedy)
@@ -85,7 +85,7 @@ def read_inputs(inputs, place):
 
 def read_settings(options):
     if options.batch < 1 or options.sequence < 1:
-        raise InputError("--batch and --sequence are at least 1", "write --batch 2 --sequence 16")
+        raise InputError("--batch and --sequence must be at least 1", "write --batch 2 --sequence 16")
     inputs = read_inputs(read_json(options.inputs, "--inputs"), "--inputs")
     if options.dtype is not None:
         read_dtype(options.dtype)
@@ -95,17 +95,20 @@ def read_settings(options):
 
 
 def read_dtype(name):
-    """The dtype of torch that has this name. Raises InputError."""
+    """Returns torch's dtype of this name. Raises InputError if torch has none."""
     import torch
 
     found = getattr(torch, name, None) if isinstance(name, str) else None
     if not isinstance(found, torch.dtype):
-        raise InputError(f"torch has no dtype `{printable(name)}`", "float32, bfloat16, int64 ...")
+        raise InputError(
+            f"torch has no dtype `{printable(name)}`", "use a dtype of torch, such as float32, bfloat16 or int64"
+        )
     return found
 
 
 def make_input(described, device, index_below=1):
-    """A tensor of this shape and dtype: numbers that repeat from run to run, whole ones below index_below."""
+    """Returns a tensor of the described shape and dtype. Its values are the same in every execution; integers are
+    below `index_below`."""
     import torch
 
     dtype, shape = read_dtype(described["dtype"]), described["shape"]
@@ -120,7 +123,7 @@ def make_input(described, device, index_below=1):
 
 
 def header(settings, dtype):
-    """The first members of a graph."""
+    """Returns the first fields of a graph: mode, implementations, dtype, batch size and sequence length."""
     made = {"mode": settings.mode, "attention": settings.attention, "experts": settings.experts, "dtype": dtype}
     shapes = [list(described.get("shape", ())) for described in dict(settings.inputs).values()]
     batch, sequence = next((shape[:2] for shape in shapes if len(shape) > 1), (settings.batch, settings.sequence))

@@ -1,12 +1,13 @@
-"""Integers that remember which dim of which value they came from, and what was done to them since.
+"""Traced integers: they store the dim of the value that they come from, and the operations applied since.
 
-An expression is an int, or a tuple: ("size", value, dim), or (operation, expression, expression)."""
+An expression is an int, ("size", value, dim), or (operation, expression, expression).
+"""
 
 import contextlib
 
 
 class Shape(tuple):
-    """What `.shape` returns while a graph is recorded: torch.Size cannot be derived from."""
+    """The result of `.shape` during a trace, because torch.Size cannot be subclassed."""
 
     def numel(self):
         count = 1
@@ -26,7 +27,7 @@ class Shape(tuple):
 
 
 class Size(int):
-    """A size. `guards` is a dict in which comparisons, and conversions that lose the expression, leave what they went by."""
+    """A traced size. Comparisons, and conversions that lose the expression, add their result to the dict `guards`."""
 
     def __new__(cls, value, expression, guards):
         made = int.__new__(cls, value)
@@ -45,7 +46,7 @@ class Size(int):
     def __hash__(self):
         return int.__hash__(self)
 
-    def __reduce__(self):  # copies and pickles are plain
+    def __reduce__(self):  # copies and pickles are plain ints
         return int, (self.real,)
 
     def _self(self, *_):
@@ -55,7 +56,7 @@ class Size(int):
 
 
 class HostNumber:
-    """Marks numbers that were read from the data of a tensor."""
+    """Marks numbers that were read from a tensor's data."""
 
 
 class HostInt(HostNumber, int):
@@ -68,7 +69,7 @@ class HostFloat(HostNumber, float):
 
 
 def pin(size):
-    """The plain number; that it came from this size is kept as a guard."""
+    """Returns the plain number, and adds a guard that the size equals it."""
     plain = size.real
     size.guards.setdefault(("eq", size.expression, plain), True)
     return plain
@@ -144,7 +145,7 @@ _install()
 
 @contextlib.contextmanager
 def loops_counted():
-    """While this holds, `range` over a size leaves a guard: the loop is unrolled, and its number of rounds is fixed."""
+    """Makes `range` over a size add a guard: the loop is unrolled, so its number of iterations is fixed."""
     import builtins
 
     plain = builtins.range

@@ -1,24 +1,28 @@
-"""A recording as the tables of schemas/model.schema.json: values and sizes that nobody needs left out, the rest renumbered.
+"""Encodes a trace as the tables of schemas/model.schema.json: unused values and sizes are removed, the rest
+renumbered.
 
-strings   operations, paths, keywords and dtypes; `s#` below is a position in it
+strings   operations, paths, keywords and dtypes; `s#` below is an index into them
 shapes    [2, 16, 128]
-sizes     ["size", value, dim], or an operation (add sub mul floordiv mod neg) and operands: a number, or [earlier entry]
-values    [shape, dtype s#, 1 where a gradient is required]
+sizes     ["size", value, dim], or [operation, operand ...] (add sub mul floordiv mod neg); an operand is a number or [entry]
+values    [shape, dtype s#, 1 if a gradient is required]
 leaves    [value, "input" | "param" | "buffer" | "constant", path or name s#]
 nodes     [operation s#, [argument ...], [keyword s#, argument, ...], [result ...]]
-          ["@enter" s#, module s#, number of positional arguments, 1 under no_grad, [[place, value outside, inside] ...]]
-          ["@exit" s#, module s#, [[place, value inside, outside] ...]]
+          ["@enter" s#, module s#, number of positional arguments, 1 under no_grad, [[place, outside, inside] ...]]
+          ["@exit" s#, module s#, [[place, inside, outside] ...]]
 guards    [eq ne lt le gt ge, operand, operand, result]
-output    the value that a loss is made of, or several in a list
+output    the value from which the loss is computed, or a list of several
 
-A place is where in the arguments or in the result a value stands: [0], ["hidden_states"], ["position_embeddings", 0], [].
-What a keyword gives has the position of its parameter as a fourth entry, where it may be given by position too.
-An argument that is null, a boolean, a number or a text is itself. Every other one is a list: [value], ["e", entry of sizes],
-["t", ...] a tuple, ["s", start, stop, step], ["x"] an ellipsis, ["d", dtype], ["f", "inf" | "-inf" | "nan"], ["h", number] read
-from a tensor, ["o", kind] anything else.
+A place is the position of a value in arguments or results: [0], ["hidden_states"], ["position_embeddings", 0], [].
+For an argument passed by keyword, the fourth entry is the position of its parameter, if it may be positional.
 
-An operation in place names its target first and gives it a new value; if the target is a view, each step up to the tensor that
-owns the storage follows as a __setitem__, or as the view turned round. A node without results read data to the host."""
+An argument that is null, a boolean, a number or a text is written as such. All others are lists: [value], ["e", entry
+of sizes], ["t", ...] a tuple, ["s", start, stop, step], ["x"] an ellipsis, ["d", dtype], ["f", "inf" | "-inf" |
+"nan"], ["h", number] read from a tensor, ["o", kind] anything else.
+
+An in-place operation has its target as first argument and gives it a new value. If the target is a view, a node for
+each ancestor up to the owner of the storage follows: a __setitem__ or the inverse view. A node without results reads
+data to the host.
+"""
 
 import json
 
@@ -26,7 +30,7 @@ from .recording import BUFFER, INPUT, PARAMETER, intern_size
 
 
 def tables(recording, settings):
-    """The member `graph`: `settings` are its first members (mode, batch and so on)."""
+    """Returns the field `graph`; `settings` are its first fields (mode, batch and so on)."""
     guards = [
         [name, intern_size(recording, a), intern_size(recording, b), result]
         for (name, a, b), result in recording.guards.items()
@@ -83,7 +87,7 @@ def tables(recording, settings):
 
 
 def text(graph):
-    """The member as text: one line for each table."""
+    """Returns the field as text, one line for each table."""
     lines = [
         f'  "{key}": {json.dumps(value, separators=(",", ":"), ensure_ascii=False)}' for key, value in graph.items()
     ]
@@ -114,7 +118,8 @@ def _arguments(node):
 
 
 def _needed(recording, guards):
-    """The nodes without those that compute, from constants alone, what nobody uses. Others stay: they can fail."""
+    """Returns the nodes, without those that compute unused values from constants only. Unused nodes with other
+    operands stay, because they can fail."""
     depends = {v for v, kind, _ in recording.leaves if kind in (INPUT, PARAMETER, BUFFER)}
     for node in recording.nodes:
         if node[0] == "@enter" or node[0] == "@exit":
@@ -154,7 +159,7 @@ def _needed(recording, guards):
 
 
 def _used(recording, nodes, guards):
-    """The values and the entries of `sizes` that are spoken of, each in order."""
+    """Returns the used values and entries of `sizes`, each in order."""
     values, sizes = set(recording.outputs), set()
 
     def use_size(number):

@@ -1,4 +1,4 @@
-"""Runs a module once and returns its operations."""
+"""Calls a module once and returns its operations."""
 
 import contextlib
 import inspect
@@ -13,9 +13,11 @@ __all__ = ["Untraceable", "trace"]
 
 
 def trace(model, args, kwargs, device, main_output=None):
-    """Calls model(*args, **kwargs), whose tensors are on `device`, and returns the Recording, with the ids of the results
-    that count in `outputs`: those that main_output(result) returns, or if it returns None every tensor of a floating type.
-    Raises Untraceable with the reason."""
+    """Calls model(*args, **kwargs), whose tensors are on `device`, and returns the Recording.
+
+    `outputs` has the ids of the results that the loss uses: those of main_output(result), or every floating-point
+    tensor if it returns None. Raises Untraceable, with the reason, if the call fails or returns no tensor.
+    """
     import torch
     import torch.utils.checkpoint
 
@@ -43,7 +45,7 @@ def trace(model, args, kwargs, device, main_output=None):
     found = (main_output(result) if main_output else None) or _floats(torch, result)
     recording.outputs = [read(recording, look_up(recording, tensor)) for tensor in found]
     if not recording.outputs:
-        raise Untraceable("the model returns no tensor")
+        raise Untraceable("the model returns no floating-point tensor")
     return recording
 
 
@@ -67,14 +69,17 @@ def _floats(torch, result):
 
 @contextlib.contextmanager
 def _functions_recorded(recording, torch):
-    """Functions with a backward of their own, and functions under vmap, count as one operation each; but for a checkpoint, whose
-    backward is that of what it runs. Taken where torch 2.13 itself calls them, so that one that a program bound to a name before
-    is seen, too: Function.apply calls the apply of its base class, and torch.vmap vmap_impl."""
+    """Traces each autograd.Function, and each function under vmap, as one operation. A checkpoint is traced as its
+    function, whose backward it has.
+
+    Patches the functions that torch 2.13 calls internally, so that names bound earlier are traced as well:
+    Function.apply calls the apply of its base class, and torch.vmap calls vmap_impl.
+    """
     base, apis = torch.autograd.Function.__mro__[1], torch._functorch.apis
     plain_vmap, inside = apis.vmap_impl, []
 
     def one(name, function, args, kwargs):
-        if inside:  # of what is one operation already
+        if inside:  # inside an operation that is already one node
             return function(*args, **kwargs)
         before = len(recording.nodes)
         inside.append(name)
@@ -84,7 +89,7 @@ def _functions_recorded(recording, torch):
         finally:
             inside.pop()
         if any(node[0] == "@enter" for node in recording.nodes[before:]):
-            raise Untraceable(f"{place(recording)} runs modules inside of {name}, whose backward is its own")
+            raise Untraceable(f"{place(recording)} runs modules inside {name}, which tpplan traces as one operation")
         return result
 
     def apply(cls, *args, **kwargs):

@@ -1,11 +1,12 @@
-"""Writes: a tensor that was written to gets a new id, and with it everything that shares its storage.
+"""Writes: a tensor that is written to gets a new id, and so does every tensor that shares its storage.
 
-Tensors that share a storage form a tree of views. A write goes up the tree to the tensor that owns the storage, each step as
-a node (a setitem, or the view turned round); the other views are made again where they are read."""
+Tensors that share a storage form a tree of views. A write is propagated up the tree to the owner of the storage, one
+node per step: a setitem, or the inverse view. Other views are recreated when they are read.
+"""
 
 from .recording import Untraceable, add_value, copy_value, place
 
-# Views that are the whole of their parent, where they share its storage at all.
+# Views of all of their parent, if they share its storage.
 IDENTITIES = frozenset(
     (
         "alias",
@@ -44,7 +45,7 @@ SWAPS = frozenset(("transpose", "t", "T", "mT"))
 
 
 def read(recording, entry):
-    """The id that a tensor has now."""
+    """Returns the current id of a tensor; recreates a view whose storage has been written to."""
     if entry.writes == recording.storages[entry.storage]:
         return entry.id
     if entry.parent is None:
@@ -64,7 +65,7 @@ def read(recording, entry):
 
 
 def written(recording, entry, value):
-    """The tensor has been written to, and is `value` now."""
+    """Registers that the tensor has been written to and has the id `value`."""
     chain, step = [], entry
     while step.parent is not None:
         chain.append((step, step.parent, read(recording, step.parent)))
@@ -77,7 +78,7 @@ def written(recording, entry, value):
 
 
 def _write_up(recording, child, parent, before):
-    """The id of `parent`, which was `before`, after the view `child` of it was written to."""
+    """Returns the new id of `parent`, whose old id is `before`, after a write to its view `child`."""
     if child.call is None:
         return child.id
     op, args, kwargs, results = child.call
@@ -91,7 +92,7 @@ def _write_up(recording, child, parent, before):
         return made
 
     def at(dim, index):
-        """The parent with `index` of this dim replaced by the child."""
+        """Returns the parent with `index` of this dim replaced by the child."""
         return node("__setitem__", [[before], ["t", *[["s", None, None, None]] * (dim % rank), index], [child.id]])
 
     def size(value, dim):
@@ -124,7 +125,7 @@ def _write_up(recording, child, parent, before):
     if op == "permute":
         dims = [d % rank for d in args[1][1:]]
         return node("permute", [[child.id], ["t", *[dims.index(d) for d in range(rank)]]])
-    raise Untraceable(f"{place(recording)} writes through {op}")
+    raise Untraceable(f"{place(recording)} writes in place through {op}, which tpplan cannot trace")
 
 
 def _expression(recording, argument):
@@ -132,7 +133,7 @@ def _expression(recording, argument):
 
 
 def _entry(recording, expression):
-    """The argument for an expression, whose parts may be entries that are there already."""
+    """Returns the argument for an expression, whose operands may be existing entries."""
     if type(expression) is int:
         return expression
     return ["e", _intern(recording, expression)[0]]

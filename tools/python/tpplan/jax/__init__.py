@@ -1,17 +1,19 @@
-"""Manifests in JAX: shardings of arrays, constraints at module boundaries, rematerialisation, sharded initialisation.
+"""Manifests in JAX: shardings of arrays, constraints at module boundaries, rematerialization, sharded initialization.
 
-JAX computes with whole arrays and cuts them itself, so a manifest becomes NamedShardings: those of the parameters, and those
-of the values at module boundaries as sharding constraints; XLA makes the collectives. Rank r of a manifest is device
-`mesh.devices.flat[r]`. JAX has no word for pieces of unlike sizes and for dims whose segments are cut each by itself; both are
-refused here, with the parameter's name.
+JAX computes on global arrays and partitions them itself. A manifest therefore becomes NamedShardings of the
+parameters, and sharding constraints on the values at module boundaries; XLA inserts the collectives. Rank r of a
+manifest is device `mesh.devices.flat[r]`. JAX supports neither uneven shards nor dims sharded per segment. Both raise
+ManifestError with the parameter's path.
 
-A model is any pytree: an Equinox module, a Flax NNX module or its state, a dict of parameters; of arrays, or abstract
-(jax.eval_shape). Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
+A model is any pytree of concrete or abstract (jax.eval_shape) arrays: an Equinox module, a Flax NNX module or its
+state, a dict of parameters. Paths are the keys joined by dots, as `python -m tpplan.export --jax` writes them.
 
-model.py makes and places models, by the shardings of their arrays (arrays.py), with those of a checkpoint (weights.py), and gives
-modules (modules.py) their constraints (boundaries.py); transforms.py does one thing to a module, by a plan of one rule; states.py
-knows what of a state of training is a parameter's, checkpoints.py has it on disk; linen.py knows what a module of Linen is, trees.py
-what a tree of JAX is.
+- model.py creates and places models, with the shardings of arrays.py, and with the arrays of a checkpoint
+  (weights.py).
+- modules.py gives modules the constraints of boundaries.py.
+- transforms.py applies one style to a module, by a plan with one rule.
+- states.py matches training states with parameters; checkpoints.py saves and loads them.
+- linen.py handles Flax Linen, trees.py pytrees.
 
 Sources: JAX 0.10 (NamedSharding, with_sharding_constraint), Equinox 0.13, Flax 0.12.
 """

@@ -1,4 +1,4 @@
-"""Shardings of a model's arrays: a manifest's specs as JAX has them."""
+"""Shardings of a model's arrays: the specs of a manifest as JAX shardings."""
 
 import math
 import sys
@@ -14,10 +14,13 @@ from .trees import is_array, is_flax, leaves_of, ties_of
 
 
 def shardings(manifest, mesh, tree=None):
-    """The sharding of every parameter: {path: NamedSharding}; or, given a model (abstract or not), its tree with a
-    NamedSharding for each array and None for what is none: for jax.device_put and out_shardings.
+    """Returns {path: NamedSharding} of every parameter.
 
-    Raises ManifestError where the manifest does not fit the mesh or the model, or is cut as JAX cannot."""
+    If `tree` is given, a model with concrete or abstract arrays, returns its tree instead: a NamedSharding for each
+    array, None for other leaves. It fits jax.device_put and out_shardings.
+
+    Raises ManifestError if the manifest does not fit the mesh or the model, or if JAX does not support a sharding.
+    """
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     by_path = {
@@ -31,20 +34,22 @@ def shardings(manifest, mesh, tree=None):
 
 
 def _sharding_of_each(leaves, by_path, mesh):
-    """The sharding of each leaf, None for what is no array."""
+    """Returns the sharding of each leaf, None for leaves that are no arrays; arrays without a path in `by_path` are
+    replicated."""
     whole = NamedSharding(mesh, PartitionSpec())
     return [by_path.get(x.path, whole) if is_array(x.value) else None for x in leaves]
 
 
 def batch_sharding(manifest, mesh):
-    """The sharding of the batch: the axes of `data` cut its dim."""
+    """Returns the NamedSharding of the batch: its dim is sharded over the axes of `data`."""
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     return NamedSharding(mesh, PartitionSpec(*[None] * manifest.data_dim, manifest.data_axes or None))
 
 
 def constrain(tree, manifest, mesh):
-    """The tree with each array constrained to its sharding: inside jit, for a model that is made there."""
+    """Returns the tree with each array constrained to its sharding. For use inside jit, on a model that is created
+    there."""
     manifest = load_manifest(manifest)
     leaves = leaves_of(tree)
     by_path = shardings(manifest, mesh)
@@ -59,8 +64,11 @@ def constrain(tree, manifest, mesh):
 
 
 def get_partition_spec(tree):
-    """The tree with a PartitionSpec for each array and None for what is none: of arrays that are placed, of abstract ones whose
-    sharding is written, and inside jit of those that were placed there; of others it is P()."""
+    """Returns the tree with a PartitionSpec for each array, and None for other leaves.
+
+    The spec is known for placed arrays, abstract arrays with a sharding, and arrays that this package has constrained
+    inside jit. It is P() for all others.
+    """
     found = [sharding_of(x.value) for x in leaves_of(tree)]
     specs = [
         None if not is_array(x.value) else PartitionSpec() if sharding is None else sharding.spec
@@ -69,13 +77,14 @@ def get_partition_spec(tree):
     return jax.tree.unflatten(jax.tree.structure(tree), specs)
 
 
-# What was constrained inside jit: JAX does not say how, so it is noted here as long as the array lives. {id: (the array, weakly,
-# its sharding)}
+# Shardings of the tracers constrained inside jit, because JAX does not expose them: {id: (weak reference to the
+# array, sharding)}. An entry is removed with its array.
 _constrained_arrays = {}
 
 
 def constrained(value, sharding):
-    """The array with this sharding: moved there, inside jit constrained to it, of an abstract one written."""
+    """Returns the array with this sharding. A concrete array is moved, a tracer gets a constraint, an abstract array
+    stores the sharding."""
     if isinstance(value, jax.ShapeDtypeStruct):
         return jax.ShapeDtypeStruct(value.shape, value.dtype, sharding=sharding)
     if not isinstance(value, jax.core.Tracer):
@@ -87,7 +96,7 @@ def constrained(value, sharding):
 
 
 def sharding_of(value):
-    """The NamedSharding of an array, abstract or not; None where it has none, or where nobody says."""
+    """Returns the NamedSharding of a concrete or abstract array; None if it has none or it is unknown."""
     if isinstance(value, jax.core.Tracer):
         array, sharding = _constrained_arrays.get(id(value), (lambda: None, None))
         return sharding if array() is value else None
@@ -96,19 +105,19 @@ def sharding_of(value):
 
 
 def need_jax_mesh(mesh):
-    """Refuses what is no mesh of JAX."""
+    """Raises ManifestError if the value is no JAX mesh."""
     if not isinstance(mesh, (jax.sharding.Mesh, jax.sharding.AbstractMesh)):
-        raise ManifestError("`mesh`", f"{type(mesh).__name__} is no mesh of JAX", "make one with jax.make_mesh")
+        raise ManifestError("`mesh`", f"{type(mesh).__name__} is not a mesh of JAX", "make one with jax.make_mesh")
 
 
 def check_jax_mesh(manifest, mesh):
-    """Refuses what is no mesh of JAX, or not the manifest's."""
+    """Raises ManifestError if the value is no JAX mesh, or differs from the manifest's mesh."""
     need_jax_mesh(mesh)
     check_mesh(manifest, list(mesh.shape.items()))
 
 
 def check_leaves(manifest, leaves):
-    """Holds the manifest against the arrays of a model, both ways."""
+    """Raises ManifestError if the manifest and the model differ in parameters, buffers, shapes, dtypes or ties."""
     parameters, buffers = (
         {
             x.path: (tuple(x.value.shape), x.value.dtype.name)
@@ -122,28 +131,29 @@ def check_leaves(manifest, leaves):
 
 
 def partition_spec(manifest, tensor):
-    """The PartitionSpec of a tensor. Raises ManifestError for one that JAX cannot cut so."""
+    """Returns the PartitionSpec of a manifest tensor. Raises ManifestError for sharded segments and uneven shards."""
     where, sizes = f"parameter `{printable(tensor.path)}`", dict(manifest.mesh)
     for dim, axes in enumerate(tensor.spec):
         count = math.prod(sizes[axis] for axis in axes)
         if count > 1 and len(tensor.segments.get(dim) or ()) > 1:
             raise ManifestError(
                 where,
-                f"dim {dim} has segments, which JAX cannot cut each by itself",
-                "keep the parts in parameters of their own",
+                f"dim {dim} has segments, but JAX cannot shard each segment separately",
+                "store each segment in a separate parameter",
             )
         if tensor.shape[dim] % count:
             raise ManifestError(
                 where,
-                f"dim {dim} of size {tensor.shape[dim]} is cut over {count} ranks unevenly, which JAX refuses",
-                "compile with `uneven: error`, which names what to change",
+                f"dim {dim} of size {tensor.shape[dim]} is sharded unevenly over {count} ranks, which JAX does "
+                "not support",
+                "compile with `uneven: error` to list the dims to change",
             )
     return PartitionSpec(*slices.entries_of(tensor.spec))
 
 
 def with_shardings(model, manifest, mesh, loaded=None):
-    """The model with its arrays placed; abstract ones have their shardings written. Arrays that are `loaded` ({path: array})
-    take the place of the model's."""
+    """Returns the model with its arrays placed; abstract arrays store their shardings. `loaded`, {path: array},
+    replaces arrays of the model. An NNX module is changed in place."""
     leaves = leaves_of(model)
     by_path = shardings(manifest, mesh)
     whole = NamedSharding(mesh, PartitionSpec())

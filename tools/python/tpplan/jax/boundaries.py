@@ -1,4 +1,4 @@
-"""Boundaries of modules as sharding constraints; XLA makes the collectives."""
+"""Module boundaries as sharding constraints; XLA inserts the collectives."""
 
 import dataclasses
 import functools
@@ -16,14 +16,15 @@ from .arrays import check_jax_mesh
 
 @dataclasses.dataclass(frozen=True)
 class Constraint:
-    """Functions for one boundary: `inputs(args, kwargs)` gives them constrained, `outputs(result)` too."""
+    """Functions for one boundary: `inputs(args, kwargs)` returns the constrained arguments, `outputs(result)` the
+    constrained result."""
 
     inputs: Callable
     outputs: Callable
 
 
 class Axes(NamedTuple):
-    """What layouts ask of a manifest."""
+    """The fields of a manifest that layouts depend on."""
 
     mesh: tuple
     data_axes: tuple
@@ -31,25 +32,30 @@ class Axes(NamedTuple):
 
 
 def constraints(manifest, mesh, *, batched=True):
-    """{module path: Constraint} for all boundaries of a manifest. A value goes to the layout in which the boundary hands it
-    on; a sum that is still open (Partial), and a value of which the manifest says nothing, are left to XLA."""
+    """Returns {module path: Constraint} for all boundaries of a manifest. `batched=False` counts layouts without the
+    batch dim, for modules under jax.vmap.
+
+    A value is constrained to the boundary's target layout. Partial values, and values without a layout, are left to
+    XLA. Raises ManifestError if the mesh has axes of a type other than Auto.
+    """
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     types = set(getattr(mesh, "axis_types", ()))
     if manifest.modules and any("Auto" not in str(kind) for kind in types):
         raise ManifestError(
             "`mesh`",
-            "constraints need axes of type Auto",
+            "sharding constraints need mesh axes of type Auto",
             "jax.make_mesh(sizes, names, axis_types=(jax.sharding.AxisType.Auto,) * len(names))",
         )
-    refuse_sent_dtypes(manifest, "XLA chooses the type in which its collectives run")
+    refuse_sent_dtypes(manifest, "XLA chooses the dtype of its collectives")
     axes = Axes(manifest.mesh, manifest.data_axes, manifest.data_dim)
     return {boundary.path: _constraint(axes, mesh, boundary, batched) for boundary in manifest.modules}
 
 
 @functools.lru_cache(maxsize=None)
 def _constraint(manifest, mesh, boundary, batched):
-    """Alike for alike boundaries, so that modules of one plan are of one class, and their trees of one structure."""
+    """Returns the Constraint of a boundary. It is cached, so that modules with equal boundaries share a class and
+    their trees a structure."""
 
     def place(value, given):
         layout = value.target or value.source
@@ -78,8 +84,8 @@ def _constraint(manifest, mesh, boundary, batched):
 
 
 def layout_spec(manifest, path, layout, shape, batched=True):
-    """The PartitionSpec of a value at a module's boundary. Raises ManifestError for a dim that the value has not, or that
-    does not divide: JAX would replicate such a value without a word."""
+    """Returns the PartitionSpec of a value of `shape` at a module's boundary. Raises ManifestError if the value lacks
+    the dim, or if the axes do not divide it: JAX would silently replicate the value."""
     entries = [[] for _ in shape]
     sizes = dict(manifest.mesh)
     for (axis, size), text in zip(manifest.mesh, layout):
@@ -90,17 +96,15 @@ def layout_spec(manifest, path, layout, shape, batched=True):
         if not 0 <= dim < len(shape):
             raise ManifestError(
                 f"module `{printable(path)}`",
-                f"Shard({given}) of a value of shape {list(shape)}",
-                "count layouts from the end where modules are called under vmap"
-                if batched
-                else "write a layout that the value has",
+                f"Shard({given}) is out of range for a value of shape {list(shape)}",
+                "use negative dims in the layouts of modules under vmap" if batched else "use a dim that the value has",
             )
         entries[dim].append(axis)
     for dim, axes in enumerate(entries):
         if shape[dim] % math.prod(sizes[axis] for axis in axes):
             raise ManifestError(
                 f"module `{printable(path)}`",
-                f"dim {dim} of a value of shape {list(shape)} is cut over {', '.join(axes)} unevenly",
-                "give it a size that the axes divide",
+                f"dim {dim} of a value of shape {list(shape)} is sharded unevenly over {', '.join(axes)}",
+                "use a size that the axis sizes divide",
             )
     return PartitionSpec(*slices.entries_of(entries))

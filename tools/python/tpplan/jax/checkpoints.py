@@ -1,5 +1,5 @@
-"""A run of training on disk: any tree that holds a model's parameters and moments of them, in a folder that any mesh goes on
-from."""
+"""Training states on disk: saves and loads any tree of parameters, optimizer moments and the like, in a folder that
+any mesh can resume from."""
 
 import sys
 
@@ -19,10 +19,16 @@ from .weights import load
 
 
 def save_states(folder, manifest, mesh, state):
-    """Writes a new folder with every array of a tree (a model, the state of an optax optimizer, masters, a step), under its path
-    in the tree. An array whose path ends with a parameter's, and that has its shape, is cut as it is, all others are whole. What
-    is no array, and states of random generators, are not saved. Every process calls it. The folder is one that
-    `tpplan-exec save` writes, by the manifest that `python -m tpplan.states` prints of it."""
+    """Writes a new folder with every array of a tree, such as a model, an optax state, masters or a step count. Every
+    process must call it.
+
+    Each array is stored under its path in the tree. It is sharded like a parameter if its path ends with that
+    parameter's path and it has the same shape; otherwise it is replicated. Other leaves and states of random
+    generators are not saved. The folder has the format of `tpplan-exec save`, for the manifest that `python -m
+    tpplan.states` prints.
+
+    An error in one process is raised in all.
+    """
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     arrays = {leaf.path: leaf.value for leaf in leaves_of(_plain(state)) if leaf.path is not None}
@@ -48,9 +54,12 @@ def save_states(folder, manifest, mesh, state):
 
 
 def load_states(folder, manifest, mesh, state):
-    """The tree with the arrays of such a folder, of any mesh, in place of its own, which may be abstract (jax.eval_shape); what is no
-    array stays. NNX modules and optimizers are changed in place. Raises ManifestError for an array that the folder lacks or
-    has otherwise, and LoadError."""
+    """Returns the tree with its arrays replaced by those of a folder of save_states, written on any mesh.
+
+    The tree may be abstract (jax.eval_shape). Other leaves are unchanged. NNX modules and optimizers are changed in
+    place. Raises ManifestError if the folder lacks an array, or has another shape or dtype. Raises LoadError if
+    reading fails.
+    """
     manifest = load_manifest(manifest)
     if is_flax(state, "Pytree"):
         nnx = sys.modules["flax.nnx"]
@@ -79,14 +88,18 @@ def _check(leaf, stored):
         return
     where, own = f"state `{printable(leaf.path)}`", (leaf.value.dtype.name, list(leaf.value.shape))
     if leaf.path not in stored:
-        raise ManifestError(where, "is not in the checkpoint", "load what was saved")
+        raise ManifestError(where, "is not in the checkpoint", "load only states that were saved")
     if own != (stored[leaf.path][0], list(stored[leaf.path][1])):
         saved = "{} {}".format(list(stored[leaf.path][1]), stored[leaf.path][0])
-        raise ManifestError(where, f"is {own[1]} {own[0]}, and was saved as {saved}", "load into a tree alike")
+        raise ManifestError(
+            where,
+            f"is {own[1]} {own[0]}, but was saved as {saved}",
+            "load into a tree with the saved shapes and dtypes",
+        )
 
 
 def _told(failure):
-    """What each process says, on all of them."""
+    """Returns the failure of each process (None if it has none), in all processes."""
     if jax.process_count() == 1:
         return [failure]
     from jax.experimental import multihost_utils

@@ -1,4 +1,4 @@
-"""Boundaries of Flax Linen, whose modules are made anew at every call, and whose parameters are a dict."""
+"""Boundaries of Flax Linen, whose modules are recreated at every call, and whose parameters are a dict."""
 
 from ..files import printable
 from ..manifest import ManifestError, load_manifest
@@ -6,17 +6,23 @@ from .boundaries import constraints
 
 
 def linen_boundaries(manifest, mesh):
-    """A context in which calls of Linen's modules are constrained as the manifest says: `with linen_boundaries(manifest, mesh):
-    model.apply(variables, x)`, around or inside jit. The manifest's paths are those of the variables, or of their "params".
-    Raises ManifestError for `remat`, for which Linen has nn.remat."""
+    """Returns a context in which calls of Linen modules are constrained as the manifest specifies, around or inside
+    jit:
+
+        with linen_boundaries(manifest, mesh):
+            model.apply(variables, x)
+
+    The manifest's paths are those of the variables, or of their "params". Raises ManifestError for `remat`; use
+    nn.remat in the model.
+    """
     import flax.linen
 
     manifest = load_manifest(manifest)
     if manifest.remat:
         raise ManifestError(
             f"module `{printable(manifest.remat[0])}`",
-            "is in `remat`, which cannot be put around a module of Linen from outside",
-            "write flax.linen.remat in the model, and leave `remat` out of the plan",
+            "is in `remat`, but tpplan cannot wrap a Linen module in remat",
+            "use flax.linen.remat in the model, and remove `remat` from the plan",
         )
     found = {path.removeprefix("params").removeprefix("."): c for path, c in constraints(manifest, mesh).items()}
 

@@ -1,4 +1,4 @@
-"""Models that are made sharded, and models that are sharded when they are there."""
+"""Creates sharded models, and shards existing ones."""
 
 import jax
 
@@ -14,8 +14,8 @@ from .weights import load
 
 
 def initialize(make, manifest, mesh, *args, batched=True, **kwargs):
-    """The model that make(*args, **kwargs) makes, made under jit: each device computes its own pieces only, and the values
-    are those of make. `args` may be arrays, such as the key. Boundaries, `remat` and `batched` are those of `parallelize`."""
+    """Returns make(*args, **kwargs), computed under jit: each device computes its shards only, and the values equal
+    those of make. `args` may be arrays, such as the key. Boundaries, `remat` and `batched` are as in `parallelize`."""
     manifest = load_manifest(manifest)
     model = abstract(make, *args, **kwargs)
     wanted = wrappers(model, manifest, mesh, batched)
@@ -26,13 +26,17 @@ def initialize(make, manifest, mesh, *args, batched=True, **kwargs):
 
 
 def parallelize(model, manifest, mesh, *, batched=True, weights=None):
-    """The model with its arrays placed as the manifest says, with its modules' boundaries constrained, and with
-    jax.checkpoint around the modules of `remat`. A NNX module is changed in place, of other trees a copy is made; a tree
-    without modules (a dict of parameters) has arrays only, and a manifest with boundaries or `remat` is refused.
+    """Returns the model with its arrays placed, its module boundaries constrained, and jax.checkpoint around the
+    modules of `remat`.
 
-    `batched=False` is for modules that are called with one example, under jax.vmap: layouts are then counted without the
-    batch's dim, and its axes are left to vmap (`spmd_axis_name`). An abstract model gets its shardings written.
-    `weights` is a checkpoint (what `load` takes) whose arrays take the place of the model's, of an abstract one too."""
+    An NNX module is changed in place; other trees are copied. A tree without modules, such as a dict of parameters,
+    supports arrays only. A manifest with boundaries or `remat` then raises ManifestError. Arrays of an abstract model
+    store their shardings.
+
+    `batched=False` is for modules that are called with one example, under jax.vmap. Layouts are then counted without
+    the batch dim, and its axes are left to vmap (`spmd_axis_name`). `weights` is a checkpoint, as `load` takes it,
+    whose arrays replace those of the model, which may be abstract.
+    """
     manifest = load_manifest(manifest)
     wanted = wrappers(model, manifest, mesh, batched)
     loaded = None if weights is None else load(manifest, weights, mesh)
@@ -40,11 +44,18 @@ def parallelize(model, manifest, mesh, *, batched=True, weights=None):
 
 
 def make_parallel(model, plan, mesh, *, batched=True, manifest=None, weights=None):
-    """`parallelize` by a plan (path, text or dict), which the first process compiles for this model and mesh; or by a manifest. A
-    plan's own axes must be this mesh's, which says their sizes; a plan without a mesh takes it. `manifest` is a path where the
-    compiled manifest is kept. In a plan's place stands a list of logical axis rules, too: (name, axis, axes or None), for a model
-    whose arrays name their dims, in Flax's reading. Raises PlanError, with the program's findings, for a plan that is wrong, in
-    every process."""
+    """Returns the model parallelized by a plan or a manifest: a path, a text or a dict.
+
+    The first process compiles a plan for this model and mesh. The axes of a plan must be the axes of the mesh, which
+    provides their sizes; a plan without a mesh uses this one. `manifest` is the path to which the compiled manifest
+    is written.
+
+    `plan` may also be a list of logical axis rules with Flax' semantics. A rule is (logical name, axes), and `axes`
+    is a mesh axis, several axes, or None. The arrays of the model must have logical axis names. `batched` and
+    `weights` are as in `parallelize`.
+
+    Raises PlanError, with the diagnostics, in every process if the plan is wrong.
+    """
     from ..export.jax_tree import model_graph
 
     need_jax_mesh(mesh)

@@ -1,4 +1,4 @@
-"""Modules that constrain what goes in and out of them, and are rematerialised: of classes of their own, in a tree that is copied."""
+"""Modules that constrain their inputs and outputs, or are rematerialized: instances of subclasses, in a copied tree."""
 
 import dataclasses
 import functools
@@ -15,7 +15,8 @@ from .trees import arrays_alone, children_of, is_box, is_flax, leaves_of, split
 
 
 def wrappers(model, manifest, mesh, batched):
-    """{module path: (its Constraint or None, whether it is in `remat`)}. Raises ManifestError for a model that does not fit."""
+    """Returns {module path: (its Constraint or None, True if it is in `remat`)}. Raises ManifestError if the manifest
+    does not fit the model."""
     check_jax_mesh(manifest, mesh)
     check_leaves(manifest, leaves_of(model))
     wanted = {path: (c, False) for path, c in constraints(manifest, mesh, batched=batched).items()}
@@ -26,18 +27,19 @@ def wrappers(model, manifest, mesh, batched):
 
 
 def need_modules(model, paths):
-    """Refuses a model that has no modules of these paths, or none that can be called."""
+    """Raises ManifestError if the model lacks a module at one of these paths, or it is not callable."""
     for path in paths:
         if not callable(_module_at(model, path)):
             raise ManifestError(
                 f"module `{printable(path)}`",
-                "has a boundary or is in `remat`, and the model has no such module that can be called",
-                "take constraints(manifest, mesh) and jax.checkpoint where the model computes it; for Linen, linen_boundaries",
+                "has a boundary or is in `remat`, but the model has no callable module at this path",
+                "call constraints(manifest, mesh) and jax.checkpoint in the model's code; for Linen use "
+                "linen_boundaries",
             )
 
 
 def _module_at(node, path):
-    """The node of that path, or None. Names hold dots where keys of dicts do, so the longest name that fits is taken."""
+    """Returns the node at that path, or None. A dict key may contain dots, so the longest matching name is used."""
     while path:
         fitting = [(name, child) for name, child in children_of(node)[0] if path == name or path.startswith(name + ".")]
         if not fitting:
@@ -48,7 +50,8 @@ def _module_at(node, path):
 
 
 def wrapped(node, path, wanted):
-    """The node with the modules that are wanted of classes of their own, which call theirs."""
+    """Returns the node with the modules of `wanted` replaced by instances of subclasses that apply their Constraint
+    and remat."""
     if not any(key == path or not path or key.startswith(path + ".") for key in wanted):
         return node
     children, rebuild = children_of(node)
@@ -72,7 +75,8 @@ def wrapped(node, path, wanted):
 
 @functools.lru_cache(maxsize=None)
 def _class_of(base, constraint, remat):
-    """A subclass with this boundary. Its name and fields are those of its base: paths and types stay what they were."""
+    """Returns a subclass that applies this Constraint and remat. It has the name and the fields of its base, so that
+    paths and types are unchanged."""
 
     def call(self, *args, **kwargs):
         if constraint is not None:
@@ -87,7 +91,7 @@ def _class_of(base, constraint, remat):
 
 
 def _checkpointed(base, module, args, kwargs):
-    """base.__call__ under jax.checkpoint; what is no array is no input of it."""
+    """Calls base.__call__ under jax.checkpoint; only arrays are its inputs."""
     if is_flax(module, "Module"):
         return sys.modules["flax.nnx"].remat(lambda module, args: base.__call__(module, *args, **kwargs))(module, args)
     values, rebuild = split((module, args, kwargs))

@@ -1,4 +1,4 @@
-"""What the processes of JAX tell each other before there are arrays."""
+"""Communication between JAX processes before any array exists."""
 
 import jax
 import numpy as np
@@ -8,7 +8,7 @@ from ..compiled import said_by_first
 
 
 def said_by_first_process(make):
-    """What make() returns on the first process, a JSON value, on all processes (said_by_first)."""
+    """Calls make() in the first process and returns its result, a JSON value, in all processes. See said_by_first."""
     if jax.process_count() == 1:
         return make()
     is_first = jax.process_index() == 0

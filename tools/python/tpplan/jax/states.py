@@ -1,4 +1,4 @@
-"""States of training: trees that hold a model's parameters, and moments of them, under longer paths."""
+"""Training states: trees with a model's parameters and their optimizer moments, under longer paths."""
 
 import sys
 
@@ -11,17 +11,18 @@ from .trees import is_array, is_flax, leaves_of
 
 
 def state_shardings(manifest, mesh, state):
-    """The tree of a state of training (parameters, an optimizer's state, a step) with a NamedSharding for each array and None for what is
-    none. An array whose path ends with a parameter's (`opt_state.0.mu.layers.0.weight`), and that has its shape, is cut as it is, all
-    others are whole. Raises ManifestError for a tree that holds nothing of the model."""
+    """Returns the tree of a training state (parameters, optimizer state, step) with a NamedSharding for each array and
+    None for other leaves. An array is sharded like a parameter if its path ends with the parameter's
+    (`opt_state.0.mu.layers.0.weight`) and its shape is equal. Other arrays are replicated. Raises ManifestError if
+    the tree has no parameter of the model."""
     manifest = load_manifest(manifest)
     return jax.tree.unflatten(jax.tree.structure(state), _sharding_of_each(manifest, mesh, leaves_of(state)))
 
 
 def hold_layout(state, manifest, mesh):
-    """The state with each array in that sharding: at the end of a step, inside jit, where XLA else chooses the layout of what the
-    step returns anew; and for an optimizer's state that is made inside jit. NNX modules and optimizers are changed in place, abstract
-    arrays get their shardings written."""
+    """Returns the state with each array constrained to its sharding. Call it inside jit at the end of a step, where
+    XLA would otherwise choose the layouts of the outputs, or on an optimizer state that is created inside jit. NNX
+    modules and optimizers are updated in place; abstract arrays get the shardings as an attribute."""
     manifest = load_manifest(manifest)
     if is_flax(state, "Pytree"):
         nnx = sys.modules["flax.nnx"]
@@ -39,12 +40,13 @@ def _sharding_of_each(manifest, mesh, leaves):
     by_path, whole = shardings(manifest, mesh), NamedSharding(mesh, PartitionSpec())
     found = [_parameter_of(manifest, leaf) for leaf in leaves]
     if not any(found):
-        raise ManifestError("`state`", "holds no parameter of the manifest's model", "give a state of this model")
+        raise ManifestError("`state`", "has no parameter of the manifest", "pass a state of this model")
     return [(by_path[path] if path else whole) if is_array(leaf.value) else None for path, leaf in zip(found, leaves)]
 
 
 def _parameter_of(manifest, leaf):
-    """The longest path of a parameter that the leaf's path ends with, and whose shape it has; None where there is none."""
+    """Returns the path of the parameter that a leaf belongs to: the longest one that is a suffix of the leaf's path,
+    if its shape is equal; otherwise None."""
     path = leaf.path
     while path:
         tensor = manifest.parameters.get(path)

@@ -1,9 +1,10 @@
-"""One thing done to a module: a style, annotations alone, FSDP, rematerialisation.
+"""Applies one transformation to a module: a style, annotations only, FSDP, or rematerialization.
 
-Each function writes the plan that says it and lets the program compile it for this module, so that dims, layouts and what is
-refused are those of every plan. Layouts that the arrays have already stay, and count: a dim may be cut over several axes.
-Modules are concrete, abstract (their shardings are written), or made inside jit (they are constrained); NNX modules are changed in
-place."""
+Each function writes a plan with one rule, and the program compiles it for this module. Dims, layouts and errors are
+therefore those of every plan. Existing shardings of the arrays are preserved and combined: several axes may shard a
+dim. Modules may be concrete, abstract (they store their shardings), or created inside jit (they get constraints). NNX
+modules are changed in place.
+"""
 
 import json
 import re
@@ -17,16 +18,19 @@ from .modules import need_modules, wrapped, wrappers
 from .processes import said_by_first_process
 from .trees import leaves_of
 
-# One rule leaves most of a model as it is, and uses one axis.
+# A plan with one rule leaves most of a model unsharded, and uses one axis; both are intended here.
 FLAGS = ("--allow", "TP4006", "--allow", "TP4007")
 
 
 def column_parallel(
     module, mesh, axis="tp", *, input_layouts=None, output_layouts=None, data=(), batched=True, dims=None
 ):
-    """A linear or embedding whose output dim is cut over `axis`, and so is its result, if `output_layouts` does not say otherwise
-    ("Replicate" gathers it). `data` names the axes of the batch's dim, which its inputs and outputs keep. A module of another type says
-    with `dims` what its parameters' dims are: {"weight": ["out", "in"]}. `batched` is that of `parallelize`."""
+    """Returns a linear or embedding module with its output dim sharded over `axis`.
+
+    Its result is sharded as well, unless `output_layouts` specifies another layout ("Replicate" gathers it). `data`
+    names the axes of the batch dim, over which inputs and outputs stay sharded. `dims` names the dims of the
+    parameters of a module of another type: {"weight": ["out", "in"]}. `batched` is as in `parallelize`.
+    """
     rule = _rule("colwise", input_layouts=input_layouts, output_layouts=output_layouts)
     return _styled(module, mesh, axis, rule, data, batched, dims)
 
@@ -43,12 +47,18 @@ def row_parallel(
     batched=True,
     dims=None,
 ):
-    """A linear or embedding whose input dim is cut over `axis`; its result is summed over it and is whole, if `output_layouts` does
-    not say otherwise. With `skip_communication` nothing is said of the result: XLA sums it where it must. The rest is as above."""
+    """Returns a linear or embedding module with its input dim sharded over `axis`.
+
+    Its result is reduced over `axis` and replicated, unless `output_layouts` specifies another layout.
+    `skip_communication=True` leaves the result unconstrained, and XLA reduces it where needed. `data`, `dims` and
+    `batched` are as in `column_parallel`.
+    """
     if skip_communication:
         if output_layouts is not None:
             raise ManifestError(
-                "`output_layouts`", "says what becomes of a sum that skip_communication leaves open", "give one of them"
+                "`output_layouts`",
+                "cannot be combined with skip_communication, which leaves the result partial",
+                "pass only one of them",
             )
         output_layouts = "Partial"
     rule = _rule("rowwise", input_layouts=input_layouts, output_layouts=output_layouts)
@@ -67,8 +77,9 @@ def prepare_input(
     data=(),
     batched=True,
 ):
-    """The module with its inputs brought to the desired layouts; its parameters are not touched. Layouts are those of a plan: a text
-    or a list of them, None for an argument that is left alone. Of the two kinds one suffices: XLA knows how values come."""
+    """Returns the module with its inputs constrained to the desired layouts; its parameters are unchanged. Layouts
+    are those of a plan: a text or a list of texts, None for an argument to skip. One of `input_layouts` and
+    `desired_input_layouts` suffices, because XLA knows the layouts of the values."""
     rule = _rule(
         "prepare_module_input",
         **_either("input_layouts", input_layouts, desired_input_layouts),
@@ -78,7 +89,8 @@ def prepare_input(
 
 
 def prepare_output(module, mesh, axis="tp", *, output_layouts=None, desired_output_layouts=None, data=(), batched=True):
-    """The module with its outputs brought to the desired layouts, likewise."""
+    """Returns the module with its outputs constrained to the desired layouts; its parameters are unchanged. One of
+    `output_layouts` and `desired_output_layouts` suffices."""
     rule = _rule("prepare_module_output", **_either("output_layouts", output_layouts, desired_output_layouts))
     return _annotated(module, mesh, axis, rule, data, batched)
 
@@ -97,7 +109,7 @@ def prepare_input_output(
     data=(),
     batched=True,
 ):
-    """Both."""
+    """Returns the module with its inputs and outputs constrained, as `prepare_input` and `prepare_output` do."""
     rule = _rule(
         "prepare_module_input_output",
         **_either("input_layouts", input_layouts, desired_input_layouts),
@@ -108,9 +120,13 @@ def prepare_input_output(
 
 
 def fully_shard(module, mesh, axis="fsdp", *, min_weight_size=2**18, patterns=None, remat=()):
-    """The module, any tree, with each parameter of more than `min_weight_size` elements cut once more: over `axis`, along its
-    largest dim that is not cut yet and that the axis divides. One that has no such dim, or is cut over `axis` already, stays as it is.
-    `patterns` names the parameters, by globs over paths of parameters or modules; `remat` the modules under jax.checkpoint."""
+    """Returns the module, any tree, with each parameter of more than `min_weight_size` elements sharded over `axis`
+    as well.
+
+    The largest unsharded dim that the axis divides is sharded. A parameter without such a dim, or already sharded
+    over `axis`, is unchanged. `patterns` are globs over paths of parameters or modules (default: all parameters).
+    `remat` are globs of modules to run under jax.checkpoint.
+    """
     fsdp = {"axis": axis, "min_weight_size": min_weight_size}
     if patterns is not None:
         fsdp["patterns"] = _list_of(patterns)
@@ -121,7 +137,7 @@ def fully_shard(module, mesh, axis="fsdp", *, min_weight_size=2**18, patterns=No
 
 
 def filter_remat(module, patterns):
-    """The module with jax.checkpoint around the modules that a glob of `patterns` matches; nothing else changes."""
+    """Returns the module with jax.checkpoint around the modules whose path matches a glob of `patterns`."""
     plan = {"axis": "all", "tp_plan": {"*": "replicate"}, "remat": _list_of(patterns)}
     manifest = _compile(module, [("all", 1)], plan)
     need_modules(module, manifest.remat)
@@ -133,7 +149,7 @@ def _rule(style, **options):
 
 
 def _either(name, given, desired):
-    """Both options of a pair, of which one may be None."""
+    """Returns both options of a pair; one that is None gets the value of the other."""
     return {name: desired if given is None else given, f"desired_{name}": given if desired is None else desired}
 
 
@@ -164,7 +180,8 @@ def _compiled(module, mesh, plan, dims=None):
 
 
 def _compile(module, axes, plan, dims=None):
-    """The manifest of a plan for this module. Raises PlanError with what the program finds wrong."""
+    """Returns the Manifest of a plan for this module. Raises PlanError with the program's diagnostics, and
+    ManifestError for `dims` of a parameter that the module lacks."""
     from ..export.jax_tree import model_graph
 
     def export():
@@ -172,7 +189,9 @@ def _compile(module, axes, plan, dims=None):
         root = graph["modules"][0].get("parameters", {})
         for name, words in (dims or {}).items():
             if name not in root:
-                raise ManifestError("`dims`", f"the module has no parameter `{printable(name)}`", "name its own")
+                raise ManifestError(
+                    "`dims`", f"the module has no parameter `{printable(name)}`", "use a parameter name of the module"
+                )
             root[name]["dims"] = list(words)
         return file_text(graph)
 
@@ -180,7 +199,8 @@ def _compile(module, axes, plan, dims=None):
 
 
 def _specs_of(module, mesh):
-    """{path: for each dim its axes} of all parameters, as they are placed."""
+    """Returns {path: axes of each dim} of all parameters, from their current shardings. Raises ManifestError if one
+    is on another mesh."""
     specs = {}
     for leaf in leaves_of(module):
         if leaf.path is None or not leaf.is_parameter:
@@ -189,8 +209,8 @@ def _specs_of(module, mesh):
         if sharding is not None and dict(sharding.mesh.shape) != dict(mesh.shape):
             raise ManifestError(
                 f"parameter `{printable(leaf.path)}`",
-                f"is placed on another mesh: {json.dumps(dict(sharding.mesh.shape))}",
-                "give the mesh that the model is on",
+                f"is on a different mesh: {json.dumps(dict(sharding.mesh.shape))}",
+                "pass the mesh of the model",
             )
         spec = [] if sharding is None else [*sharding.spec]
         spec += [None] * (leaf.value.ndim - len(spec))
@@ -199,7 +219,7 @@ def _specs_of(module, mesh):
 
 
 def _specs_as_rules(specs):
-    """Of globs that are these paths."""
+    """Returns rules that assign these specs, keyed by paths with glob characters escaped."""
     return {
         re.sub(r"([*?[])", r"[\1]", path): {"spec": [list(axes) or None for axes in spec]}
         for path, spec in specs.items()
@@ -207,7 +227,7 @@ def _specs_as_rules(specs):
 
 
 def _with_specs(manifest, had, module, mesh):
-    """The manifest in which each parameter has its spec and, before it, the axes that it is cut over already."""
+    """Returns a manifest in which each dim has the axes that shard it already, followed by those of `manifest`."""
     if not any(any(spec) for spec in had.values()):
         return manifest
     both = {

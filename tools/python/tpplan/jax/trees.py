@@ -1,4 +1,4 @@
-"""Trees of JAX as models: their leaves with paths, the boxes of Flax around arrays, what two names share."""
+"""JAX pytrees as models: leaves with paths, Flax' boxes around arrays, and tied parameters."""
 
 import dataclasses
 import sys
@@ -14,8 +14,9 @@ from ..paths import join
 
 @dataclasses.dataclass(frozen=True)
 class Leaf:
-    """One leaf of a tree, in the order of jax.tree.leaves. `path` is None for what is no tensor: functions, numbers, states
-    of random generators. `box` is the object around the array: a Variable of Flax NNX, a metadata box of Flax Linen."""
+    """One leaf of a tree, in the order of jax.tree.leaves. `path` is None for a leaf that is no tensor: a function, a
+    number, the state of a random generator. `box` is the object around the array: a Variable of Flax NNX, or a
+    metadata box of Flax Linen."""
 
     path: str | None
     value: Any
@@ -24,7 +25,7 @@ class Leaf:
 
 
 def leaves_of(tree):
-    """The leaves of a tree as a list of Leaf. Raises ManifestError for two arrays of one path."""
+    """Returns the leaves of a tree as a list of Leaf. Raises ManifestError if two arrays have the same path."""
     found, paths = [], {}
     for path, value, box in _walk(tree, "", None):
         is_rng = box is not None and is_flax(box, "RngState")
@@ -39,14 +40,17 @@ def leaves_of(tree):
         )
         if named and path in paths:
             raise ManifestError(
-                f"parameter `{printable(path)}`", "is the path of two arrays of the model", "keys of dicts hold no dots"
+                f"parameter `{printable(path)}`",
+                "is the path of two arrays in the model",
+                "remove dots from the keys of dicts",
             )
         paths[path] = True
     return found
 
 
 def children_of(node):
-    """The children of one node with their names, and the function that makes the node from others; ([], None) of a leaf."""
+    """Returns [(name, child)] of one node, and the function that rebuilds the node from new children; ([], None) for
+    a leaf."""
     keyed, structure = jax.tree_util.tree_flatten_with_path(node, is_leaf=lambda x: x is not node)
     if len(keyed) == 1 and not keyed[0][0]:
         return [], None
@@ -60,7 +64,7 @@ def is_array(value):
 
 
 def is_box(node):
-    """Whether a node holds one array under its own name: a Variable of NNX, a box of Linen's partitioning."""
+    """Returns True if a node holds one array under its own name: a Variable of NNX, or a box of Linen's partitioning."""
     return (
         is_flax(node, "Variable")
         or (meta := sys.modules.get("flax.core.meta")) is not None
@@ -69,20 +73,20 @@ def is_box(node):
 
 
 def is_flax(value, name):
-    """Whether a value is of this class of flax.nnx, which may not be imported."""
+    """Returns True if a value is an instance of this class of flax.nnx; False if flax.nnx is not imported."""
     nnx = sys.modules.get("flax.nnx")
     return nnx is not None and isinstance(value, getattr(nnx, name))
 
 
 def _walk(node, path, box):
-    """Path, value and box of each leaf."""
+    """Yields (path, value, box) of each leaf."""
     children, _ = children_of(node)
     if not children:
         if jax.tree.structure(node).num_leaves == 1:
             yield path, node, box
         return
     for name, child in children:
-        # The array in a box has the name of the box.
+        # An array in a box has the path of the box.
         yield from _walk(child, path if is_box(node) else join(path, name), node if is_box(node) else box)
 
 
@@ -94,7 +98,8 @@ def _name_of(key):
 
 
 def ties_of(leaves):
-    """Groups of paths that name one Variable of Flax NNX. Arrays in other trees are values, and share nothing."""
+    """Returns groups of paths that name the same Variable of Flax NNX. Other trees hold arrays by value and have no
+    ties."""
     names = {}
     for leaf in leaves:
         if leaf.path is not None and is_flax(leaf.box, "Variable"):
@@ -103,7 +108,7 @@ def ties_of(leaves):
 
 
 def split(tree):
-    """The arrays of a tree, and the function that makes the tree from others; NNX modules keep what they share."""
+    """Returns the arrays of a tree, and the function that rebuilds the tree from new arrays. NNX modules stay tied."""
     if is_flax(tree, "Module"):
         graph, state = sys.modules["flax.nnx"].split(tree)
         arrays, structure = jax.tree.flatten(state)
@@ -120,8 +125,8 @@ def split(tree):
 
 
 def arrays_alone(make):
-    """`make`, whose tree may hold anything, as a function that JAX can trace, which returns the tree's arrays alone; and a
-    function that makes the tree of its last call from others."""
+    """Wraps `make`, whose result may be any tree, for tracing by JAX. Returns a function that returns only the arrays
+    of the result, and a function that rebuilds the tree of its last call from new arrays."""
     last = []
 
     def arrays(*args):
@@ -133,7 +138,8 @@ def arrays_alone(make):
 
 
 def plain_arrays(make, args, kwargs):
-    """make(*args, **kwargs) with Flax's own placing of annotated arrays turned off: the manifest places them."""
+    """Returns make(*args, **kwargs), with Flax' eager sharding of annotated arrays disabled, because the manifest
+    places them."""
     nnx = sys.modules.get("flax.nnx")
     if nnx is None or not hasattr(nnx, "use_eager_sharding"):
         return make(*args, **kwargs)
@@ -142,6 +148,7 @@ def plain_arrays(make, args, kwargs):
 
 
 def abstract(make, *args, **kwargs):
-    """What make(*args, **kwargs) returns, with shapes in place of arrays (jax.eval_shape), whatever else its tree holds."""
+    """Returns the result of make(*args, **kwargs) with shapes instead of arrays (jax.eval_shape). Its tree may have
+    other leaves."""
     arrays, rebuild = arrays_alone(lambda *args: plain_arrays(make, args, kwargs))
     return rebuild(jax.eval_shape(arrays, *args))

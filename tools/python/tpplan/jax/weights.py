@@ -1,4 +1,4 @@
-"""A checkpoint as arrays of JAX: each device's pieces, read by libtpplan_load into memory that becomes the arrays'."""
+"""Loads a checkpoint as JAX arrays: libtpplan_load reads each device's shards into the memory of the arrays."""
 
 import jax
 import numpy as np
@@ -8,22 +8,25 @@ from ..manifest import load_manifest
 from ..reading import read_new
 from .arrays import check_jax_mesh, shardings
 
-ALIGNMENT = 64  # from which on JAX takes memory of numpy as it is
+ALIGNMENT = 64  # bytes; JAX uses numpy memory of this alignment without a copy
 
 
 def load(manifest, weights, mesh, *, rename=None):
-    """{path: jax.Array} of every parameter, sharded as the manifest says, and of the buffers that the weights have, whole. Each
-    process reads the pieces of its own devices; on CPUs the memory that is read into is the arrays'. `weights` and `rename` are
-    what tpplan.load takes. Raises LoadError, and ManifestError as `shardings` does."""
+    """Returns {path: jax.Array} of every parameter, sharded as the manifest specifies, and of the buffers in the
+    checkpoint, replicated.
+
+    Each process reads the shards of its local devices. On CPUs the arrays use the memory that was read into.
+    `weights` and `rename` are as in tpplan.load. Raises LoadError, and ManifestError as `shardings` does.
+    """
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     wanted = shardings(manifest, mesh)
     whole = NamedSharding(mesh, PartitionSpec())
-    pieces = {}  # path: [array of a device]
+    pieces = {}  # path -> arrays, one per local device
     for rank, device in enumerate(mesh.devices.flat):
         if device.process_index != jax.process_index():
             continue
-        there = {}  # of a tied tensor one array
+        there = {}  # id of a value -> its array on this device; tied tensors share it
         for path, value in read_new(manifest, weights, rank, _aligned, rename=rename).items():
             if id(value) not in there:
                 there[id(value)] = jax.device_put(value, device)
@@ -36,7 +39,7 @@ def load(manifest, weights, mesh, *, rename=None):
 
 
 def _aligned(shape, dtype):
-    """An array that begins where JAX takes it without a copy."""
+    """Returns an empty numpy array with the alignment at which JAX uses its memory without a copy."""
     dtype = np.dtype(dtype)
     size = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
     memory = np.empty(size + ALIGNMENT, np.uint8)

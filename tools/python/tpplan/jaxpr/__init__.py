@@ -1,1 +1,1 @@
-"""The operations of a program under jax.shard_map, recorded from its jaxpr: the member `graph` of a model graph."""
+"""Traces the operations of a program under jax.shard_map from its jaxpr: the field `graph` of a model graph."""

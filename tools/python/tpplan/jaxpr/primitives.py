@@ -1,6 +1,6 @@
-"""Primitives of JAX as operations of the graph, which are called as lib/ops calls them. A function for each kind: it takes the
-step of the program and returns the values that it makes. What has no row is recorded under its own name behind `jax.`,
-of which the program says that no rule describes it."""
+"""JAX primitives as operations of the graph, named and called as in lib/ops. One function per primitive takes the
+Step and returns its results. A primitive without an entry is traced as `jax.<name>`, and the program reports that no
+rule describes it."""
 
 import dataclasses
 import fractions
@@ -12,11 +12,11 @@ from .tables import Number, Value
 
 @dataclasses.dataclass
 class Step:
-    """One equation, as it is in the whole model and as a rank runs it."""
+    """One equation, in the global program and on a rank."""
 
     recording: tables.Recording
     name: str
-    whole: object  # the equations
+    whole: object  # the equation of the global program
     local: object
     ins: list  # Value or Number
 
@@ -29,7 +29,7 @@ class Step:
         return self.local.params
 
 
-# Element by element, by the operands in their order.
+# Elementwise operations, with operands in the same order.
 POINTWISE = {
     "add": "add",
     "add_any": "add",
@@ -99,15 +99,15 @@ REDUCTIONS = {
     "reduce_and": "all",
 }
 CUMULATIVE = {"cumsum": "cumsum", "cumprod": "cumprod", "cumlogsumexp": "logcumsumexp"}
-# Collectives that leave a value as it is where an axis has one rank.
+# Collectives that are the identity on an axis with one rank.
 SUMS = {"psum": "psum", "psum_invariant": "psum", "psum2": "psum", "pmax": "pmax", "pmin": "pmin"}
-# Programs in a program, which are not recorded.
+# Primitives with inner programs that are not traced.
 CONTROL = ("while", "cond", "pure_callback", "io_callback", "custom_partitioning", "shard_map", "scan")
 SCALED = {"mul": False, "div": True}
 
 
 def make(step):
-    """The values that the equation makes."""
+    """Returns the results of the equation."""
     if step.name in POINTWISE:
         return pointwise(step)
     if step.name in REDUCTIONS:
@@ -122,7 +122,7 @@ def make(step):
 
 
 def emit(step, operation, *arguments, out=0):
-    """One operation whose result is the equation's result `out`."""
+    """Adds one operation that computes the equation's result `out`, and returns its Value."""
     whole, local = step.whole.outvars[out].aval, step.local.outvars[out].aval
     return emit_as(step, operation, arguments, whole.shape, local.shape, dtype_of(whole))
 
@@ -154,7 +154,7 @@ def written(step, given):
 
 
 def unknown(step):
-    """Under its own name, with the sizes of its results where ranks have other ones."""
+    """Adds the equation under its own name, with those sizes of its results that differ on a rank."""
     arguments = [[given.id] if isinstance(given, Value) else tables.number(given.whole) for given in step.ins]
     results = []
     for whole, local in zip(step.whole.outvars, step.local.outvars):
@@ -182,7 +182,7 @@ def pointwise(step):
     own = [i for i, given in enumerate(step.ins) if isinstance(given, Number) and differs(given)]
     if not own or not is_float(dtype_of(step.whole.outvars[0].aval)):
         return [emit(step, operation, *[written(step, given) for given in step.ins])]
-    # A factor that is another number on the ranks: the values are so many times too large.
+    # A factor that differs on the ranks: the local values are scaled by the ratio.
     if step.name not in SCALED or len(own) > 1:
         return unknown(step)
     given = step.ins[own[0]]
@@ -201,7 +201,7 @@ def scaled(step, value, ratio):
 
 
 def ratio_of(local, whole):
-    """local / whole as a fraction; None where it is none, or no positive one."""
+    """Returns local / whole as a fraction; None if it is not positive, finite and rational."""
     if not whole or local / whole <= 0 or local / whole in (float("inf"), float("-inf")):
         return None
     ratio = fractions.Fraction(float(local / whole)).limit_denominator(1 << 16)
@@ -317,7 +317,7 @@ def dot_general(step):
 
 
 def slice_arguments(step, begins, ends, strides, own_begins, own_ends):
-    """An index in brackets: null where all of a dim is taken."""
+    """Returns the index of a slice as an argument; a dim that is taken fully has null bounds."""
     items, value = [], step.ins[0]
     for dim, (begin, end, stride) in enumerate(zip(begins, ends, strides)):
         own_begin, own_end = own_begins[dim], own_ends[dim]
@@ -401,7 +401,7 @@ def sort(step):
 
 
 def gather(step):
-    """jnp.take along one dim, and take_along_axis."""
+    """Adds the gather of jnp.take along one dim, or of take_along_axis; returns None for other gathers."""
     x, index = step.ins
     if not isinstance(x, Value) or not isinstance(index, Value) or not index.whole or index.whole[-1] != 1:
         return None
@@ -430,7 +430,7 @@ def gather(step):
         order = [dim, *[d for d in range(len(x.whole)) if d != dim]]
         turned = [tuple(shape[d] for d in order) for shape in (x.whole, x.local)]
         x = emit_as(step, "permute", ([x.id], ["t", *order]), *turned, x.dtype)
-    # Rows and what is taken of each: first the index's dims, then the others, in the order that is asked for.
+    # The embedding returns the index's dims first, then the row's; the permute restores the requested order.
     if len(x.whole) != 2:
         return None
     rows_at = [d for d in range(len(step.whole.outvars[0].aval.shape)) if d not in numbers.offset_dims]

@@ -1,10 +1,12 @@
-"""Records what one rank runs under jax.shard_map, and what the whole model is.
+"""Traces what one rank runs under jax.shard_map, together with the global program.
 
-The program is traced twice, without data and without devices: on a mesh of one rank, where every piece is the whole and
-every collective leaves things as they are, and on the mesh for which it is meant, with the pieces that a rank has there. The
-same equations stand in both. Where a number differs (a size, the rows of a rank's part of the vocabulary), it is one that
-the program takes from its pieces or from the mesh, and both are recorded. So a recording holds for one plan, on one mesh: the
-first operations say for which (`in_spec`)."""
+The program is traced twice, without data or devices. On a mesh of one rank every shard is the full array and every
+collective is the identity. On the target mesh the arrays are local shards. Both jaxprs have the same equations.
+
+A number that differs, such as a size or the row range of a vocabulary shard, comes from the shards or the mesh. Both
+values are stored. A trace is therefore valid for one plan on one mesh; the first operations (`in_spec`)
+name their specs.
+"""
 
 import dataclasses
 
@@ -16,7 +18,7 @@ from ..files import InputError, printable
 from . import primitives, tables
 from .tables import Number, Value
 
-# Equations that hold a program, and where: it is recorded in their place.
+# Primitives that call a jaxpr -> the parameter with that jaxpr, which is inlined.
 INLINED = {
     "jit": "jaxpr",
     "pjit": "jaxpr",
@@ -31,13 +33,13 @@ INLINED = {
     "custom_lin": "call_jaxpr",
     "run_state": "jaxpr",
 }
-# A scan of more turns is recorded as one operation, which no rule describes.
+# A longer scan is traced as one operation, for which no rule exists.
 MOST_TURNS = 256
 
 
 @dataclasses.dataclass(frozen=True)
 class Argument:
-    """An array that the program takes: a parameter of the model with its path, or an input with its name."""
+    """An array argument of the program: a parameter of the model with its path, or an input with its name."""
 
     kind: str
     path: str
@@ -49,14 +51,14 @@ class Argument:
 @dataclasses.dataclass
 class Walk:
     recording: tables.Recording
-    whole: dict  # by variable of the jaxpr on one rank
-    local: dict  # on the mesh
-    before_sum: dict  # value -> the value that a collective of the mesh alone was given
+    whole: dict  # variable of the one-rank jaxpr -> Value or Number
+    local: dict  # variable of the mesh's jaxpr -> Value or Number
+    before_sum: dict  # result of a collective in the mesh's jaxpr only -> its operand
 
 
 def record(function, arguments, mesh, out_specs=None):
-    """The recording of function(*arrays) as a rank of `mesh`, {axis: size}, runs it. `out_specs`: for each result None
-    (whole on every rank) or a spec. Raises InputError."""
+    """Returns the Recording of function(*arrays) as a rank of `mesh`, {axis: size}, runs it. `out_specs` has a spec
+    for each result, or None for a replicated one. Raises InputError if the program fails or its two traces differ."""
     whole = _trace(function, arguments, dict.fromkeys(mesh, 1), "on one rank")
     local = _trace(function, arguments, mesh, "on the mesh " + ", ".join(f"{a}={n}" for a, n in mesh.items()))
     recording = tables.Recording()
@@ -69,7 +71,9 @@ def record(function, arguments, mesh, out_specs=None):
     results = _run(walk, whole.jaxpr, local.jaxpr)
     specs = list(out_specs) if out_specs is not None else []
     if len(specs) > len(results):
-        raise InputError(f"there are {len(specs)} specs for {len(results)} results", "a spec for each result, in order")
+        raise InputError(
+            f"there are {len(specs)} specs for {len(results)} results", "give one spec per result, in order"
+        )
     specs += [None] * (len(results) - len(specs))
     for value, spec in zip(results, specs):
         if isinstance(value, Value):
@@ -78,7 +82,7 @@ def record(function, arguments, mesh, out_specs=None):
             tables.add_node(recording, "out_spec", [[value.id], spec], [out])
             recording.outputs.append(out.id)
     if not recording.outputs:
-        raise InputError("the program returns no array", "return what the model computes", 1)
+        raise InputError("the program returns no array", "return the arrays that the model computes", 1)
     return recording
 
 
@@ -89,7 +93,8 @@ class Traced:
 
 
 def _trace(function, arguments, mesh, where):
-    """The program that a rank runs, with the values of what it closes over, which stand before the arguments."""
+    """Returns the jaxpr that a rank runs, with the values of its closed-over constants, which come before the
+    arguments. Raises InputError if the program fails."""
     specs = [PartitionSpec(*argument.spec) for argument in arguments]
     shapes = [jax.ShapeDtypeStruct(argument.shape, argument.dtype) for argument in arguments]
     try:
@@ -104,7 +109,7 @@ def _trace(function, arguments, mesh, where):
     except Exception as error:  # whatever the program raises
         raise InputError(
             f"the program fails {where}: {type(error).__name__}: {printable(str(error), 500)}",
-            "it is traced as jax.shard_map runs it, with the pieces that the plan gives each rank",
+            "make it accept the local shards of the plan: it is traced as one rank of jax.shard_map",
             1,
         ) from None
     equation = next(e for e in outer.jaxpr.eqns if e.primitive.name == "shard_map")
@@ -135,15 +140,16 @@ def _spec_argument(spec, ndim):
 
 
 def _constant(walk, whole, local):
-    """An array that the program closes over."""
+    """Returns an array or number that the program closes over. Raises InputError if an array differs between the two
+    traces."""
     shape, own = np.shape(whole), np.shape(local)
     dtype = str(getattr(whole, "dtype", None) or np.asarray(whole).dtype)
     if not shape and not own:
         return Number(np.asarray(whole).item(), np.asarray(local).item(), dtype)
     if shape != own or (whole is not local and not np.array_equal(np.asarray(whole), np.asarray(local))):
         raise InputError(
-            "an array that the program makes outside of JAX is another one on the mesh than on one rank",
-            "make it with jax.numpy, or give it as an input with a spec",
+            "an array that is created outside of JAX differs between the mesh and one rank",
+            "create it with jax.numpy, or pass it as an input with a spec",
             1,
         )
     recording = walk.recording
@@ -151,7 +157,8 @@ def _constant(walk, whole, local):
 
 
 def _read(walk, whole, local):
-    """What an equation takes: a Value or a Number."""
+    """Returns an operand of an equation: a Value or a Number. Raises InputError if the two traces use different
+    values."""
     if hasattr(local, "val"):
         at_first = whole.val if hasattr(whole, "val") else walk.whole[whole].whole
         dtype = str(local.aval.dtype) if hasattr(local.aval, "dtype") else "int32"
@@ -164,20 +171,21 @@ def _read(walk, whole, local):
             return walk.local[local]
         value = walk.before_sum[value.id]
     if first != value:
-        raise _other_way("an operation takes another value")
+        raise _other_way("an operation has a different operand")
     return walk.local[local]
 
 
 def _other_way(what):
     return InputError(
-        f"the program goes another way on the mesh than on one rank: {what}",
-        "it is compared with itself on one rank; what asks for the number of ranks cannot be",
+        f"the program on the mesh differs from the program on one rank: {what}",
+        "remove code that depends on the number of ranks: both traces must match",
         1,
     )
 
 
 def _run(walk, whole, local):
-    """Records the equations of both side by side. What the program returns."""
+    """Adds the equations of both jaxprs, pairwise. Returns the program's results. Raises InputError if they differ in
+    more than collectives."""
     first, own = list(whole.eqns), list(local.eqns)
     at = 0
     for equation in own:
@@ -185,18 +193,18 @@ def _run(walk, whole, local):
         known = first[at].primitive.name if at < len(first) else None
         if name != known:
             if name not in primitives.SUMS:
-                raise _other_way(f"`{known}` and `{name}`")
+                raise _other_way(f"`{known}` on one rank, `{name}` on the mesh")
             _sum_of_the_mesh(walk, equation)
             continue
         _run_equation(walk, first[at], equation)
         at += 1
     if at < len(first):
-        raise _other_way(f"`{first[at].primitive.name}` is left out")
+        raise _other_way(f"`{first[at].primitive.name}` is missing on the mesh")
     return [_read(walk, w, n) for w, n in zip(whole.outvars, local.outvars)]
 
 
 def _sum_of_the_mesh(walk, equation):
-    """A collective that stands in the program on several ranks alone: on one it leaves the value as it is."""
+    """Adds a collective that only the mesh's jaxpr has. On one rank it is the identity."""
     axes = primitives.axis_names(equation.params["axes"])
     for var, out in zip(equation.invars, equation.outvars):
         value = walk.local[var]
@@ -224,7 +232,8 @@ def _run_equation(walk, whole, local):
 
 
 def _inline(walk, whole, local, ins):
-    """The program of a call. Its variables may stand in other calls of the same program: each call binds them anew."""
+    """Adds the equations of a called jaxpr. Each call binds its variables again, because one jaxpr may be called
+    several times."""
     inner, own = getattr(whole, "jaxpr", whole), getattr(local, "jaxpr", local)
     for i, (a, b) in enumerate(zip(inner.constvars, own.constvars)):
         walk.whole[a] = walk.local[b] = _constant(walk, whole.consts[i], local.consts[i])
@@ -234,7 +243,7 @@ def _inline(walk, whole, local, ins):
 
 
 def _scan(walk, whole, local, ins):
-    """Turn by turn: one layer behind the other."""
+    """Unrolls a scan: adds its body once per iteration."""
     consts, carried, turns = (whole.params[key] for key in ("num_consts", "num_carry", "length"))
     fixed, carry, stacked = ins[:consts], ins[consts : consts + carried], ins[consts + carried :]
     collected = []
@@ -258,10 +267,12 @@ def _row(walk, x, turn):
 
 
 def _stack(walk, rows):
-    """What the turns gave, one behind the other."""
+    """Returns the stacked results of the iterations."""
     shapes = {(row.whole, row.local) for row in rows if isinstance(row, Value)}
     if len(shapes) != 1 or not all(isinstance(row, Value) for row in rows):
-        raise InputError("a scan collects numbers", "collect arrays", 1)
+        raise InputError(
+            "a scan stacks numbers or arrays of different shapes", "return arrays of one shape from the scan body", 1
+        )
     whole, local = shapes.pop()
     value = tables.new_value(walk.recording, (len(rows), *whole), (len(rows), *local), rows[0].dtype)
     tables.add_node(walk.recording, "stack", [["t", *[[row.id] for row in rows]], 0], [value])

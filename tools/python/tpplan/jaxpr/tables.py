@@ -1,5 +1,5 @@
-"""A recording as the tables of schemas/model.schema.json. Values have the shape that they have in the whole model, and beside
-it the one that a rank has: where a number of the program differs between the two, it is written as a size of both (`local`)."""
+"""Encodes a trace as the tables of schemas/model.schema.json. Values have their global shape and their local shape on
+a rank. A number that differs between the two is written as an entry of `sizes` with both (`local`)."""
 
 import dataclasses
 import json
@@ -17,7 +17,7 @@ class Value:
 
 @dataclasses.dataclass(frozen=True)
 class Number:
-    """A number of the program: in the whole model, and on a rank."""
+    """A number of the program: its value in the global program, and on a rank."""
 
     whole: object
     local: object
@@ -53,7 +53,7 @@ def add_leaf(recording, kind, path, whole, local, dtype):
 
 
 def size(recording, whole, local):
-    """A whole number as an argument."""
+    """Returns an integer as an argument."""
     whole, local = int(whole), int(local)
     if whole == local:
         return whole
@@ -65,7 +65,7 @@ def sizes(recording, whole, local):
 
 
 def number(value):
-    """A number as an argument; texts for what JSON cannot say."""
+    """Returns a number as an argument; a list for values that JSON cannot express."""
     value = value.item() if hasattr(value, "item") else value
     if isinstance(value, complex):
         return ["o", "complex"]
@@ -79,7 +79,7 @@ def add_node(recording, operation, arguments, results):
 
 
 def text(recording, settings):
-    """The member `graph` as text, one line for each table; `settings` are its first members."""
+    """Returns the field `graph` as text, one line for each table; `settings` are its first fields."""
     rows = {
         **settings,
         "strings": list(recording.strings),

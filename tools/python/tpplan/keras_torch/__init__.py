@@ -1,11 +1,15 @@
-"""The distribution library that Keras' torch backend lacks, of DTensors: one process a device, under torchrun.
+"""The distribution library that Keras' torch backend lacks, based on DTensor: one process per device, under torchrun.
 
-`install()` puts it where Keras looks for one, once a process. Under a current distribution then, as on JAX:
-trainable variables, and those with a layout, are DTensors from their creation on, and every assignment keeps their
-placements; outputs of layers go to their layouts; `fit`, `evaluate` and `predict` cut each batch, which every process gets
-whole, over the batch's axes; plain tensors that meet DTensors count as whole on every rank. Metrics, counters and states of
-random generators stay plain, the same on every rank. The functions have the names and arguments of
-keras/src/backend/jax/distribution_lib.py.
+`install()` registers it with Keras, once per process. Under a current distribution the behaviour is that of JAX:
+
+- Trainable variables, and variables with a layout, are DTensors from their creation. Assignments keep their
+  placements.
+- Outputs of layers are redistributed to their layouts.
+- `fit`, `evaluate` and `predict` shard each batch over the batch axes. Every process gets the full batch.
+- Plain tensors that are combined with DTensors count as replicated.
+- Metrics, counters and states of random generators stay plain, the same on every rank.
+
+The functions have the names and arguments of keras/src/backend/jax/distribution_lib.py.
 """
 
 from .collectives import all_gather, all_gather_variable, all_reduce

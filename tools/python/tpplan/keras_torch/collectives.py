@@ -9,22 +9,23 @@ from ..torch.placements import DTensor, Replicate, Shard, gathered
 
 
 def all_gather_variable(variable):
-    """The whole value of a variable (or of a tensor), plain, on every rank. Every rank must call it."""
+    """Returns the full value of a variable or tensor as a plain tensor on every rank. Every rank must call it."""
     return whole(getattr(variable, "value", variable))
 
 
 def whole(value):
-    """A plain tensor of a DTensor; all that is not one as it is."""
+    """Returns a DTensor as a plain, gathered tensor; other values unchanged."""
     if not isinstance(value, DTensor):
         return value
     if all(type(p) in (Shard, Replicate) or p.is_partial() for p in value.placements):
         return value.full_tensor()
-    # torch's full_tensor of strided pieces is right where they are even, and Keras cuts no others.
+    # torch's full_tensor is correct for strided shards only if they are even; Keras creates no others.
     return gathered(value)
 
 
 def all_reduce(tensor, op="sum", axis_name=None):
-    """The sum ("sum", or "mean", "max", "min") of the ranks' tensors along an axis of the current mesh (None: all)."""
+    """Returns the ranks' tensors reduced along an axis of the current mesh (default: all axes). `op` is "sum",
+    "mean", "max" or "min"; other values raise ValueError."""
     ops = {
         "sum": torch.distributed.ReduceOp.SUM,
         "mean": torch.distributed.ReduceOp.SUM,
@@ -32,7 +33,7 @@ def all_reduce(tensor, op="sum", axis_name=None):
         "min": torch.distributed.ReduceOp.MIN,
     }
     if op not in ops:
-        raise ValueError(f"`op` is one of {', '.join(ops)}. Received: op={op}")
+        raise ValueError(f"`op` must be one of {', '.join(ops)}. Received: op={op}")
     result, mesh = tensor.detach().clone(), _current_mesh()
     for axis in mesh.mesh_dim_names if axis_name is None else [axis_name]:
         torch.distributed.all_reduce(result, ops[op], group=mesh.get_group(axis))
@@ -41,7 +42,8 @@ def all_reduce(tensor, op="sum", axis_name=None):
 
 
 def all_gather(tensor, axis, axis_name):
-    """The ranks' tensors along an axis of the current mesh, one after the other in dim `axis`. Their sizes may differ there."""
+    """Returns the ranks' tensors along an axis of the current mesh, concatenated in dim `axis`. Their sizes in that
+    dim may differ."""
     mesh = _current_mesh()
     group, count = mesh.get_group(axis_name), mesh.size(mesh.mesh_dim_names.index(axis_name))
     sizes = [torch.zeros(1, dtype=torch.int64, device=tensor.device) for _ in range(count)]
@@ -56,7 +58,7 @@ def _current_mesh():
     if distribution is None:
         raise ManifestError(
             "`mesh`",
-            "there is no current distribution",
+            "no distribution is set",
             "keras.distribution.set_distribution(tpplan.keras.model_parallel(manifest))",
         )
     return distribution.device_mesh.backend_mesh

@@ -1,4 +1,4 @@
-"""Processes, devices and meshes: device `kind:r` of Keras is rank r."""
+"""Processes, devices and meshes: Keras' device `kind:r` is rank r."""
 
 import os
 
@@ -32,7 +32,8 @@ def process_id():
 
 
 def initialize(job_addresses=None, num_processes=None, process_id=None):
-    """Joins the processes: by torchrun's variables, or by the first of the addresses."""
+    """Initializes the default process group from torchrun's environment variables, or from the first of
+    `job_addresses`. Does nothing if it exists."""
     if torch.distributed.is_initialized():
         return
     given = {}
@@ -42,7 +43,7 @@ def initialize(job_addresses=None, num_processes=None, process_id=None):
 
 
 def _to_backend_mesh(device_mesh):
-    """torch's DeviceMesh of a Keras one, whose device `kind:r` is rank r."""
+    """Returns torch's DeviceMesh of a Keras mesh, whose device `kind:r` is rank r."""
     initialize()
     ranks = [int(str(device).partition(":")[2] or 0) for device in device_mesh.devices.flatten()]
     kind = str(device_mesh.devices.flatten()[0]).partition(":")[0].replace("gpu", "cuda")
@@ -52,17 +53,18 @@ def _to_backend_mesh(device_mesh):
 
 
 def all_processes():
-    """torch's DeviceMesh of all processes, along one axis."""
+    """Returns torch's DeviceMesh of all processes, with one axis."""
     devices = np.array(list_devices())
     return _to_backend_mesh(DeviceMesh(devices.shape, ["process"], devices))
 
 
 def keras_mesh(mesh):
-    """Keras' DeviceMesh of one of torch's; what is no DeviceMesh of torch as it is."""
+    """Returns Keras' DeviceMesh of a torch one; other values unchanged. Raises ManifestError if the mesh has no axis
+    names."""
     if not isinstance(mesh, torch.distributed.DeviceMesh):
         return mesh
     if not mesh.mesh_dim_names:
-        raise ManifestError("`mesh`", "the device mesh has no names", "give mesh_dim_names to init_device_mesh")
+        raise ManifestError("`mesh`", "the device mesh has no axis names", "pass mesh_dim_names to init_device_mesh")
     devices = [f"{mesh.device_type}:{rank}" for rank in mesh.mesh.flatten().tolist()]
     made = DeviceMesh(tuple(mesh.shape), list(mesh.mesh_dim_names), devices)
     made._backend_mesh = mesh
@@ -70,7 +72,7 @@ def keras_mesh(mesh):
 
 
 def mesh_info(device_mesh):
-    """Shape, axis names and devices of a mesh."""
+    """Returns shape, axis names and devices of a mesh."""
     return {
         "shape": tuple(device_mesh.shape),
         "axis_names": tuple(device_mesh.axis_names),

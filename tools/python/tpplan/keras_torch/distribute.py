@@ -1,4 +1,4 @@
-"""Tensors, variables and batches that every process has whole, as DTensors in a layout."""
+"""Shards tensors, variables and batches of which every process has the full value."""
 
 import math
 
@@ -13,8 +13,8 @@ from .layouts import placements_for
 
 
 def distribute_tensor(tensor, layout):
-    """A tensor, which is whole on every rank, or a DTensor, in this layout. Trees of them, and what has no values (the meta
-    device), too."""
+    """Returns a tree with its tensors and DTensors in this layout. Plain tensors are full on every rank. Meta tensors
+    and other leaves are unchanged."""
     return tree.map_structure(lambda t: _distribute(t, layout), tensor)
 
 
@@ -24,13 +24,13 @@ def _distribute(tensor, layout):
     mesh, placements = layout.device_mesh.backend_mesh, placements_for(layout, tensor.shape)
     if isinstance(tensor, DTensor):
         return redistributed(tensor, placements, "layout of an output")
-    if tensor.requires_grad and not tensor.is_leaf:  # a value that a gradient goes through
+    if tensor.requires_grad and not tensor.is_leaf:  # autograd must differentiate through this value
         return ensure_dtensor(tensor, mesh).redistribute(placements=placements)
     return _cut(tensor, mesh, placements, layout)
 
 
 def _cut(tensor, mesh, placements, layout):
-    """This rank's piece of a whole tensor, in memory of its own, as a DTensor."""
+    """Returns this rank's shard of a full tensor, copied, as a DTensor."""
     if getattr(layout, "_tpplan_placements", None) is not None:
         return ensure_dtensor(tensor, mesh).redistribute(placements=placements)
     spec = slices.spec_of(layout.axes)
@@ -42,15 +42,15 @@ def _cut(tensor, mesh, placements, layout):
 
 
 def distribute_variable(value, layout):
-    """The value of a variable, as the mesh's first rank has it, in this layout."""
+    """Returns a variable's value in this layout. The mesh's first rank provides a plain value."""
     if isinstance(value, DTensor) or value.is_meta:
         return distribute_tensor(value, layout)
     return distribute_tensor(from_first_rank(value.detach(), layout.device_mesh.backend_mesh), layout)
 
 
 def distribute_data_input(per_process_batch, layout, batch_dim_name=None):
-    """A batch, as the mesh's first rank has it, cut over the axes of the batch. One that does not divide stays whole on
-    every rank: DTensor's means of unlike pieces are not those of the whole."""
+    """Returns a batch of the mesh's first rank, sharded over the batch axes. A batch that they do not divide stays
+    replicated, because DTensor's mean over uneven shards is not the mean of the batch."""
     if (
         not isinstance(per_process_batch, torch.Tensor)
         or isinstance(per_process_batch, DTensor)

@@ -1,4 +1,4 @@
-"""Layouts of Keras as placements of torch, and their look-up by path."""
+"""Keras' layouts as torch placements, and their look-up by path."""
 
 import math
 import re
@@ -10,28 +10,29 @@ from ..torch.placements import Replicate, Shard, counted, placement
 
 
 def placements_of(axes, device_mesh):
-    """torch's placements of a layout's axes: for each axis of the mesh the dim that it cuts. An entry of several axes is
-    cut by the first, its pieces by the second, and so on."""
+    """Returns torch's placements of a layout's axes. If an entry has several axes, the first shards the dim, the
+    second those shards, and so on."""
     mesh = list(zip(device_mesh.axis_names, device_mesh.shape))
     return [placement(text) for text in slices.placements_of(slices.spec_of(axes), {}, mesh)]
 
 
 def _to_backend_layout(layout):
-    """(torch's DeviceMesh, placements) of a TensorLayout."""
+    """Returns (torch's DeviceMesh, placements) of a TensorLayout."""
     if layout.device_mesh is None:
         raise ValueError("Cannot create sharding when device mesh is not set for TensorLayout.")
     return layout.device_mesh.backend_mesh, placements_of(layout.axes, layout.device_mesh)
 
 
 def output_layout(texts, device_mesh, data_axes):
-    """A TensorLayout for the output of a layer, by the placements that a manifest writes: their dims may be negative."""
+    """Returns a TensorLayout for a layer's output, from a manifest's placement texts, whose dims may be negative."""
     layout = TensorLayout((), device_mesh)
     layout._tpplan_placements = [*zip(texts, [axis in data_axes for axis in device_mesh.axis_names])]
     return layout
 
 
 def placements_for(layout, shape):
-    """The placements of a value of that shape. A batch that does not divide is whole on every rank, as its inputs were."""
+    """Returns the placements of a value with this shape. A batch that its axes do not divide is replicated, as its
+    inputs are."""
     texts = getattr(layout, "_tpplan_placements", None)
     if texts is None:
         return layout.backend_layout[1]
@@ -45,17 +46,19 @@ def placements_for(layout, shape):
 
 
 def torch_path(path):
-    """A path of Keras (`dense/kernel`) in torch's writing (`dense.kernel`). Names of leaves are not changed: a `kernel` is
-    (in, out), a `weight` (out, in)."""
+    """Returns a Keras path (`dense/kernel`) with torch's separators (`dense.kernel`). Leaf names are unchanged: a
+    `kernel` is (in, out), a `weight` (out, in)."""
     return path.replace("/", ".")
 
 
 def find_layout(layout_map, path, match=re.fullmatch):
-    """The layout of a path in a LayoutMap whose keys are in Keras' or in torch's writing: the key that is the path; the one
-    that is it in torch's writing; the one that matches either as a regular expression. None where no key does; ValueError
-    where two do, as in Keras. The rules of tpplan's dialect keras."""
+    """Returns the layout of a path in a LayoutMap whose keys are Keras or torch paths; None if no key matches.
+
+    The first of these keys applies, as in tpplan's dialect keras: the path, its torch form, or the key that matches
+    either as a regular expression. Raises ValueError if several keys match, as Keras does.
+    """
     for form in (path, torch_path(path)):
-        if form in list(layout_map):  # `in` of a LayoutMap itself looks up by expressions
+        if form in list(layout_map):  # `in` of a LayoutMap would match regular expressions
             return layout_map[form]
     found = [key for key in layout_map if match(key, path) or match(torch_path(key), torch_path(path))]
     if len(found) > 1:
@@ -63,15 +66,15 @@ def find_layout(layout_map, path, match=re.fullmatch):
     return layout_map[found[0]] if found else None
 
 
-# What patches.py puts in Keras' place. `original` is what stood there.
+# Patches of Keras methods, see patches.py. `original` is the replaced method.
 
 
 def begin_distribution(original, self, device_mesh, batch_dim_name=None, auto_shard_dataset=True):
-    """Every process reads the same batches, so that no data set is cut before it is read, whatever `auto_shard_dataset` says."""
+    """Disables `auto_shard_dataset`, because every process reads the same batches, which are sharded afterwards."""
     original(self, device_mesh, batch_dim_name, False)
 
 
 def variable_layout(original, self, variable):
-    """Keys of a LayoutMap may be in torch's writing, too."""
+    """Returns a variable's layout; keys of the LayoutMap may also be torch paths."""
     found = getattr(variable, "_layout", None) or find_layout(self._layout_map, variable.path)
     return TensorLayout((None,) * len(variable.shape), self.device_mesh) if found is None else found

@@ -1,4 +1,5 @@
-"""What DTensor has no rule for, or has one that fails: computed whole on every rank, in forward and backward passes alike."""
+"""Fallback for operations without a working DTensor rule: computed on replicated operands, in the forward and the
+backward."""
 
 import functools
 import logging
@@ -13,18 +14,18 @@ from ..torch.placements import DTensor, Replicate, _StridedShard
 _log = logging.getLogger("tpplan")
 _said = set()
 _lock = threading.RLock()
-_state = threading.local()  # running: the thread is inside a look-up
+_state = threading.local()  # running: the thread is inside a sharding propagation
 
 
 def add_missing_rules():
-    """From now on an operation that DTensor has no rule for gathers what it is given, and its results are whole; each is said once,
-    as a warning of the logger `tpplan`."""
+    """Patches DTensor's sharding propagation: an operation without a rule gathers its operands, and its results are
+    replicated. The logger `tpplan` warns once per operation."""
     propagator = DTensor._op_dispatcher.sharding_propagator
     plainly = propagator.propagate_op_sharding_non_cached
 
     def filled(propagate):
         def sharding_of(schema):
-            if getattr(_state, "running", False):  # DTensor tries operations that one is made of
+            if getattr(_state, "running", False):  # DTensor is trying the operations of a decomposition
                 return propagate(schema)
             _state.running = True
             try:
@@ -52,21 +53,22 @@ def add_missing_rules():
 
 
 def _interleaves(specs):
-    """Whether a value among these is cut in pieces that do not lie together, as what a view makes of an inner dim that was cut: torch
-    searches for minutes for what to do with two of them."""
+    """Returns True if one of these specs has a strided shard, as a view of a sharded inner dim has. torch's search
+    for a strategy with two such operands takes minutes."""
     specs = specs if isinstance(specs, (list, tuple)) else [specs]
     return any(isinstance(p, _StridedShard) for spec in specs if spec is not None for p in spec.placements)
 
 
 def _is_composite(op):
-    """DTensor takes these apart by itself when it is told that there is no rule."""
+    """Returns True if DTensor decomposes the operation itself when it has no rule."""
     key = torch._C.DispatchKey.CompositeImplicitAutograd
     return torch._C._dispatch_has_kernel_for_dispatch_key(op.name(), key)
 
 
 def _whole(schema, propagator, plainly):
-    """The sharding of an operation whose operands and results are whole; None where that cannot be, as for what is written into a
-    tensor that is cut. It is worked out by a rule that stands for the time of this look-up: DTensor remembers what comes of it."""
+    """Returns the sharding of an operation with replicated operands and results; None if there is none, as for
+    in-place writes to a sharded tensor. Its rule is registered for this propagation only, because DTensor caches the
+    result."""
     op = schema.op
     tables = (propagator.op_strategy_funcs, propagator.op_single_dim_strategy_funcs)
     infos = (propagator.op_to_schema_info, propagator.op_to_schema_info_for_single_dim_strategy)
@@ -85,7 +87,8 @@ def _whole(schema, propagator, plainly):
 
 
 def _key_of(op):
-    """What DTensor remembers a sharding by: all that is given beside tensors, since results have sizes that depend on it."""
+    """Returns the schema info that defines DTensor's cache key: all non-tensor arguments, because the result sizes
+    depend on them."""
     arguments = op._schema.arguments
     first = next((i for i, a in enumerate(arguments) if "Tensor" not in str(a.type)), 100)
     return RuntimeSchemaInfo(first, [a.name for a in arguments if a.kwarg_only] or None, needs_pytree=True)
@@ -101,4 +104,4 @@ def _say(op, error):
     if op not in _said:
         _said.add(op)
         why = next(iter(str(error).splitlines()), "") or type(error).__name__
-        _log.warning("%s is computed whole on every rank: %s", op, why)
+        _log.warning("%s is computed on replicated tensors on every rank: %s", op, why)

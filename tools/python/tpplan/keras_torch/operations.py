@@ -1,4 +1,4 @@
-"""Operations that Keras' layers ask of DTensors, beside those that are computed by pieces anywhere (torch/operations.py)."""
+"""Operations of Keras' layers for which DTensor needs rules, in addition to those of torch/operations.py."""
 
 import torch
 from torch.nn import functional as F
@@ -11,7 +11,7 @@ from ..torch.placements import DTensor, from_local
 
 
 def _embedding(signature, function, args, kwargs):
-    """Rows of a table: tokens are gathered over the axes that cut the rows."""
+    """Computes an embedding. Tokens are gathered over the axes that shard the vocabulary."""
     given = dict(zip(signature, args)) | kwargs
     tokens, table = given.pop("input"), given.pop("weight")
     at = [WHOLE if p.is_shard(0) else q for p, q in zip(table.placements, tokens.placements)]
@@ -22,14 +22,14 @@ def _embedding(signature, function, args, kwargs):
 
 
 def _unbind(function, args, kwargs):
-    """Slices along a dim, which is gathered."""
+    """Unbinds a dim, which is gathered first."""
     x, dim = args[0], args[1] if len(args) > 1 else kwargs.get("dim", 0)
     at = [WHOLE if p.is_shard(dim % x.ndim) else p for p in x.placements]
     return function(x.redistribute(placements=at), dim)
 
 
 def _view(function, args, kwargs):
-    """A view, whose gradient may be a piece that lies in memory in another order than DTensor takes it to: it is laid out anew."""
+    """Computes a view and makes its local gradient contiguous, because DTensor assumes contiguous strides."""
     found = function(*args, **kwargs)
     if isinstance(found, DTensor) and found.requires_grad:
         found.register_hook(_in_order)
@@ -55,5 +55,5 @@ RULES = {
 
 
 def computing():
-    """Inside, plain tensors that meet DTensors count as whole on every rank, and operations with a rule here go by it."""
+    """Returns a mode in which plain tensors that are combined with DTensors count as replicated, and RULES apply."""
     return mixed_by(RULES)

@@ -1,4 +1,4 @@
-"""Puts this library where Keras looks for one, and functions of it around those of Keras that do not ask one."""
+"""Registers this library with Keras, and patches the Keras methods that call no distribution library."""
 
 import functools
 import sys
@@ -19,7 +19,7 @@ from .saving import save
 from .steps import apply, call, losses, make_function
 from .variables import array, direct_assign, initialize
 
-# What is put in Keras' place: owner, name, function that is given what stood there.
+# Patches: owner, attribute, replacement, whose first argument is the replaced method.
 PATCHES = (
     (core.Variable, "_initialize", initialize),
     (core.Variable, "_direct_assign", direct_assign),
@@ -40,8 +40,8 @@ PATCHES = (
 
 
 def install():
-    """Gives the torch backend of Keras this distribution library. Raises ManifestError where torch has no DTensor, or where
-    Keras has a library of its own by now."""
+    """Registers this distribution library with Keras' torch backend and applies PATCHES, once. Raises ManifestError
+    if torch has no DTensor, or if Keras has a distribution library for torch."""
     library = sys.modules["keras.src.distribution.distribution_lib"]
     here = sys.modules[__package__]
     if library.distribution_lib is here:
@@ -50,8 +50,8 @@ def install():
     if library.distribution_lib is not None:
         raise ManifestError(
             "Keras",
-            f"Keras {keras.__version__} distributes on torch by itself",
-            "give its ModelParallel tpplan.keras.layout_map(manifest, mesh)",
+            f"Keras {keras.__version__} has built-in distribution on torch",
+            "pass tpplan.keras.layout_map(manifest, mesh) to its ModelParallel",
         )
     library.distribution_lib = here
     add_missing_rules()

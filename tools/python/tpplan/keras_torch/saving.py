@@ -1,5 +1,5 @@
-"""Saving models whose variables are cut: every process calls it, the first one writes whole values. Loading needs no help: values
-that are assigned are cut."""
+"""Saves models with sharded variables: every process calls save, and the first one writes full values. Loading needs
+no patch, because assigned values are sharded."""
 
 import threading
 
@@ -11,16 +11,16 @@ from ..torch.communication import said_by_first_rank
 from ..torch.placements import DTensor
 from .collectives import whole
 
-_state = threading.local()  # values: {id of a variable: its whole value}, while the first process writes
+_state = threading.local()  # values: {id of a variable: its full value}, while the first process writes
 
 
 def held(variable):
-    """The whole value of a variable that was gathered before the first process began to write, or None."""
+    """Returns the full value of a variable, gathered before the first process writes; None if it was not gathered."""
     return (getattr(_state, "values", None) or {}).get(id(variable))
 
 
 def save(original, model, *args, **kwargs):
-    """In the place of the functions of Keras that write a model or its weights. `original` is what stood there."""
+    """Replaces Keras' functions that write a model or its weights. `original` is the replaced function."""
     distribution = keras.distribution.distribution()
     spread = [v for v in _variables_of(model) if isinstance(v._value, DTensor)]
     if distribution is None or not spread:

@@ -1,5 +1,5 @@
-"""Calls of models, steps of `fit`, `evaluate` and `predict`, and of optimizers: what patches.py puts in Keras' place.
-`original` is what stood there."""
+"""Patches of model calls, of the steps of `fit`, `evaluate` and `predict`, and of optimizers; see patches.py.
+`original` is the replaced method."""
 
 import contextlib
 import functools
@@ -34,8 +34,8 @@ def _running(now):
 
 
 def call(original, self, *args, **kwargs):
-    """A call that the user makes takes what every process has whole, and computes with a part of the batch: its results are whole and
-    plain again, so that what follows, a loss or a metric, needs to know of nothing."""
+    """Runs a user's call of a model on the sharded batch. The arguments are full on every process, and the results
+    are gathered to plain tensors, so that the user's losses and metrics need no DTensor."""
     distribution = keras.distribution.distribution()
     if is_running() or distribution is None:
         return original(self, *args, **kwargs)
@@ -55,7 +55,7 @@ def _whole_with_mask(value):
 
 
 def losses(original, self):
-    """Losses of layers and of regularizers, plain but in a step that knows of DTensors."""
+    """Returns the losses of layers and regularizers: as plain tensors, except inside a distributed step."""
     if is_running() or keras.distribution.distribution() is None:
         return original(self)
     with computing():
@@ -65,14 +65,16 @@ def losses(original, self):
 @functools.cache
 def _say_not_compiled():
     logging.getLogger("tpplan").warning(
-        "jit_compile=True is left out, and steps of the distributed model run uncompiled: Keras' step is several graphs for "
-        "torch.compile, and DTensors that pass from one to the next fail there (torch: `Expected a DTensor tangent`)\n"
-        "  = help: compile with jit_compile=False, or take the JAX backend, whose steps are compiled"
+        "jit_compile=True is ignored, so the steps of the distributed model are not compiled: torch.compile "
+        "makes several graphs of Keras' step, and DTensors between these graphs fail (torch: `Expected a "
+        "DTensor tangent`)\n"
+        "  = help: compile with jit_compile=False, or use the JAX backend, which compiles the steps"
     )
 
 
 def make_function(name, original, self, *args, **kwargs):
-    """The function of one step, which cuts its batch and returns plain tensors."""
+    """Builds the function of one step, wrapped so that it shards its batch and returns plain tensors. `name` is its
+    attribute."""
     before, compiles = getattr(self, name), self._jit_compile
     if compiles and keras.distribution.distribution() is not None:
         _say_not_compiled()
@@ -98,12 +100,12 @@ def make_function(name, original, self, *args, **kwargs):
 
 
 def _part(x, distribution):
-    """The same for what a call is given: tensors and arrays alone."""
+    """Shards an argument of a call if it is a tensor or an array; returns other values unchanged."""
     return _batch(x, distribution) if isinstance(x, (torch.Tensor, np.ndarray)) else x
 
 
 def _batch(x, distribution):
-    """A batch, cut; what has no dims is the same on every rank."""
+    """Returns a batch, sharded; scalars are the same on every rank."""
     if x is None or isinstance(x, (str, bytes)):
         return x
     x = core.convert_to_tensor(x)
@@ -113,7 +115,8 @@ def _batch(x, distribution):
 
 
 def apply(original, self, grads, trainable_variables=None):
-    """Gradients go to the placements of their variables: sums over the batch's axes are made here at the latest."""
+    """Redistributes gradients to the placements of their variables before the optimizer step. This reduces sums over
+    the batch axes that are still partial."""
     if keras.distribution.distribution() is None:
         return original(self, grads, trainable_variables)
     variables = self._trainable_variables if trainable_variables is None else trainable_variables

@@ -1,4 +1,4 @@
-"""Variables of Keras as DTensors: from their creation on, at every assignment, and of a model that is there already."""
+"""Keras variables as DTensors: at creation, at every assignment, and in an existing model."""
 
 import keras
 import torch
@@ -14,8 +14,9 @@ from .saving import held
 
 
 def spread_variables(model, distribution):
-    """Spreads the variables of a built model, and those that an optimizer made for them, over a distribution's mesh, in place."""
-    distribution.device_mesh.backend_mesh  # noqa: B018  the processes join
+    """Shards the variables of a built model, and their existing optimizer variables, over a distribution's mesh, in
+    place."""
+    distribution.device_mesh.backend_mesh  # initializes the process group
     for variable in model.variables:
         _spread(variable, distribution)
     for slot, variable in _slots(getattr(model, "optimizer", None), model.trainable_variables):
@@ -27,7 +28,7 @@ def spread_variables(model, distribution):
 
 
 def read_pieces(weights, manifest, device_mesh):
-    """{path: this rank's piece} of a checkpoint. Where one rank fails all raise."""
+    """Returns {path: local shard of this rank} of a checkpoint. Every rank must call it; if one fails, all raise."""
     mesh, pieces, failure = device_mesh.backend_mesh, None, None
     rank = slices.rank_of(manifest.mesh, dict(zip(device_mesh.axis_names, mesh.get_coordinate())))
     try:
@@ -39,7 +40,7 @@ def read_pieces(weights, manifest, device_mesh):
 
 
 def fill_variables(model, values):
-    """Puts pieces that were read into variables that are spread."""
+    """Copies local shards into the variables at their paths."""
     with torch.no_grad():
         for variable in model.variables:
             if variable.path in values:
@@ -48,12 +49,12 @@ def fill_variables(model, values):
 
 
 def is_spread(variable):
-    """Whether each process has a piece of this variable's own, or a DTensor of the whole."""
+    """Returns True if the variable's value is a DTensor."""
     return isinstance(variable._value, DTensor)
 
 
 def _slots(optimizer, variables):
-    """(variable of an optimizer, the model's variable that it stands beside): by the name that Keras gives it."""
+    """Yields (optimizer variable, its model variable), matched by the name that Keras generates."""
     longest_first = sorted(variables, key=lambda v: len(v.path), reverse=True)
     for slot in getattr(optimizer, "variables", ()):
         for variable in longest_first:
@@ -63,7 +64,7 @@ def _slots(optimizer, variables):
 
 
 def _spread(variable, distribution):
-    """Makes the value of a variable a DTensor, where it is trainable or has a layout that cuts it."""
+    """Makes a variable's value a DTensor if it is trainable or has a layout that shards it."""
     layout = variable._layout
     if layout is None and distribution is not None:
         layout = distribution.get_variable_layout(variable)
@@ -77,7 +78,7 @@ def _spread(variable, distribution):
     )
 
 
-# What patches.py puts in Keras' place. `original` is what stood there.
+# Patches of Keras methods, see patches.py. `original` is the replaced method.
 
 
 def initialize(original, self, value):

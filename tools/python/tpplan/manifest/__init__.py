@@ -1,7 +1,7 @@
-"""Reads sharding manifests (schemas/manifest.schema.json), proves them, and holds them against a model's parameters.
+"""Reads sharding manifests (schemas/manifest.schema.json), and checks them against a model's parameters.
 
-Nothing here needs a framework. What is proven is what `read_manifest` proves (lib/manifest): placements, local shapes and
-replicas follow from the spec, specs are legal, totals are the sums. A manifest that was edited after it was written fails.
+No framework is needed. The form and the digest are checked, so a manifest that was edited is rejected. The consistency
+of a manifest is checked by `tpplan show --verify`, and by `tpplan-exec` for its input.
 """
 
 from .check_model import check_buffers, check_mesh, check_parameters, refuse_sent_dtypes
@@ -15,8 +15,6 @@ from .manifest import (
     Loss,
     Manifest,
     ManifestError,
-    ParamStep,
-    Step,
     Tensor,
     Value,
     device_count,
@@ -24,9 +22,8 @@ from .manifest import (
     local_slice,
     shard_dim,
 )
-from .prove import MAX_LOCAL_SHAPES
 from .read_manifest import FORMAT, digest_of, load_manifest, read_manifest_text
-from .totals import MAX_LISTED_RANKS, TOTALS, sum_totals
+from .totals import sum_totals
 
 __all__ = [
     "COMPILE_AGAIN",
@@ -34,17 +31,12 @@ __all__ = [
     "EXPORT_AGAIN",
     "FORMAT",
     "LAYOUT",
-    "MAX_LISTED_RANKS",
-    "MAX_LOCAL_SHAPES",
     "SAFETENSORS_DTYPES",
-    "TOTALS",
     "WRITTEN_BY",
     "Boundary",
     "Loss",
     "Manifest",
     "ManifestError",
-    "ParamStep",
-    "Step",
     "Tensor",
     "Value",
     "check_buffers",

@@ -1,7 +1,7 @@
-"""The types of elements."""
+"""Dtypes of tensors: their bits, and their names in safetensors files."""
 
-# Bits of one stored element, and what a safetensors header calls the type, by torch's name of it: the table of
-# lib/sharding/dtype.cc, to which tests hold this one.
+# Bits of a stored element and the name in safetensors headers, by torch's name of the dtype. Tests compare this table
+# with lib/sharding/dtype.cc.
 _TYPES = {
     "bfloat16": (16, "BF16"),
     "float32": (32, "F32"),
@@ -39,7 +39,7 @@ _TYPES = {
     "float6_e2m3fn": (6, "F6_E2M3"),
     "float6_e3m2fn": (6, "F6_E3M2"),
 }
-# Types that ranks add values up in: is_model_type of lib/sharding/dtype.h.
+# Dtypes in which boundaries may send values: is_model_type of lib/sharding/dtype.h.
 SENT_DTYPES = ("bfloat16", "float16", "float32", "float64")
 DTYPE_BITS = {name: bits for name, (bits, _) in _TYPES.items()}
 SAFETENSORS_DTYPES = {name: stored for name, (_, stored) in _TYPES.items() if stored}

@@ -1,15 +1,19 @@
-"""Members of JSON documents, each of the kind that the schema says. Raises ManifestError for others."""
+"""Fields of JSON objects, checked against the kinds in the schema.
+
+All functions raise ManifestError for other kinds.
+"""
 
 from ..files import printable
 from .manifest import COMPILE_AGAIN, WRITTEN_BY, ManifestError
 
 
 def no_duplicates(pairs):
-    """An object of json.loads, which takes the last of two members of one name without a word."""
+    """Returns the object for json.loads. Raises ValueError for a duplicate key, of which json.loads would use the
+    last."""
     members = dict(pairs)
     if len(members) != len(pairs):
         keys = [key for key, _ in pairs]
-        raise ValueError(f"`{printable(next(k for k in keys if keys.count(k) > 1))}` stands twice in an object")
+        raise ValueError(f"duplicate key `{printable(next(k for k in keys if keys.count(k) > 1))}` in an object")
     return members
 
 
@@ -18,7 +22,7 @@ def no_constants(name):
 
 
 def take(where, members, key, kinds, default=...):
-    """The member of an object, of one of these kinds; `default` where it may be absent."""
+    """Returns a field of an object, which must be of one of these kinds; `default` if the field is missing."""
     if not isinstance(members, dict):
         raise ManifestError(where, "is not an object", WRITTEN_BY)
     value = members.get(key, default)
@@ -27,7 +31,7 @@ def take(where, members, key, kinds, default=...):
     if value is not default and (
         not isinstance(value, kinds) or (isinstance(value, bool) and bool not in _tuple(kinds))
     ):
-        raise ManifestError(where, f"`{key}` is {_kind(value)}", WRITTEN_BY)
+        raise ManifestError(where, f"`{key}` has the wrong type: {_kind(value)}", WRITTEN_BY)
     return value
 
 
@@ -36,33 +40,26 @@ def _tuple(kinds):
 
 
 def _kind(value):
-    names = {
-        bool: "true or false",
-        int: "a number",
-        float: "a number",
-        str: "a text",
-        list: "a list",
-        dict: "an object",
-    }
+    names = {bool: "a boolean", int: "a number", float: "a number", str: "a string", list: "a list", dict: "an object"}
     return names.get(type(value), "null")
 
 
 def take_list(where, value, kind):
-    """A list of values of one kind."""
+    """Returns a list whose items are all of one kind."""
     if not isinstance(value, list) or any(not isinstance(v, kind) or isinstance(v, bool) for v in value):
-        raise ManifestError(where, "is not a list of the right kind", WRITTEN_BY)
+        raise ManifestError(where, "is not a list, or has an item of the wrong type", WRITTEN_BY)
     return value
 
 
 def take_sizes(where, value):
-    """A list of sizes, as a tuple."""
+    """Returns a list of sizes as a tuple."""
     if any(size < 0 for size in take_list(where, value, int)):
-        raise ManifestError(where, "a size is negative", COMPILE_AGAIN)
+        raise ManifestError(where, "has a negative size", COMPILE_AGAIN)
     return tuple(value)
 
 
 def take_axes(where, value, mesh):
-    """A list of axes of the mesh, as a tuple."""
+    """Returns a list of mesh axes as a tuple."""
     names = {name for name, _ in mesh}
     for axis in take_list(where, value, str):
         if axis not in names:

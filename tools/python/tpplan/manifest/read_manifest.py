@@ -1,4 +1,5 @@
-"""Reads manifests from files and documents, and proves them."""
+"""Reads manifests from files and documents. Only the form and the digest are checked here; `tpplan show --verify`
+checks that a manifest is consistent."""
 
 import hashlib
 import json
@@ -8,50 +9,24 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..files import printable
+from ..read_files import read_text
 from .dtypes import DTYPE_BITS, SENT_DTYPES
-from .manifest import (
-    COMPILE_AGAIN,
-    LAYOUT,
-    WRITTEN_BY,
-    Boundary,
-    Loss,
-    Manifest,
-    ManifestError,
-    ParamStep,
-    Rule,
-    Step,
-    Tensor,
-    Value,
-)
+from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Loss, Manifest, ManifestError, Tensor, Value
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
-from .prove import (
-    prove_boundaries,
-    prove_rules,
-    prove_sent_dtypes,
-    prove_sides,
-    prove_steps,
-    prove_sums,
-    prove_tensor,
-    prove_ties,
-    prove_totals,
-)
-from .prove_rules import prove_values
-from .totals import TOTALS
 
 FORMAT = "tpplan.manifest/1"
-SUMMERS = ("module", "fsdp", "ddp", "tpplan")
 
 
 def load_manifest(source):
-    """Reads a manifest from a path, or takes one that json.loads gave, and proves it. Raises ManifestError."""
+    """Reads a manifest from a path, or from a dict that json.loads returned; returns a Manifest unchanged. Raises
+    ManifestError."""
     if isinstance(source, Manifest):
         return source
     if isinstance(source, dict):
         return replace(_read(source, "manifest"), text=json.dumps(source, ensure_ascii=False))
     name = printable(source)
     try:
-        with open(source, encoding="utf-8") as file:
-            text = file.read()
+        text = read_text(source)
     except OSError as error:
         raise ManifestError(name, f"cannot be read: {error.strerror}", WRITTEN_BY) from None
     except ValueError as error:
@@ -60,20 +35,20 @@ def load_manifest(source):
 
 
 def read_manifest_text(text, name):
-    """The same of a manifest's text; `name` is what errors call it."""
+    """Reads a manifest from its text; errors call it `name`. Raises ManifestError."""
     try:
         document = json.loads(text, object_pairs_hook=no_duplicates, parse_constant=no_constants)
     except (ValueError, RecursionError) as error:
         raise ManifestError(name, f"is not a JSON document: {error}", WRITTEN_BY) from None
     manifest = _read(document, name)
-    if "digest" in document and document["digest"] != digest_of(text):
-        raise ManifestError(name, "is not as it was written: its text has another digest than it says", COMPILE_AGAIN)
+    if document.get("digest") is None or document["digest"] != digest_of(text):
+        raise ManifestError(name, "was changed after it was written: its digest does not match its text", COMPILE_AGAIN)
     return replace(manifest, text=text)
 
 
 def digest_of(text):
-    """The digest of a manifest's text: of what stands before its last member and the comma there, without white space
-    between values (lib/manifest/text_digest.h). None where the digest is not the last member."""
+    """Returns the digest of a manifest's text; None if `digest` is not the last field. The digest covers the text
+    before the last field and its comma, without whitespace between tokens (lib/manifest/text_digest.h)."""
     last = re.search(r',\s*"digest"\s*:\s*"[^"]*"\s*}\s*\Z', text)
     if last is None:
         return None
@@ -91,7 +66,7 @@ def _read(document, name):
     take(name, document, "format", str)
     for key in document:
         if key not in MEMBERS:
-            raise ManifestError(name, f"a manifest has no member `{printable(key)}`", COMPILE_AGAIN)
+            raise ManifestError(name, f"a manifest has no key `{printable(key)}`", COMPILE_AGAIN)
     if document["format"] != FORMAT:
         raise ManifestError(name, f"format `{printable(document['format'])}` is not `{FORMAT}`", WRITTEN_BY)
     mesh = tuple(
@@ -105,22 +80,21 @@ def _read(document, name):
         or any(size < 1 for _, size in mesh)
         or math.prod(s for _, s in mesh) >= 1 << 31
     ):
-        raise ManifestError("`mesh`", "has no axes, an axis twice, or too many ranks", COMPILE_AGAIN)
+        raise ManifestError("`mesh`", "has no axes, a duplicate axis, a size below 1 or too many ranks", COMPILE_AGAIN)
     uneven = take(name, document, "uneven", str)
     if uneven not in ("error", "torch"):
-        raise ManifestError("`uneven`", "is neither error nor torch", COMPILE_AGAIN)
+        raise ManifestError("`uneven`", "must be error or torch", COMPILE_AGAIN)
     data = take(name, document, "data", dict, None)
     fsdp = take(name, document, "fsdp", dict, None)
-    manifest = Manifest(
+    return Manifest(
         model_name=take(
             "`inputs.model`", take("`inputs`", take(name, document, "inputs", dict), "model", dict), "name", str
         ),
         mesh=mesh,
         uneven=uneven,
-        parameters=_read_tensors(take(name, document, "parameters", list), mesh, uneven),
-        buffers=_read_tensors(take(name, document, "buffers", list, []), mesh, uneven),
+        parameters=_read_tensors(take(name, document, "parameters", list), mesh),
+        buffers=_read_tensors(take(name, document, "buffers", list, []), mesh),
         modules=tuple(_read_boundary(entry, mesh) for entry in take(name, document, "modules", list)),
-        rules=tuple(_read_rule(entry, mesh) for entry in take(name, document, "rules", list, [])),
         tied=tuple(
             take_list("`tied`", group, str)
             for group in take_list("`tied`", take(name, document, "tied", list, []), list)
@@ -131,31 +105,22 @@ def _read(document, name):
         fsdp_units=tuple(take_list("`fsdp`", take("`fsdp`", fsdp, "units", list), str)) if fsdp else (),
         loss=_read_loss(take(name, document, "loss", dict, None), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
-        totals=_read_totals(take(name, document, "totals", dict)),
+        counted=take("`totals`", take(name, document, "totals", dict), "parameters", int),
     )
-    prove_rules(manifest)
-    prove_boundaries(manifest)
-    prove_sent_dtypes(manifest)
-    prove_values(manifest, "digest" in document)
-    prove_sides(manifest)
-    prove_sums(manifest, "digest" in document)
-    prove_ties(manifest)
-    prove_totals(manifest)
-    return manifest
 
 
-def _read_tensors(entries, mesh, uneven):
+def _read_tensors(entries, mesh):
     tensors = {}
     for entry in entries:
         path = take("`parameters`", entry, "path", str)
         where = f"parameter `{printable(path)}`"
         if path in tensors:
-            raise ManifestError(where, "stands twice", COMPILE_AGAIN)
-        tensors[path] = _read_tensor(where, path, entry, mesh, uneven)
+            raise ManifestError(where, "appears twice", COMPILE_AGAIN)
+        tensors[path] = _read_tensor(where, path, entry, mesh)
     return tensors
 
 
-def _read_tensor(where, path, entry, mesh, uneven):
+def _read_tensor(where, path, entry, mesh):
     shape = take_sizes(where, take(where, entry, "shape", list))
     dtype = take(where, entry, "dtype", str)
     if dtype not in DTYPE_BITS:
@@ -165,7 +130,7 @@ def _read_tensor(where, path, entry, mesh, uneven):
     segments = {}
     for dim, parts in take(where, entry, "segments", dict, {}).items():
         if not dim.isascii() or not dim.isdigit() or int(dim) >= len(shape):
-            raise ManifestError(where, f"segments of dim `{printable(dim)}`, which there is not", COMPILE_AGAIN)
+            raise ManifestError(where, f"segments of dim `{printable(dim)}`, which does not exist", COMPILE_AGAIN)
         segments[int(dim)] = list(take_sizes(where, parts))
     placements = take(where, entry, "placements", list, None)
     single = take(where, entry, "local_shape", list, None)
@@ -174,8 +139,7 @@ def _read_tensor(where, path, entry, mesh, uneven):
         (take_axes(where, [take(where, r, "axis", str)], mesh)[0], take(where, r, "kind", str))
         for r in take(where, entry, "grad_reduce", list)
     )
-    summers = tuple(_take_word(where, r, "by", SUMMERS, None) for r in entry["grad_reduce"])
-    tensor = Tensor(
+    return Tensor(
         path,
         shape,
         dtype,
@@ -183,43 +147,18 @@ def _read_tensor(where, path, entry, mesh, uneven):
         segments,
         None if placements is None else tuple(take_list(where, placements, str)),
         tuple(take_sizes(where, s) for s in shapes),
-        _read_offsets(where, take(where, entry, "offsets", list, [])),
         take(where, entry, "style", str, None),
-        take(where, entry, "rule", int, None),
-        take(where, entry, "reason", str),
         take(where, entry, "replicas", int),
         reduces,
-        summers,
         _read_weight(where, take(where, entry, "norm_weight", str, None)),
-        take(where, entry, "kind", str, None),
-        tuple(take_list(where, take(where, entry, "dims", list, []), str)),
-        tuple(_read_param_step(where, s, mesh) for s in take(where, entry, "steps", list, [])),
-    )
-    if tensor.dims and len(tensor.dims) != len(shape):
-        raise ManifestError(where, f"{len(tensor.dims)} names of dims for {len(shape)} dims", COMPILE_AGAIN)
-    prove_tensor(where, tensor, mesh, uneven)
-    return tensor
-
-
-def _read_offsets(where, entries):
-    return tuple(
-        (
-            take(where, entry, "dim", int),
-            tuple(take_sizes(where, level) for level in take(where, entry, "ranks", list)),
-            tuple(
-                tuple(take_sizes(where, run) for run in take_list(where, runs, list))
-                for runs in take_list(where, take(where, entry, "runs", list), list)
-            ),
-        )
-        for entry in entries
     )
 
 
 def _take_word(where, entry, key, words, default=...):
-    """A text that is one of these."""
+    """Returns a text field that must be one of `words`."""
     word = take(where, entry, key, str, default)
     if word is not default and word not in words:
-        raise ManifestError(where, f"unknown `{key}` `{printable(word)}`", WRITTEN_BY)
+        raise ManifestError(where, f"unknown `{key}`: `{printable(word)}`", WRITTEN_BY)
     return word
 
 
@@ -227,7 +166,7 @@ def _read_weight(where, text):
     if text is None:
         return None
     if re.fullmatch("1/[1-9][0-9]{0,9}", text, re.ASCII) is None:
-        raise ManifestError(where, f"`norm_weight` is `{printable(text)}`", WRITTEN_BY)
+        raise ManifestError(where, f"`norm_weight` is `{printable(text)}`, not a fraction such as 1/4", WRITTEN_BY)
     return Fraction(text)
 
 
@@ -241,20 +180,6 @@ def _read_loss(loss, mesh):
     )
 
 
-def _read_step(where, entry, mesh):
-    return Step(
-        take(where, entry, "kind", str),
-        take_axes(where, [take(where, entry, "axis", str)], mesh)[0],
-        take(where, entry, "dim", int, None),
-        take(where, entry, "from_dim", int, None),
-    )
-
-
-def _read_param_step(where, entry, mesh):
-    numbers = (take(where, entry, key, int) for key in ("elements", "bytes", "sent"))
-    return ParamStep(take(where, entry, "part", str), _read_step(where, entry, mesh), *numbers)
-
-
 def _read_boundary(entry, mesh):
     path = take("`modules`", entry, "path", str)
     where = f"module `{printable(path)}`"
@@ -262,31 +187,7 @@ def _read_boundary(entry, mesh):
         side: tuple(_read_value(where, v, mesh) for v in take(where, entry, side, list))
         for side in ("inputs", "outputs")
     }
-    return Boundary(
-        path, take(where, entry, "style", str), take(where, entry, "rule", int), values["inputs"], values["outputs"]
-    )
-
-
-def _read_rule(entry, mesh):
-    axes = (take("`rules`", entry, key, str, None) for key in ("sums", "axis"))
-    sums, axis = (None if name is None else take_axes("`rules`", [name], mesh)[0] for name in axes)
-    sides = ("inputs", "outputs") if axis is not None else ()
-    return Rule(
-        take("`rules`", entry, "key", str),
-        take("`rules`", entry, "modules", int, None),
-        sums,
-        *_read_sent_dtypes("`rules`", entry),
-        take("`rules`", entry, "holds", dict, None),
-        axis,
-        *(tuple(map(_read_rule_value, take_list("`rules`", take("`rules`", entry, s, list), dict))) for s in sides),
-        **({"bare": take("`rules`", entry, "bare", int, 0)} if sides else {}),
-    )
-
-
-def _read_rule_value(entry):
-    return tuple(
-        take("`rules`", entry, key, kind, None) for key, kind in (("arg", int), ("kwarg", str), ("use_local", bool))
-    )
+    return Boundary(path, take(where, entry, "style", str), values["inputs"], values["outputs"])
 
 
 def _read_sent_dtypes(where, entry):
@@ -312,28 +213,13 @@ def _read_value(where, entry, mesh):
     if gradient is not None:
         gradient = _read_layouts(where, gradient, mesh)
         if None in gradient:
-            raise ManifestError(where, "`gradient` lacks a layout", WRITTEN_BY)
-    steps = {
-        key: tuple(_read_step(where, s, mesh) for s in take(where, entry, key, list, []))
-        for key in ("forward", "backward")
-    }
-    value = Value(
+            raise ManifestError(where, "`gradient` has no layout `from` or `to`", WRITTEN_BY)
+    return Value(
         take(where, entry, "arg", int, None),
         take(where, entry, "kwarg", str, None),
         source,
         target,
         gradient,
         take(where, entry, "use_local", bool, None),
-        steps["forward"],
-        steps["backward"],
         *_read_sent_dtypes(where, entry),
     )
-    prove_steps(where, value, mesh)
-    return value
-
-
-def _read_totals(totals):
-    read = {key: take("`totals`", totals, key, int) for key in TOTALS}
-    per_rank = take("`totals`", totals, "bytes_per_rank", list, None)
-    read["bytes_per_rank"] = None if per_rank is None else list(take_sizes("`totals.bytes_per_rank`", per_rank))
-    return read

@@ -1,4 +1,4 @@
-"""The totals of a manifest: sums over parameters, as lib/manifest/manifest.cc (sum_totals) makes them."""
+"""Totals of a manifest: sums over its tensors, computed as in lib/manifest/manifest.cc (sum_totals)."""
 
 import math
 
@@ -9,21 +9,15 @@ TOTALS = ("parameters", "elements", "bytes", "max_bytes_per_rank", "ideal_bytes_
 MAX_LISTED_RANKS = 1 << 20
 
 
-def counted(manifest, ties):
-    """The parameters that the totals count: of a tensor's names, which `ties` groups, the first."""
-    again = {path for group in ties for path in group[1:]}
-    return [tensor for path, tensor in manifest.parameters.items() if path not in again]
-
-
 def model_ways(manifest):
-    """In how many ways the model could be cut: data axes over which nothing of it is cut do not count."""
+    """Returns into how many shards the model could be split. Data axes that shard no tensor do not count."""
     tensors = [*manifest.parameters.values(), *manifest.buffers.values()]
     cut = {axis for tensor in tensors for axes in tensor.spec for axis in axes} | {manifest.fsdp_axis}
     return math.prod(size for name, size in manifest.mesh if name in cut or name not in manifest.data_axes)
 
 
 def sum_totals(manifest, tensors):
-    """The totals that a manifest of these tensors alone has."""
+    """Returns the totals of a manifest with only these tensors."""
     ranks, sizes = device_count(manifest), dict(manifest.mesh)
     totals = dict.fromkeys(TOTALS, 0)
     even, uneven_max, uneven = 0, 0, []
@@ -38,7 +32,7 @@ def sum_totals(manifest, tensors):
         if len(tensor.local_shapes) == 1:
             even += first
         else:
-            uneven_max += first  # the first piece is the largest
+            uneven_max += first  # the first local shape is the largest
             uneven.append(tensor)
     totals["max_bytes_per_rank"] = even + uneven_max
     totals["ideal_bytes_per_rank"] = -(-totals["bytes"] // model_ways(manifest))

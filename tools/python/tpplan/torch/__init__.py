@@ -1,30 +1,38 @@
 """Applies a manifest to a torch model: `parallelize(model, manifest, device_mesh)`.
 
-Parameters become DTensors on the whole mesh with the manifest's placements. The axes of the mesh are of two kinds. Over data
-axes (those of `data`, and FSDP's) every rank computes with its own part of the batch, on tensors that know nothing of these
-axes: a parameter that is cut over them is gathered where its module runs, and its gradient is summed back, once, as
-`grad_reduce` says. Over the other axes, the model axes, modules with a boundary in the manifest compute with DTensors, and
-their inputs and outputs go through from_local, redistribute and to_local as the boundary says, so that DTensor itself makes
-the collectives and the sums of gradients. Linears whose boundary says what a product of pieces is compute with plain pieces
-(plain_linear.py). A module without a boundary computes with plain tensors, if it is given plain tensors and holds its parameters
-whole, and with DTensors otherwise.
+Parameters become DTensors on the full device mesh, with the manifest's placements. The mesh has data axes and model
+axes.
 
-Gradients over data axes are sums over the ranks, not means: divide the loss by the size of the whole batch. A manifest whose
-plan says that they are averaged (`loss: {gradients: mean}`) is refused.
+- Data axes are those of `data` and of FSDP. Each rank computes on its shard of the batch, with tensors that ignore
+  these axes. A parameter sharded over a data axis is all-gathered for the forward of its module. Its gradient is
+  reduced once, as `grad_reduce` specifies.
+- Model axes are all others. Modules with a boundary in the manifest compute with DTensors. Their inputs and outputs
+  pass through from_local, redistribute and to_local as the boundary specifies, so DTensor issues the collectives.
 
-Every parameter is a DTensor on the whole mesh, so that torch's optimizers, its clip_grad_norm_ and its distributed checkpoints
-work; where torch has no placement for a piece, it is a DTensor that knows its runs (pieces.py). clip_grad_norm (norms.py) counts
-by the manifest's `norm_weight`.
+A Linear whose boundary fixes the layout of its matmul computes on local tensors (plain_linear.py). A module without a
+boundary computes with plain tensors if its inputs are plain and its parameters replicated, and with DTensors
+otherwise.
 
-model.py has the order: everything is checked (checks.py), values are cut (values.py), and modules get forwards (modules.py) that
-put inputs and outputs into their layouts (boundaries.py), show parameters gathered (views.py), and let plain tensors meet
-DTensors (mixing.py; rows of a table that is cut are looked up by embeddings.py). Under these stand placements.py, communication.py,
-and the state that modules share (state.py).
+Gradients over data axes are sums over ranks, not means: divide the loss by the global batch size. parallelize rejects
+a manifest whose plan averages them (`loss: {gradients: mean}`).
 
-checkpoints.py has a run of training on disk; notes.py what errors of a backward pass are told.
+Every parameter is a DTensor on the full mesh, so torch's optimizers, clip_grad_norm_ and distributed checkpoints
+work. If torch has no placement for a shard, the parameter is a DTensor subclass that stores its intervals
+(pieces.py). clip_grad_norm (norms.py) weights each rank's elements by the manifest's `norm_weight`.
 
-Sources of the rules: the manifest (lib/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py), transformers 5.23
-(distributed/tensor_parallel.py) for its styles of experts.
+model.py is the entry point. It runs these parts in order:
+
+- checks.py validates the model against the manifest.
+- values.py shards the values.
+- modules.py replaces the forwards. boundaries.py redistributes inputs and outputs, views.py gathers parameters, and
+  mixing.py converts plain tensors that are combined with DTensors. embeddings.py computes vocabulary-sharded
+  embeddings.
+
+placements.py, communication.py and state.py (the state shared by modules) are the lower layers. checkpoints.py saves
+and loads training states. notes.py names the module in errors of the backward pass.
+
+Sources of the rules: the manifest (lib/resolve/infer), torch 2.13 (torch/distributed/tensor/parallel/style.py),
+transformers 5.23 (distributed/tensor_parallel.py) for its expert styles.
 """
 
 from .checkpoints import load_states, save_states

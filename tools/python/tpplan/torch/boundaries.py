@@ -1,4 +1,5 @@
-"""Boundaries of modules: inputs and outputs go to the layouts that the manifest says, by DTensor over the model axes."""
+"""Boundaries of modules: redistributes inputs and outputs to the manifest's layouts, with DTensor over the model
+axes."""
 
 from dataclasses import replace
 
@@ -11,7 +12,7 @@ from .communication import Gather, step_of
 from .placements import DTensor, Partial, Replicate, Shard, counted, from_local, left, placement, redistributed
 from .state import cutting_of, own_tensors
 
-# What these give, their own backward does not need.
+# The backward of these forwards does not read their output, so the output may be changed in place.
 UNSAVED = (nn.Linear.forward, nn.Embedding.forward)
 
 
@@ -20,7 +21,8 @@ def _name(path):
 
 
 def read_layouts(state):
-    """Works out once what modules ask at each call: their names for people, and where each value comes from and goes to."""
+    """Fills state.names, state.layouts and state.sent: each module's printed name, and each boundary value's source
+    and target placements and communication dtypes. Runs once, so that calls only look them up."""
     state.names.update((path, _name(path)) for path, _ in state.model.named_modules(remove_duplicate=False))
     for boundary in state.manifest.modules:
         for value in (*boundary.inputs, *boundary.outputs):
@@ -38,7 +40,7 @@ def read_layouts(state):
 
 
 def _locate(value, names, args, kwargs):
-    """The container and the key of the value that a boundary names; (None, None) where the call does not give it."""
+    """Returns (container, key) of the argument that a boundary names; (None, None) if the call does not pass it."""
     if value.kwarg is not None:
         if value.kwarg in kwargs:
             return kwargs, value.kwarg
@@ -51,7 +53,8 @@ def _locate(value, names, args, kwargs):
 
 
 def prepare_input(state, path, module, value, names, args, kwargs, runs_locally):
-    """Puts one input that a boundary names, where the call gives it, into its layout, in `args` or `kwargs`."""
+    """Redistributes the input that a boundary names to its target layout, in `args` or `kwargs`. Does nothing if the
+    call does not pass it or it is no tensor."""
     if state.model_mesh is None or value.source is None:
         return
     holder, key = _locate(value, names, args, kwargs)
@@ -62,7 +65,7 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
     given = _to_dtensor(state, path, given, source, module)
     given = redistributed(given, target, state.names[path], _sent_of(state, path, value, given))
     if runs_locally:
-        # A whole input that local pieces of weights are multiplied with gets a part of its gradient on every rank.
+        # A replicated input that is multiplied with a weight shard has a partial gradient on every rank of that axis.
         cut = {axis for tensor in own_tensors(state, module) for axis in slices.used_axes(tensor.spec)}
         partial = [
             Partial() if p.is_replicate() and axis in cut else p for p, axis in zip(given.placements, state.model_axes)
@@ -74,22 +77,28 @@ def prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
 
 
 def _sent_of(state, path, value, given):
-    """The types in which a value and its gradient are sent, as DTensor.redistribute takes them."""
+    """Returns the forward and backward dtypes of a value, as keyword arguments of DTensor.redistribute. Raises
+    ValueError if `forward_dtype` is set and the value is not floating point."""
     sent = state.sent[id(value)]
     if "forward_dtype" in sent and not given.is_floating_point():
         raise ValueError(
-            f"{_name(path)}: a value is {given.dtype}, and would be sent in {sent['forward_dtype']}\n"
-            "  = help: take `forward_dtype` from the rule, or put the rule on a module that is given no such value"
+            f"{_name(path)}: a value is {given.dtype}, but `forward_dtype` would convert it to "
+            f"{sent['forward_dtype']}\n"
+            "  = help: remove `forward_dtype` from the rule, or move the rule to a module without such a value"
         )
     return sent
 
 
 def _to_dtensor(state, path, given, placements, module=None):
-    """A plain tensor as a DTensor of these placements on the model axes. Sizes that are cut are taken from the weight where
-    it says them, and added up over the ranks otherwise: pieces may be uneven."""
+    """Returns a plain tensor as a DTensor with these placements on the model axes; a DTensor is returned unchanged.
+
+    Shards may be uneven, so the global size of a sharded dim is the all-reduced sum of the local sizes. A last dim
+    that is sharded over one axis has the size `in_features` of the module, if any. Raises ValueError if the local
+    shape does not fit the placements.
+    """
     if isinstance(given, DTensor):
         return given
-    given = given.contiguous()  # as the strides of the whole say
+    given = given.contiguous()  # DTensor has the strides of a contiguous global tensor
     placements = counted(placements, given.ndim, state.names[path])
     cuts = [(axis, p.dim) for axis, p in zip(state.model_axes, placements) if isinstance(p, Shard)]
     if not cuts:
@@ -107,24 +116,26 @@ def _to_dtensor(state, path, given, placements, module=None):
     mine = slices.local_shape(shape, spec, {}, state.manifest.mesh, state.coordinate)
     if mine != list(given.shape):
         raise ValueError(
-            f"{_name(path)}: a value is said to be {placements} and this rank's piece is {list(given.shape)}, where a "
-            f"tensor of {shape} has {mine}\n  = help: give it in that layout, or change the plan's layouts"
+            f"{_name(path)}: the rule declares {placements} for a value, but this rank's shard is "
+            f"{list(given.shape)}; for a tensor of {shape} it would be {mine}\n"
+            "  = help: pass the value in that layout, or change the layouts in the plan"
         )
     return from_local(given, state.model_mesh, placements, shape)
 
 
 def prepare_output(state, path, value, result, fused, module):
-    """The result of a module with the output that a boundary names in its layout. `fused` are its tensors with segments."""
+    """Returns the module's result with the output that a boundary names redistributed to its target layout. `fused`
+    lists the module's sharded tensors with segments. Raises ValueError if the result has no such output."""
     if state.model_mesh is None or value.source is None:
         return result
     if isinstance(result, torch.Tensor):
         if value.arg:
-            raise ValueError(f"{_name(path)} has one output, and its boundary names output {value.arg}")
+            raise ValueError(f"{_name(path)} has one output, but its boundary names output {value.arg}")
         return _prepare_value(state, path, value, result, fused, module)
     if not isinstance(result, (tuple, list)) or value.arg >= len(result):
         raise ValueError(
-            f"{_name(path)} gives {type(result).__name__}, and its boundary is for output {value.arg}\n"
-            "  = help: let the module return a tensor or a tuple, or put the rule on another module"
+            f"{_name(path)} returns {type(result).__name__}, but its boundary names output {value.arg}\n"
+            "  = help: return a tensor or a tuple from the module, or move the rule to another module"
         )
     if not isinstance(result[value.arg], torch.Tensor):
         return result
@@ -152,10 +163,11 @@ def _prepare_value(state, path, value, result, fused, module):
 
 
 def _gather_fused(state, path, result, fused, module):
-    """The whole of an output whose last dim has the segments of a weight's out dim."""
+    """Returns the all-gathered output of an nn.Linear whose last dim is sharded per segment, as dim 0 of its weight
+    is."""
     weight = next((t for t in fused if len(t.shape) == 2), None)
     if weight is None or not isinstance(module, nn.Linear) or not weight.spec[0]:
-        raise ValueError(f"{_name(path)}: an output with segments is gathered for nn.Linear only")
+        raise ValueError(f"{_name(path)}: tpplan.torch gathers an output with segments only for nn.Linear")
     axes = [axis for axis in weight.spec[0] if axis in state.model_axes]
     for i in range(len(axes), 0, -1):
         step = step_of(cutting_of(state, weight), state.mesh, 0, axes[:i])
@@ -165,5 +177,5 @@ def _gather_fused(state, path, result, fused, module):
 
 
 def has_open_sum(values):
-    """Whether one of these outputs leaves its module as parts of a sum."""
+    """Returns True if one of these values has a Partial source placement."""
     return any(text.startswith("Partial") for value in values for text in value.source or ())

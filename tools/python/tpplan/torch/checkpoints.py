@@ -1,5 +1,5 @@
-"""A run of training on disk: parameters, what its optimizer keeps of them, and what a loop of one's own keeps beside them, in a
-folder that any mesh goes on from."""
+"""Training states on disk: saves and loads parameters, optimizer state and further tensors, in a folder that any mesh
+can resume from."""
 
 import json
 
@@ -15,17 +15,25 @@ from .communication import said_by_first_rank
 from .placements import DTensor
 from .weights import fail_together
 
-OPTIMIZER, SETTINGS = "optimizer", "optimizer.settings"  # of an optimizer: its tensors stand below the first
+OPTIMIZER, SETTINGS = (
+    "optimizer",
+    "optimizer.settings",
+)  # `optimizer.<name>.<path>` is a tensor of the optimizer's state
 
 
 def save_states(folder, model, optimizer=None, *, more=None):
-    """Writes a new folder with the parameters of a parallelized model and the buffers that it keeps, under their paths; with every
-    tensor of an optimizer's state, `optimizer.exp_avg.<path>`, and its settings; and with `more`: {name: {path: tensor}}, as
-    {"master": {path: DTensor of float32}}, under `<name>.<path>`. What has the shape of its parameter is cut as it is, all else is the
-    same on every rank, of which the first one's counts. Every rank calls it. The folder is one that `tpplan-exec save` writes, by
-    the manifest that `python -m tpplan.states` prints of it, and is there when all ranks have written.
+    """Writes a new folder with the training states of a parallelized model. Every rank must call it.
 
-    Raises ManifestError for what cannot be saved so, and on every rank what one of them fails with."""
+    The folder has the parameters and persistent buffers under their paths. It has each tensor of the optimizer's
+    state as `optimizer.exp_avg.<path>`, and the optimizer's settings. `more` adds {name: {path: tensor}}, such as
+    {"master": {path: float32 DTensor}}, under `<name>.<path>`.
+
+    A tensor with the shape of its parameter is sharded as the parameter is. All others must be the same on every
+    rank; the first rank's value is written. The folder has the format of `tpplan-exec save`, for the manifest that
+    `python -m tpplan.states` prints. It appears under its name once all ranks have written.
+
+    Raises ManifestError for states that cannot be saved. An error on one rank is raised on every rank.
+    """
     state = _state_of(model)
     rank = slices.rank_of(state.manifest.mesh, state.coordinate)
     tensors, settings = _tensors_of(model, optimizer, more or {}), None
@@ -52,12 +60,15 @@ def save_states(folder, model, optimizer=None, *, more=None):
 
 
 def load_states(folder, model, optimizer=None, *, more=None, threads=0):
-    """Reads such a folder, of any mesh, into the tensors of a parallelized model, into its optimizer, which becomes what the saved one
-    was (made anew, or used before), and into the tensors of `more`. Every rank calls it. What the folder has beyond that is
-    left unread.
+    """Reads a folder of save_states, written on any mesh, into a parallelized model, its optimizer and the tensors of
+    `more`.
 
-    Raises ManifestError and LoadError, on every rank, for what the folder lacks or has otherwise: before a value is changed, but
-    for what disks do."""
+    Every rank must call it. The optimizer's state and settings are replaced, whether it is new or used. Further
+    states in the folder are not read. `threads` is the number of reading threads, as in tpplan.load.
+
+    Raises ManifestError or LoadError, on every rank, if the folder lacks a state or a state has another shape.
+    Nothing is changed in that case, unless reading from the disk fails midway.
+    """
     state, more = _state_of(model), more or {}
     rank = slices.rank_of(state.manifest.mesh, state.coordinate)
     stored = said_by_first_rank(lambda: stored_tensors(folder), state.mesh)
@@ -86,12 +97,12 @@ def load_states(folder, model, optimizer=None, *, more=None, threads=0):
 
 def _state_of(model):
     if not hasattr(model, "_tpplan_state"):
-        raise ManifestError("model", "is not parallelized", "give what tpplan.torch.parallelize returned")
+        raise ManifestError("model", "is not parallelized", "pass the model that tpplan.torch.parallelize returned")
     return model._tpplan_state
 
 
 def _tensors_of(model, optimizer, more):
-    """{path of the states: tensor} of all that is saved but settings."""
+    """Returns {path in the folder: tensor} of all states, without the optimizer's settings."""
     found = dict(model.named_parameters())
     for prefix, module in model.named_modules():
         for name, buffer in module._buffers.items():
@@ -110,8 +121,8 @@ def _tensors_of(model, optimizer, more):
 def _add(found, new):
     for path, tensor in new.items():
         if path in found or not isinstance(tensor, torch.Tensor):
-            reason = "stands twice" if path in found else f"is {type(tensor).__name__}, no tensor"
-            raise ManifestError(f"state `{printable(path)}`", reason, "give {name: {path: tensor}}, each once")
+            reason = "is given twice" if path in found else f"is {type(tensor).__name__}, not a tensor"
+            raise ManifestError(f"state `{printable(path)}`", reason, "pass {name: {path: tensor}} with each path once")
         found[path] = tensor
 
 
@@ -120,7 +131,7 @@ def _local(tensor):
 
 
 def _names_of(model, more):
-    """{id: path} of what an optimizer may train: parameters, and tensors that stand for them in `more`."""
+    """Returns {id: path} of the tensors that an optimizer may train: the parameters, and their copies in `more`."""
     names = {id(tensor): path for tensors in more.values() for path, tensor in tensors.items()}
     return names | {id(parameter): path for path, parameter in model.named_parameters()}
 
@@ -129,14 +140,15 @@ def _name_of(names, parameter):
     if id(parameter) not in names:
         raise ManifestError(
             "optimizer",
-            f"trains a tensor of shape {list(parameter.shape)} that is no parameter of the model",
-            'give what it trains beside the model in `more`: {"master": {path: tensor}}',
+            f"trains a tensor of shape {list(parameter.shape)} that is not a parameter of the model",
+            'pass the other trained tensors in `more`: {"master": {path: tensor}}',
         )
     return names[id(parameter)]
 
 
 def _settings_of(optimizer, names):
-    """What is no tensor, as JSON has it."""
+    """Returns the optimizer's groups and its state values that are no tensors, as JSON values. Raises ManifestError
+    if one cannot be written."""
     values = {}
     for parameter, state in optimizer.state.items():
         plain = {key: value for key, value in state.items() if not isinstance(value, torch.Tensor)}
@@ -152,7 +164,9 @@ def _settings_of(optimizer, names):
     try:
         text = json.dumps({"groups": groups, "values": values})
     except (TypeError, ValueError) as error:
-        raise ManifestError("optimizer", f"keeps what cannot be written: {error}", "save that by yourself") from None
+        raise ManifestError(
+            "optimizer", f"has values that JSON cannot store: {error}", "save these values separately"
+        ) from None
     return json.loads(text)
 
 
@@ -162,13 +176,15 @@ def _number(value):
 
 def _stored(stored, path):
     if path not in stored:
-        raise ManifestError(f"state `{printable(path)}`", "is not in the checkpoint", "load what was saved")
+        raise ManifestError(
+            f"state `{printable(path)}`", "is not in the checkpoint", "load only states that were saved"
+        )
     return stored[path]
 
 
 def _slots_of(optimizer, names, stored):
-    """{path of the states: (parameter, name, tensor)} of what the checkpoint has of the optimizer's parameters; the tensor is
-    there, or new."""
+    """Returns {path in the folder: (parameter, state name, tensor)} of the optimizer's saved state. The tensor is the
+    existing one if shape and dtype fit, else a new one."""
     trained = {_name_of(names, p): (p, group) for group in optimizer.param_groups for p in group["params"]}
     found = {}
     for path, (dtype, shape) in stored.items():
@@ -177,7 +193,9 @@ def _slots_of(optimizer, names, stored):
         name, _, own = path[len(OPTIMIZER) + 1 :].partition(".")
         if own not in trained:
             raise ManifestError(
-                f"state `{printable(path)}`", "is of what the optimizer does not train", "make it alike"
+                f"state `{printable(path)}`",
+                "belongs to a parameter that the optimizer does not train",
+                "create the optimizer as in the job that saved it",
             )
         parameter, group = trained[own]
         found[path] = (
@@ -201,7 +219,11 @@ def _slot(there, parameter, group, dtype, shape):
 def _check_groups(optimizer, names, groups):
     held = [[_name_of(names, p) for p in group["params"]] for group in optimizer.param_groups]
     if held != [group["params"] for group in groups]:
-        raise ManifestError("optimizer", "has other groups of parameters than the one that was saved", "make it alike")
+        raise ManifestError(
+            "optimizer",
+            "has different parameter groups than the saved optimizer",
+            "create the optimizer as in the job that saved it",
+        )
 
 
 def _set_optimizer(optimizer, names, slots, settings):

@@ -1,4 +1,4 @@
-"""Communication: the pieces of one dim along one axis. All of it is exact for uneven pieces and for segments."""
+"""Collectives on the shards of one dim along one mesh axis. All of them are exact for uneven shards and for segments."""
 
 from dataclasses import dataclass
 
@@ -12,20 +12,24 @@ from .notes import passing
 
 @dataclass(frozen=True)
 class Step:
-    """One axis that cuts one dim of a tensor last: `before` are the lengths of the dim's runs without it, `pieces[i]` those
-    that rank i of the axis holds."""
+    """The shards of one dim over one mesh axis, the last of the axes that shard the dim.
+
+    A dim is one interval, or one per segment. `before` holds the lengths of the intervals under the preceding axes
+    only; `pieces[i]` holds those on rank i of the axis. `index` is this rank's index on the axis.
+    """
 
     dim: int
     group: object
     before: tuple
     pieces: tuple
     index: int
-    place: str = "a piece"  # whose dim it is, for people
+    place: str = "a shard"  # tensor name for error notes
 
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a tensor is cut over a mesh of (name, size), and which coordinate this rank has: what says the elements it holds."""
+    """How a tensor is sharded over a mesh of (name, size), with this rank's coordinate: together they determine the
+    local elements."""
 
     path: str
     shape: tuple
@@ -36,12 +40,12 @@ class Cutting:
 
 
 def alike(one, other):
-    """Whether two tensors are cut so that pieces of one rank hold elements of the same places."""
+    """Returns True if the local shards of two tensors hold the same indices on every rank."""
     return (one.shape, one.spec, one.segments) == (other.shape, other.spec, other.segments)
 
 
 def step_of(cutting, device_mesh, dim, axes):
-    """The cut of dim `dim` by the last of `axes`, after the others."""
+    """Returns the Step of dim `dim` for the last of `axes`; the dim is already sharded over the preceding ones."""
     sizes, axis = dict(cutting.mesh), axes[-1]
     runs = [
         slices.cut(run, axes[:-1], cutting.mesh, cutting.coordinate)
@@ -55,7 +59,7 @@ def step_of(cutting, device_mesh, dim, axes):
 
 
 def pieces_of_ranks(whole, step):
-    """The pieces of all ranks of the axis, cut out of a tensor that has the dim's runs whole."""
+    """Returns the shards of all ranks of the axis, sliced from a tensor that is full along the axis."""
     runs = torch.split(whole, list(step.before), step.dim)
     parts = [torch.split(run, [piece[i] for piece in step.pieces], step.dim) for i, run in enumerate(runs)]
     return [
@@ -65,7 +69,7 @@ def pieces_of_ranks(whole, step):
 
 
 def padded(tensor, step, length):
-    """The tensor with the dim in front, and zeros behind it up to `length`."""
+    """Returns a contiguous copy with the dim moved to the front and zero-padded to `length`."""
     moved = tensor.movedim(step.dim, 0)
     if moved.shape[0] == length:
         return moved.contiguous()
@@ -75,12 +79,12 @@ def padded(tensor, step, length):
 
 
 def raw(tensor):
-    """The bytes of a contiguous tensor: backends do not know all types."""
+    """Returns the bytes of a contiguous tensor, because some backends do not support all dtypes."""
     return tensor.reshape(-1).view(torch.uint8)
 
 
 def all_gather(local, step):
-    """The dim's runs whole along the axis, of every rank's piece."""
+    """Returns the tensor all-gathered along the step's axis; `local` is this rank's shard."""
     length = max(sum(piece) for piece in step.pieces)
     mine = padded(local, step, length)
     gathered = [torch.empty_like(mine) for _ in step.pieces]
@@ -89,7 +93,7 @@ def all_gather(local, step):
 
 
 def joined(gathered, step):
-    """The dim's runs whole, of the padded pieces of every rank, which have the dim in front."""
+    """Concatenates the padded shards of all ranks, which have the dim in front, into the full intervals of the dim."""
     parts = [
         torch.split(g[: sum(piece)].movedim(0, step.dim), list(piece), step.dim)
         for g, piece in zip(gathered, step.pieces)
@@ -98,7 +102,7 @@ def joined(gathered, step):
 
 
 def _reduce_scatter(whole, step):
-    """This rank's piece of the sum of every rank's runs."""
+    """Returns this rank's shard of the sum over the ranks of the axis."""
     length = max(sum(piece) for piece in step.pieces)
     stacked = torch.cat([padded(piece, step, length) for piece in pieces_of_ranks(whole, step)])
     mine = stacked.new_empty((length, *stacked.shape[1:]))
@@ -108,13 +112,13 @@ def _reduce_scatter(whole, step):
 
 
 def all_reduce(value, group):
-    """The sum of every rank's value, in memory of its own."""
+    """Returns the sum over the ranks of the group, as a new tensor."""
     sent = torch.ops._c10d_functional.all_reduce(value.contiguous(), "sum", group.group_name)
     return torch.ops._c10d_functional.wait_tensor(sent)
 
 
 def from_first_rank(whole, mesh):
-    """The tensor as the first rank of the mesh holds it: axis by axis."""
+    """Returns the tensor of the mesh's first rank on all ranks, broadcast one axis at a time."""
     whole = whole.clone(memory_format=torch.contiguous_format)
     for axis in reversed(range(mesh.ndim)):
         if mesh.size(axis) > 1:
@@ -124,7 +128,7 @@ def from_first_rank(whole, mesh):
 
 
 def said_by_first_rank(make, mesh):
-    """What make() returns on the mesh's first rank, a JSON value, on all ranks (said_by_first)."""
+    """Calls make() on the mesh's first rank and returns its result, a JSON value, on all ranks. See said_by_first."""
     is_first = not any(mesh.get_coordinate())
 
     def send(data):
@@ -135,11 +139,12 @@ def said_by_first_rank(make, mesh):
     return said_by_first(make, is_first, send)
 
 
-# The gradient of each of these is another of them, so that gradients have gradients.
+# The backward of each of these functions applies another of them, so that double backward works.
 
 
 class Gather(torch.autograd.Function):
-    """Whole along one axis; the gradient is summed and cut (`sums`), or is the same on all ranks and only cut."""
+    """All-gathers along one axis. The backward reduce-scatters the gradient if `sums`, and slices it otherwise,
+    because it is then the same on all ranks."""
 
     @staticmethod
     def forward(ctx, local, step, sums):
@@ -153,7 +158,7 @@ class Gather(torch.autograd.Function):
 
 
 class Cut(torch.autograd.Function):
-    """This rank's piece along one axis; the gradients of the pieces are put together."""
+    """Slices this rank's shard along one axis. The backward all-gathers the gradient."""
 
     @staticmethod
     def forward(ctx, whole, step):
@@ -167,7 +172,7 @@ class Cut(torch.autograd.Function):
 
 
 class Scatter(torch.autograd.Function):
-    """This rank's piece along one axis of the sum of every rank's; the gradients of the pieces are put together."""
+    """Reduce-scatters along one axis. The backward all-gathers the gradient."""
 
     @staticmethod
     def forward(ctx, whole, step):
@@ -181,7 +186,8 @@ class Scatter(torch.autograd.Function):
 
 
 class SumGradient(torch.autograd.Function):
-    """The same value; its gradient is summed over the ranks of an axis. `place` says whose it is, for people."""
+    """Returns the value unchanged. The backward all-reduces its gradient over the group. `place` names the value in
+    error notes."""
 
     @staticmethod
     def forward(ctx, value, group, place="a value"):
@@ -195,7 +201,8 @@ class SumGradient(torch.autograd.Function):
 
 
 class SumOpen(torch.autograd.Function):
-    """The sum of every rank's value over an axis; its gradient is whole on every rank, and is the terms', too. `place` as above."""
+    """All-reduces a partial value over the group. The backward passes the gradient unchanged. `place` names the value
+    in error notes."""
 
     @staticmethod
     def forward(ctx, value, group, place="a value"):

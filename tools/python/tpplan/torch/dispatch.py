@@ -1,8 +1,9 @@
-"""Experts of which each rank has some: a rank computes what the router gave to its own, and the ranks' results are summed.
+"""Expert parallelism: each rank computes the tokens routed to its local experts, and the results are all-reduced.
 
-transformers' experts are called as forward(tokens, chosen, weights), with the numbers of the experts that a token goes to; here they get
-a row for each choice that is theirs, as there under AllToAllEP (distributed/expert_parallel.py). Every rank of a model axis has all
-tokens, so that none need to be sent."""
+transformers calls its experts as forward(tokens, chosen, weights), with each token's expert indices. Here each local
+choice becomes one row, as in AllToAllEP of transformers (distributed/expert_parallel.py). Every rank of a model axis
+holds all tokens, so no all-to-all is needed.
+"""
 
 from .. import slices
 from ..files import printable
@@ -13,8 +14,11 @@ from .placements import DTensor, Partial, Replicate, from_local, gathered
 
 
 def experts_of(state, path, module):
-    """(first, last + 1) of this rank's experts, and the axes that deal them out. Raises ManifestError where the module's tensors
-    do not have the same ones."""
+    """Returns (first, last + 1, axes): the range of this rank's experts, and the model axes that shard them.
+
+    Raises ManifestError if the module's parameters are sharded differently, if no axis shards them, or if
+    `num_experts` differs from their number.
+    """
     known = state.manifest.parameters
     paths = [join(path, name) for name, value in module._parameters.items() if value is not None]
     tensors = [known[p] for p in paths if p in known]
@@ -23,28 +27,30 @@ def experts_of(state, path, module):
     if len(cuts) != 1 or None in cuts:
         raise ManifestError(
             where,
-            "is dealt out by its experts, and its parameters do not have the same ones on a rank",
-            "write `grouped_gemm` for all of them",
+            "dispatches tokens to experts, but its parameters have different local experts",
+            "write `grouped_gemm` for all of its parameters",
         )
     ((count, axes),) = cuts
     if not axes and state.model_axes and not any(axis for t in tensors for axis in t.spec[0]):
         raise ManifestError(
             where,
-            "is dealt out by its experts, and every rank has all of them",
+            "dispatches tokens to experts, but every rank has all experts",
             "write `grouped_gemm` for its parameters",
         )
     if getattr(module, "num_experts", None) != count:
         raise ManifestError(
             where,
-            f"is dealt out by its experts, and has no `num_experts` of {count}, by which its forward goes",
-            "give it that attribute",
+            f"dispatches tokens to experts, but its attribute `num_experts` is not {count}, the number of "
+            "experts in its parameters",
+            "set `num_experts` on the module",
         )
     begin, end = slices.cut((0, count), axes, state.manifest.mesh, state.coordinate)
     return begin, end, axes
 
 
 def dealt_out(state, path, module, original, names):
-    """The module's forward, for experts of which this rank has some."""
+    """Returns the forward that computes this rank's experts only, and sets `module.num_experts` to their number.
+    Returns `original` if no axis shards the experts."""
     begin, end, axes = experts_of(state, path, module)
     axes = [axis for axis in axes if state.mesh.size(state.mesh.mesh_dim_names.index(axis)) > 1]
     groups = [state.mesh.get_group(axis) for axis in axes]
@@ -61,7 +67,7 @@ def dealt_out(state, path, module, original, names):
         rows = ((chosen >= begin) & (chosen < end)).nonzero(as_tuple=True)
         mine = _first(tokens[rows[:-1]], tokens), _first(chosen[rows], chosen), _first(weights[rows], weights)
         mine = mine[0], mine[1][..., None] - begin, mine[2][..., None]
-        if not len(rows[0]):  # one of zeros, so that the weights have gradients, of zeros
+        if not len(rows[0]):  # an all-zero row, so that the weights get zero gradients
             mine = [value.sum(-2, keepdim=True) for value in mine]
         out = original(*mine, **given)
         out = out.reshape(-1, out.shape[-1])[: len(rows[0])].to(tokens.dtype)
@@ -77,5 +83,5 @@ def _plain(value):
 
 
 def _first(rows, like):
-    """Rows one after the other, in as many dims as the module is given."""
+    """Reshapes rows to the number of dims that the module expects, with leading dims of size 1."""
     return rows.reshape(*[1] * (like.dim() - 2), *rows.shape)

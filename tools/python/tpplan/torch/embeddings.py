@@ -1,8 +1,9 @@
-"""Rows of a table that is cut over its vocabulary, looked up by each rank among its own: a sum that the ranks leave open. Axes that do
-not cut the table may cut the tokens.
+"""Embeddings that are sharded over the vocabulary: each rank looks up its local rows, and the result is partial over
+the sharding axes. Axes that do not shard the weight may shard the tokens.
 
-DTensor does the same by a placement that keeps the mask of a call until its sum is closed, in a cache that compiled and eager code
-share; torch.compile cannot take that apart."""
+DTensor uses a MaskPartial placement, which caches the mask of a call until the reduction. Compiled and eager code
+share that cache, and torch.compile cannot trace it.
+"""
 
 from torch.nn import functional as F
 
@@ -10,7 +11,7 @@ from .placements import DTensor, Partial, Shard, _StridedShard, from_local
 
 
 def is_cut_lookup(function, args, kwargs):
-    """Whether this is a look-up in a table whose rows are cut, of a kind that `look_up` knows."""
+    """Returns True for an F.embedding call with a vocabulary-sharded weight and options that `look_up` supports."""
     if function is not F.embedding:
         return False
     tokens, table = _operands(args, kwargs)
@@ -25,6 +26,11 @@ def is_cut_lookup(function, args, kwargs):
 
 
 def look_up(args, kwargs):
+    """Returns the embedding of the tokens as a DTensor that is Partial over the axes that shard the vocabulary.
+
+    Each rank looks up the tokens in its row range and returns zeros for the others, so the sum over ranks is exact.
+    The weight's gradient is Partial over the axes that shard the tokens.
+    """
     tokens, table = _operands(args, kwargs)
     padding = args[2] if len(args) > 2 else kwargs.get("padding_idx")
     mesh, cuts = table.device_mesh, [axis for axis, p in enumerate(table.placements) if _cuts_rows(p)]
@@ -40,7 +46,7 @@ def look_up(args, kwargs):
         padding = padding - begin if begin <= padding < end else None
     if end > begin:
         found = F.embedding((whole - begin).masked_fill(elsewhere, 0), rows, padding)
-    else:  # uneven pieces may be empty
+    else:  # an uneven shard may be empty
         found = rows.new_zeros((*whole.shape, rows.shape[1])) + rows.sum()
     found = found.masked_fill(elsewhere[..., None], 0)
     placements = [

@@ -1,4 +1,5 @@
-"""Plain tensors that meet DTensors in one operation: by themselves in the model, elsewhere under `mixed()`."""
+"""Combines plain tensors with DTensors in one operation: always inside a parallelized model, elsewhere under
+`mixed()`."""
 
 import contextlib
 import functools
@@ -12,7 +13,7 @@ from .placements import DTensor, ensure_dtensor
 from .state import is_cut
 from .views import is_viewing, view
 
-# What asks a tensor for facts, and needs no view of it.
+# Attributes and methods that return metadata, for which a parameter needs no gathered view.
 METADATA = {
     "__get__",
     "__set__",
@@ -33,14 +34,15 @@ METADATA = {
     "data_ptr",
     "register_hook",
 }
-# What is asked as a fact, and is another view of the data.
+# Attribute getters that return a view of the data, so they are no metadata.
 TURNED = {getattr(torch.Tensor, name).__get__ for name in ("T", "mT", "H", "mH", "real", "imag")}
 
 _running = threading.local()  # now: the thread is inside the forward of a parallelized model
 
 
 def _concerns(values):
-    """Whether a DTensor is among the values, or in a list among them: spread parameters are DTensors. (These keep out of `types`.)"""
+    """Returns True if a DTensor is among the values or in a nested list. `types` of __torch_function__ does not list
+    DTensors, because they disable it."""
     for v in values:
         if type(v) is not torch.Tensor and (isinstance(v, DTensor) or (isinstance(v, (list, tuple)) and _concerns(v))):
             return True
@@ -48,8 +50,8 @@ def _concerns(values):
 
 
 class _Mixing(torch.overrides.TorchFunctionMode):
-    """Plain tensors that meet DTensors in one operation become replicated DTensors; parameters of a parallelized model that
-    are used outside their module are seen as their views."""
+    """Converts plain tensors to replicated DTensors if they are combined with DTensors. Replaces parameters of a
+    parallelized model that are used outside their module by their views."""
 
     def __init__(self, state=None, rules=None):
         super().__init__()
@@ -74,8 +76,8 @@ class _Mixing(torch.overrides.TorchFunctionMode):
         return function(*args, **kwargs)
 
     def see(self, args, kwargs):
-        """The arguments with spread parameters replaced by views: plain where all of them are whole on the model axes and
-        no other DTensor is about."""
+        """Returns the arguments with parallelized parameters replaced by views. The views are plain if all of them
+        are replicated over the model axes and no other DTensor is among the arguments."""
         state = self.state
         spread = [t for t in tensors_of(args, kwargs) if id(t) in state.by_id]
         if not spread:
@@ -86,27 +88,30 @@ class _Mixing(torch.overrides.TorchFunctionMode):
 
 
 def is_running():
-    """Whether the thread is inside the forward of a parallelized model."""
+    """Returns True if this thread is inside the forward of a parallelized model."""
     return getattr(_running, "now", False)
 
 
 @contextlib.contextmanager
 def mixed(model=None):
-    """Inside, operations of a DTensor with plain tensors work: the plain ones count as whole on every rank. Parameters keep
-    their placements under operations in place. With a parallelized model its parameters are seen as in its forward, so that
-    other methods of it may be called."""
+    """Enables operations that combine DTensors with plain tensors; the plain ones count as replicated.
+
+    Parameters keep their placements under in-place operations. If `model` is a parallelized model, its parameters are
+    gathered as in its forward, so that its other methods may be called.
+    """
     with _Mixing() if model is None else mixed_in(model._tpplan_state):
         yield
 
 
 def mixed_by(rules):
-    """The same, where `rules` say by {function: rule(function, args, kwargs)} how some functions compute with DTensors."""
+    """Returns a mode as of `mixed()`, in which `rules`, {function: rule(function, args, kwargs)}, compute some
+    functions of DTensors."""
     return _Mixing(rules=rules)
 
 
 @contextlib.contextmanager
 def mixed_in(state):
-    """The same for the forward of a parallelized model; entered once, whichever module runs first."""
+    """Enables mixing inside the forward of a parallelized model. Nested calls in the same thread do nothing."""
     if is_running():
         yield
         return
@@ -120,8 +125,8 @@ def mixed_in(state):
 
 @functools.cache
 def skip_frames():
-    """Behind a break of its graph (an nn.LSTM, code of the user's own) torch.compile meets these as frames of their own: it compiles
-    what they are called for instead."""
+    """Makes torch.compile skip the frames of this mode. After a graph break (nn.LSTM, user code) it would otherwise
+    compile them as separate frames instead of the operation that they call."""
     from torch._dynamo.eval_frame import skip_code
 
     for function in (_Mixing.__torch_function__, _concerns, _Mixing.see):
@@ -129,17 +134,17 @@ def skip_frames():
 
 
 def map_tensors(tree, function):
-    """The tree with its tensors replaced."""
+    """Returns the tree with `function` applied to its tensors."""
     return torch.utils._pytree.tree_map_only(torch.Tensor, function, tree)
 
 
 def tensors_of(*trees):
-    """The tensors of some trees."""
+    """Returns the tensors of these trees as a list."""
     return [leaf for leaf in torch.utils._pytree.tree_leaves(trees) if isinstance(leaf, torch.Tensor)]
 
 
 def has_dtensor(tree):
-    """Whether a DTensor is among the tensors of a tree."""
+    """Returns True if a DTensor is among the tensors of a tree."""
     if isinstance(tree, (list, tuple)):
         return any([has_dtensor(part) for part in tree])
     if isinstance(tree, dict):

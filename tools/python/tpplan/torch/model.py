@@ -1,4 +1,4 @@
-"""A model spread over a mesh: everything is checked first, then values are cut, then modules are wrapped."""
+"""Parallelizes a model over a device mesh: checks everything first, then shards the values, then wraps the modules."""
 
 from torch import nn
 
@@ -19,38 +19,47 @@ from .weights import read_pieces
 def parallelize(
     model, plan, device_mesh, *, weights=None, shards=None, broadcast=True, inputs=None, manifest=None, units=None
 ):
-    """Spreads `model` over `device_mesh` as the plan says, in place; returns the model.
+    """Parallelizes `model` over `device_mesh` in place, as the plan specifies, and returns the model.
 
-    `plan` is a plan (path, text or dict), which the mesh's first rank reads and compiles for this model and mesh, or a
-    manifest (the same, or what load_manifest gave). A plan's own axes must be this mesh's, which says their sizes;
-    a plan without a mesh takes it.
-    `inputs` says what forward takes, so that the plan is judged by the operations of a step (tensors by name, or
-    {"shape": [...], "dtype": "..."}; a model that takes `input_ids` needs none); `manifest` is a path where the compiled
-    manifest is kept. `device_mesh` is a DeviceMesh with the names and sizes of the manifest's mesh.
+    `plan` is a path, a text or a dict of a plan or of a manifest, or a result of load_manifest. The first rank of the
+    mesh reads it; a plan is compiled for this model and mesh. The axes of a plan must be the axes of the mesh, which
+    provides their sizes; a plan without a mesh uses this one.
 
-    What FSDP cuts is gathered as the plan's `fsdp.units` say (units.py), where it names some. `units=False` gathers each parameter where
-    its module runs, which are the calls that a manifest lists; `units=True` makes the whole model one unit where the plan names none.
+    `inputs` describes the inputs of forward, so that the checker can trace a step: tensors by name, or {"shape":
+    [...], "dtype": "..."}. A model that takes `input_ids` needs none. `manifest` is the path to which the compiled
+    manifest is written. `device_mesh` is a DeviceMesh with the axis names and sizes of the manifest.
 
-    Values come from `weights` (what tpplan.load takes: a safetensors file, an index, a folder, one that `tpplan-exec save` wrote),
-    of which each rank reads its pieces; or from `shards` ({path: this rank's piece}, as load_safetensors gives them) where it
-    has the path; and otherwise, as a buffer that the weights lack, from the model of the mesh's first rank (`broadcast=False`:
-    every rank takes its own, and they must be alike). A model on the meta device is made one module at a time: from `weights`
-    or `shards`, or by the module's reset_parameters.
+    FSDP parameters are all-gathered per unit of the plan's `fsdp.units` (units.py), if the plan has any.
+    `units=False` gathers each parameter for the forward of its module, which are the collectives that the manifest
+    lists. `units=True` makes the model one unit if the plan names none.
 
-    Raises PlanError, with the program's findings, for a plan that is wrong, on every rank; and before anything is touched
-    ManifestError where the manifest contradicts itself or does not fit the model or mesh, and LoadError, on every rank, where
-    one of them cannot read its weights."""
+    Each value comes from the first of these sources that has it:
+
+    - `weights`, as tpplan.load takes it: a safetensors file, an index, a folder, or a folder written by `tpplan-exec
+      save`. Each rank reads its shards.
+    - `shards`: {path: local shard of this rank}, as load_safetensors returns them. `weights` and `shards` exclude
+      each other.
+    - the model of the mesh's first rank. With `broadcast=False` each rank uses its local values, which must be
+      identical on all ranks.
+
+    A model on the meta device is materialized one module at a time: from `weights` or `shards`, or by the module's
+    reset_parameters.
+
+    Raises PlanError, with the diagnostics, on every rank if the plan is wrong. Raises ManifestError before any change
+    if the manifest is inconsistent or does not fit the model or the mesh. Raises LoadError on every rank if one rank
+    cannot read its weights.
+    """
     need_dtensor()
     if not isinstance(model, nn.Module):
-        raise ManifestError("model", f"{type(model).__name__} is no nn.Module", "give the model itself")
+        raise ManifestError("model", f"{type(model).__name__} is not an nn.Module", "pass an nn.Module")
     if hasattr(model, "_tpplan_state"):
-        raise ManifestError("model", "is parallelized already", "make a new model")
+        raise ManifestError("model", "is already parallelized", "create a new model")
     if weights is not None and shards is not None:
-        raise ManifestError("`weights`", "are given, and `shards`, too", "give one of them")
+        raise ManifestError("`weights`", "cannot be combined with `shards`", "pass only one of them")
     shards = shards or {}
     if not isinstance(device_mesh, DeviceMesh):
         raise ManifestError(
-            "device mesh", f"{type(device_mesh).__name__} is no DeviceMesh", "make one with init_device_mesh"
+            "device mesh", f"{type(device_mesh).__name__} is not a DeviceMesh", "make one with init_device_mesh"
         )
     axes = list(zip(device_mesh.mesh_dim_names or [None] * device_mesh.ndim, device_mesh.shape))
     manifest = _manifest_of(model, plan, device_mesh, axes, inputs, manifest)
@@ -75,7 +84,7 @@ def parallelize(
         spread_module(state, module, aliases, replaced, shards, broadcast)
     wrap_modules(
         state, model, any(manifest.fsdp_units) if units is None else units
-    )  # "" is the model, which nobody named
+    )  # "" is the model itself, not a unit that the plan names
     model._tpplan_state = state
     note_backward_passes()
     skip_frames()
@@ -83,12 +92,14 @@ def parallelize(
 
 
 def _manifest_of(model, plan, device_mesh, axes, inputs, keep):
-    """The manifest that `plan` is, or becomes on the mesh's first rank."""
+    """Returns the Manifest: `plan` itself if it is one, else the plan compiled on the first rank of the mesh."""
 
     def said(make):
         if None in dict(axes) or device_mesh.get_coordinate() is None:
             raise ManifestError(
-                "device mesh", "has no names, or not this process", "init_device_mesh(..., mesh_dim_names=...)"
+                "device mesh",
+                "has no axis names, or does not contain this process",
+                "make it with init_device_mesh(..., mesh_dim_names=...)",
             )
         return said_by_first_rank(make, device_mesh)
 
@@ -97,7 +108,7 @@ def _manifest_of(model, plan, device_mesh, axes, inputs, keep):
 
 
 def _names_of(model):
-    """{id: {path: tensor}} of the parameters and of the buffers, each under all its names."""
+    """Returns (parameters, buffers), each {id(tensor): {path: tensor}} with all paths of a tied tensor."""
     parameters, buffers = {}, {}
     for table, named in (
         (parameters, model.named_parameters(remove_duplicate=False)),

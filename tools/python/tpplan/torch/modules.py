@@ -1,9 +1,9 @@
-"""The modules of a spread model: each has a forward that prepares its inputs, shows it its parameters, and prepares its outputs."""
+"""The modules of a parallelized model: each gets a forward that prepares its inputs, gathers its parameters and
+prepares its outputs."""
 
 import contextlib
 import functools
 import inspect
-import math
 
 import torch
 import torch.utils.checkpoint
@@ -18,16 +18,19 @@ from .pieces import Pieces
 from .placements import DTensor, ensure_dtensor, gathered
 from .plain_linear import bias_of, give, plain_linear, take
 from .state import fused_tensors, is_cut, own_tensors
-from .styles import LOCAL_STYLES, rope_size, sum_rope_gradient
+from .styles import has_property, rope_size, run_steps, steps_of
 from .units import units_gathered, units_of
 from .values import spread_loaded
 from .views import view, views, way_of
 
 
 def wrap_modules(state, model, units):
-    """Gives every module that has a boundary or holds something a forward that prepares and restores; once per module."""
+    """Wraps the forward of every module that has a boundary, parameters, buffers or FSDP units, or is under remat.
+    Each module is wrapped once. `units` enables the FSDP units of units.py."""
     modules = dict(model.named_modules(remove_duplicate=False))
-    boundaries = {id(modules[boundary.path]): boundary for boundary in state.manifest.modules}  # alike under all paths
+    boundaries = {
+        id(modules[boundary.path]): boundary for boundary in state.manifest.modules
+    }  # check_modules: the same under all paths of a module
     remat = {id(modules[path]) for path in state.manifest.remat}
     rope = rope_size(model)
     asks_for_dtensors = any(value.use_local is False for b in state.manifest.modules for value in b.outputs)
@@ -52,17 +55,18 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
     fused = fused_tensors(state, path, module)
     style, inputs, outputs = (boundary.style, boundary.inputs, boundary.outputs) if boundary else (None, (), ())
     plain_way = plain_linear(state, module, original, boundary)
-    runs_locally = bool(fused) or style in LOCAL_STYLES or plain_way is not None
+    input_steps, output_steps = steps_of(style, "input"), steps_of(style, "output")
+    runs_locally = bool(fused) or has_property(style, "runs_locally") or plain_way is not None
     adds_open_bias = runs_locally and getattr(module, "bias", None) is not None and has_open_sum(outputs)
     adds_open_bias = adds_open_bias and isinstance(module, nn.Linear)
     late_bias = adds_open_bias and plain_way is None
     own = [] if state.model_mesh is None or runs_locally else own_tensors(state, module)
     is_spread = any(is_cut(state, tensor) for tensor in own)
-    if style == "ep_dispatch_experts":
+    if has_property(style, "dispatches_experts"):
         original = dealt_out(state, path, module, original, names)
 
     gathering = units_gathered if units or (module is state.model and state.manifest.fsdp_axis) else _as_before
-    # A module that does nothing but hold parameters needs nothing where its unit shows them (units.py).
+    # A module that only holds parameters needs no wrapper if its unit has gathered them (units.py).
     asks_more = state.model_mesh is not None or boundary or units or module is state.model
     asks_more = asks_more or any(b is not None for b in module._buffers.values())
     holds = frozenset(name for name, value in module._parameters.items() if value is not None)
@@ -80,9 +84,10 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             args, kwargs = list(args), dict(kwargs)
             for value in () if plain_way and take(plain_way, args, kwargs) else inputs:
                 prepare_input(state, path, module, value, names, args, kwargs, runs_locally)
-            if style == "moe_identity_expert":
-                args[0] = args[0] / math.prod(state.model_mesh.shape)
-            # Plain tensors compute with plain ones; where a parameter is cut, plain inputs become DTensors first.
+            if input_steps:
+                args[0] = run_steps(input_steps, state, path, args[0], rope)
+            # A module computes on plain tensors unless a parameter is sharded over a model axis: then plain inputs
+            # become DTensors.
             given = bool(own) and has_dtensor((args, kwargs))
             plain, spread_here = not (given or is_spread), is_spread and not given
             if spread_here:
@@ -90,8 +95,7 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
             bias = view(state, module.bias, plain=True) if adds_open_bias else None
             with views(state, module, plain, {"bias": bias_of(plain_way, bias)} if adds_open_bias else {}):
                 result = original(*args, **kwargs)
-            if style == "mla_kv_a_proj":
-                result = sum_rope_gradient(state, path, result, rope)
+            result = run_steps(output_steps, state, path, result, rope)
             summed = give(plain_way, result) if plain_way else None
             for value in outputs if summed is None else ():
                 result = prepare_output(state, path, value, result, fused, module)
@@ -110,10 +114,10 @@ def _wrap(state, path, module, boundary, rope, remat, ends_plain, units):
 
     if any(isinstance(value, Pieces) for value in module._parameters.values()):
         run = torch.compiler.disable(
-            run, reason="dynamo takes a DTensor to have torch's placements, and a Pieces has others"
+            run, reason="dynamo assumes that a DTensor has placements of torch, but a Pieces has others"
         )
 
-    # Who asks for the arguments of forward (transformers does) is told the model's own.
+    # inspect.signature (which transformers uses) sees the arguments of the original forward.
     module.forward = functools.wraps(module.forward)(rematerialised if remat else run)
     module.__deepcopy__ = _refuse_copy
 
@@ -124,7 +128,7 @@ def _as_before(state, units, is_root):
 
 @contextlib.contextmanager
 def noted(state):
-    """Errors of what runs inside get a note of the innermost module that was running."""
+    """Adds a note with the innermost running module to an exception raised inside."""
     try:
         yield
     except Exception as error:
@@ -141,14 +145,14 @@ def _where(state, error):
         frame = frame.tb_next
     style = next((b.style for b in state.manifest.modules if b.path == paths[id(running)]), "no rule")
     name = printable(paths[id(running)]) or "the model itself"
-    return f"in module `{name}` ({type(running).__name__}, {style}), as tpplan.torch runs it"
+    return f"in module `{name}` ({type(running).__name__}, {style}), run by tpplan.torch"
 
 
 def _refuse_copy(memo):
     raise ManifestError(
         "model",
-        "is parallelized, and a copy would still run the first one",
-        "copy the model before, or parallelize another one",
+        "is parallelized, so a copy would still call the original",
+        "copy the model before parallelize, or parallelize another model",
     )
 
 

@@ -1,4 +1,4 @@
-"""The norm of all gradients, as one process has it: each element counts once, however many ranks hold it."""
+"""The global gradient norm, as in one process: each element counts once, however many ranks hold it."""
 
 import torch
 
@@ -11,19 +11,24 @@ def _local(gradient):
 
 
 def _held_gradients(model):
-    """(manifest's tensor, this rank's piece of the gradient) of every parameter that has one. Names of one tensor are one."""
+    """Yields (manifest tensor, local gradient) of every parameter with a gradient; a tied parameter comes once.
+    Raises ManifestError if the manifest has no `norm_weight` for it."""
     for held in model._tpplan_state.by_id.values():
         if held.is_parameter and held.value.grad is not None:
             if held.tensor.norm_weight is None:
-                raise ManifestError(f"parameter `{held.tensor.path}`", "has no `norm_weight`", COMPILE_AGAIN)
+                raise ManifestError(
+                    f"parameter `{held.tensor.path}`", "has no `norm_weight` in the manifest", COMPILE_AGAIN
+                )
             yield held.tensor, _local(held.value.grad)
 
 
 def grad_norm(model, norm_type=2.0):
-    """The norm of the gradients of a parallelized model over all its parameters, on every rank; every rank must call it.
+    """Returns the norm of order `norm_type` over all gradients of a parallelized model, as a scalar tensor. Every
+    rank must call it.
 
-    A rank's powers count by the manifest's `norm_weight`: ranks that hold the same element have the same gradient of it, once
-    it was summed over the axes of `grad_reduce`."""
+    Each rank's powers are weighted by the manifest's `norm_weight`. All ranks that hold an element hold the same
+    gradient of it, after the reduction over the axes of `grad_reduce`.
+    """
     state, norm_type = model._tpplan_state, float(norm_type)
     found = list(_held_gradients(model))
     device = state.mesh.device_type
@@ -43,8 +48,8 @@ def grad_norm(model, norm_type=2.0):
 
 
 def clip_grad_norm(model, max_norm, norm_type=2.0):
-    """Scales the gradients of a parallelized model so that their norm is at most `max_norm`, on all ranks alike, as
-    torch.nn.utils.clip_grad_norm_ does in one process. Returns the norm before. Every rank must call it."""
+    """Scales the gradients of a parallelized model in place so that their norm is at most `max_norm`, identically on
+    all ranks. Returns the norm before scaling, as torch.nn.utils.clip_grad_norm_ does. Every rank must call it."""
     norm = grad_norm(model, norm_type)
     factor = torch.clamp(max_norm / (norm + 1e-6), max=1.0)
     with torch.no_grad():

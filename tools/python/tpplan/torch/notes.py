@@ -1,24 +1,29 @@
-"""Errors of a backward pass get a note of whose gradient it was about. Autograd's nodes are of no module: those that this package makes,
-and those of torch's that it asks for (redistributions), carry the name of their module or parameter, which a failure finds among the
-frames that it comes through. What fails elsewhere is told which of these nodes came last."""
+"""Adds a note to errors of a backward pass: the module or parameter whose gradient failed.
+
+Autograd nodes belong to no module. The nodes of this package, and the redistribution nodes of torch that it creates,
+store the name of their module or parameter. A failure takes the name from the frames of its traceback, and otherwise
+from the last named node that ran.
+"""
 
 import functools
 
 import torch
 
-# What an operation of torch calls its node, and a unit that is gathered again itself (units.py).
+# The local names of the node in a backward frame: `ctx` in torch's operations, `self` in the recomputation of
+# units.py.
 CARRIERS = ("ctx", "self")
-_passed = {"place": None}  # the last node that ran and carries a name
+_passed = {"place": None}  # name stored by the last node that ran
 
 
 def passing(ctx):
-    """Called by a node's backward, first."""
+    """Records this node as the last one that ran. A node's backward calls it first."""
     if not torch.compiler.is_compiling():
         _passed["place"] = ctx.place
 
 
 def carrying(tensor, place):
-    """The tensor, whose node was made by a function of torch that is written in Python, and carries this name now if none before."""
+    """Returns the tensor unchanged, and stores `place` in its autograd node if that is a Python function of torch
+    without a name yet."""
     if torch.is_grad_enabled() and not torch.compiler.is_compiling():
         with torch._C.DisableTorchFunction():
             node = tensor.grad_fn
@@ -28,7 +33,8 @@ def carrying(tensor, place):
 
 
 def note_backward_passes():
-    """From now on what a backward pass raises gets its note. Once a process; nothing where a torch starts its passes elsewhere."""
+    """Patches autograd's engine entry so that errors of a backward pass get a note. Does nothing if already patched,
+    or if this torch has no such entry."""
     original = getattr(torch.autograd, "_engine_run_backward", None)
     if original is None or hasattr(original, "notes_places"):
         return
@@ -47,13 +53,13 @@ def note_backward_passes():
             _passed["place"] = before
 
     run_backward.notes_places = True
-    for owner in (torch.autograd, torch.autograd.graph):  # torch puts one name back from the other
+    for owner in (torch.autograd, torch.autograd.graph):  # both modules import the name
         owner._engine_run_backward = run_backward
 
 
 def _note(error):
     if any("tpplan.torch" in note for note in getattr(error, "__notes__", ())):
-        return None  # of a forward that ran again, or of a pass within
+        return None  # already noted by a recomputed forward or by an inner backward pass
     place, frame = None, error.__traceback__
     while frame is not None:
         carriers = (frame.tb_frame.f_locals.get(name) for name in CARRIERS)
@@ -62,10 +68,10 @@ def _note(error):
         )
         frame = frame.tb_next
     if place is not None:
-        return f"in the backward pass of {place}, as tpplan.torch runs it"
+        return f"in the backward pass of {place}, run by tpplan.torch"
     if _passed["place"] is None:
         return None
     return (
-        f"in a backward pass, behind that of {_passed['place']}: the last place that tpplan.torch passed; "
+        f"in a backward pass, after that of {_passed['place']}, the last one that tpplan.torch ran; "
         "torch.autograd.set_detect_anomaly(True) shows the call of the forward pass"
     )

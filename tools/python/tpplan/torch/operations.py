@@ -1,5 +1,5 @@
-"""Operations of torch that DTensor cuts wrongly or not at all: on each rank they compute with plain pieces, whose places are
-chosen here, axis by axis. Their gradients are those of the pieces."""
+"""Operations of torch for which DTensor's sharding is wrong or missing. They compute on local shards, with placements
+chosen here for each mesh axis. Their gradients are those of the local operations."""
 
 import functools
 import math
@@ -12,20 +12,24 @@ WHOLE = Replicate and Replicate()
 
 
 def _cuts(value, axis, dim):
-    """Whether an axis cuts this dim of a DTensor, evenly."""
+    """Returns True if the mesh axis shards this dim of a DTensor by a plain, even Shard."""
     p = value.placements[axis]
     count = math.prod([value.device_mesh.size(i) for i, other in enumerate(value.placements) if other.is_shard(dim)])
     return type(p) is Shard and p.dim == dim and value.shape[dim] % count == 0
 
 
 def _piece(value, placements, gradients):
-    """This rank's piece in these placements; its gradient is open or cut as `gradients` says."""
+    """Returns the local shard after redistribution to `placements`; `gradients` are the placements of its gradient."""
     return value.redistribute(placements=placements).to_local(grad_placements=gradients)
 
 
 def _convolution(signature, function, args, kwargs):
-    """A convolution: over axes that cut the batch, each rank has its part; over those that cut the weight's outputs, its part of
-    the channels; over those that cut its inputs, a part of the sum. A cut of what the kernel covers is gathered."""
+    """Computes a convolution on local shards.
+
+    Each mesh axis shards the batch, or the weight's output channels, or the weight's input channels. The result is
+    then sharded on the batch, sharded on the channels, or partial. All other shardings, such as spatial ones, are
+    gathered first.
+    """
     given = dict(zip(signature, args)) | kwargs
     x, weight, bias = given.pop("input"), given.pop("weight"), given.pop("bias", None)
     batched, turned, groups = x.ndim == weight.ndim, "output_padding" in signature, given.get("groups", 1)
@@ -50,7 +54,8 @@ def _convolution(signature, function, args, kwargs):
 
 
 def _attention(signature, function, args, kwargs):
-    """Attention of (batch, heads, sequence, dim): each rank has its part of the batch and of the heads."""
+    """Computes attention over (batch, heads, sequence, dim): each rank computes its shard of the batch and of the
+    heads. Other dims are gathered first."""
     given = dict(zip(signature, args)) | kwargs
     names = [n for n in ("query", "key", "value", "attn_mask") if given.get(n) is not None]
     query, mesh = given["query"], given["query"].device_mesh
@@ -76,7 +81,7 @@ def _attention(signature, function, args, kwargs):
 
 
 def _rms_norm(signature, function, args, kwargs):
-    """Each rank has its part of the rows; what is summed within a row is whole."""
+    """Computes RMS norm with the outer dims sharded. The normalized dims are gathered first."""
     given = dict(zip(signature, args)) | kwargs
     x, weight = given.pop("input"), given.pop("weight", None)
     outer = x.ndim - len(given["normalized_shape"])
@@ -87,7 +92,7 @@ def _rms_norm(signature, function, args, kwargs):
 
 
 def rule(compute, *signature):
-    """A rule of these, for what is called with these arguments."""
+    """Returns a rule (function, args, kwargs) that calls `compute` with the argument names of `signature`."""
     return functools.partial(compute, signature)
 
 

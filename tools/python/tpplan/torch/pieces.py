@@ -1,11 +1,12 @@
-"""DTensors whose pieces torch has no placement for, or one that its checkpoints read otherwise: dims whose segments are cut each
-by itself, and uneven pieces of axes that cut in another order than the mesh has.
+"""DTensors whose shards torch's placements cannot express, or whose torch checkpoints would be wrong. These are dims
+sharded per segment, and uneven shards whose axes are not in mesh order.
 
-A `Pieces` is a DTensor that knows which elements its rank holds. What counts every element alike goes as on any DTensor
-(optimizers, norms, casts, arithmetic with what is cut alike), its gradient is a `Pieces` too, and checkpoints get one chunk
-for each run. All else would mix elements up, and is refused.
+A `Pieces` is a DTensor that knows which elements its rank holds. Elementwise operations with identically sharded
+tensors work as on any DTensor: optimizers, norms, casts, arithmetic. Its gradient is a `Pieces` as well, and a
+checkpoint gets one chunk per interval. All other operations would mix up elements and raise ValueError.
 
-Source: torch 2.13 (torch/distributed/tensor/_api.py, torch/distributed/checkpoint/planner_helpers.py)."""
+Source: torch 2.13 (torch/distributed/tensor/_api.py, torch/distributed/checkpoint/planner_helpers.py).
+"""
 
 import itertools
 import re
@@ -17,20 +18,20 @@ from ..files import printable
 from .communication import Cutting, Gather, alike, step_of
 from .placements import DTensor, Placement, Replicate, Shard, from_local
 
-# What each element goes through alone; with a leading _foreach_ or an underscore behind it, too.
+# Elementwise operations, also with a _foreach_ prefix or a trailing underscore.
 ALONE = frozenset(
     "abs add addcdiv addcmul alias bernoulli clamp clamp_max clamp_min clone copy detach div empty_like eq exp fill full_like ge "
     "gt isfinite isinf isnan le lerp log lt maximum minimum mul nan_to_num ne neg ones_like pow reciprocal rsqrt sign sqrt "
     "square sub where zero zeros_like _to_copy".split()
 )
-# What gives one number of all elements.
+# Reductions of all elements to a scalar.
 OF_ALL = frozenset("linalg_vector_norm max min norm sum".split())
-# What takes lists, item by item.
+# Operations on lists of tensors, item by item.
 OF_LISTS = re.compile(r"_fused_(adam|adamw|sgd|adagrad)|_amp_foreach_non_finite_check_and_unscale|_foreach_(\w+)")
 
 
 def needs_pieces(tensor, mesh):
-    """Whether a DTensor of this tensor of a manifest must be a Pieces."""
+    """Returns True if a DTensor of this manifest tensor must be a Pieces."""
     sizes = dict(mesh)
     cut = [dim for dim, axes in enumerate(tensor.spec) if any(sizes[axis] > 1 for axis in axes)]
     segmented = any(len(tensor.segments.get(dim) or ()) > 1 for dim in cut)
@@ -41,16 +42,16 @@ def needs_pieces(tensor, mesh):
 if DTensor is not None:
 
     class Segments(Placement):
-        """What a Pieces shows in place of a placement that torch has no word for; made for people, and unknown to torch."""
+        """The placement that a Pieces prints for a segmented dim. torch does not know it."""
 
         def __init__(self, dim, path):
-            super().__init__()  # without which torch's own questions (is_replicate) end the process
+            super().__init__()  # torch's is_replicate would crash the process without it
             self.dim, self.path = dim, path
 
         def __repr__(self):
             return (
-                f"Segments(dim={self.dim}) of parameter `{printable(self.path)}` (no placement of torch's: load whole "
-                "tensors by model.load_state_dict, and others by torch.distributed.checkpoint)"
+                f"Segments(dim={self.dim}) of parameter `{printable(self.path)}` (not a torch placement: load "
+                "full tensors with model.load_state_dict, and others with torch.distributed.checkpoint)"
             )
 
         def __eq__(self, other):
@@ -89,7 +90,8 @@ if DTensor is not None:
             )
 
         def chunks(self):
-            """(offsets, sizes, slices of the local tensor) of each box of the whole tensor that this rank holds."""
+            """Returns (offsets, sizes, slices of the local tensor) of each box of the global tensor that this rank
+            holds."""
             c, dims = self._cutting, []
             for runs in slices.shard_slice(c.shape, c.spec, c.segments, c.mesh, c.coordinate):
                 ends = list(itertools.accumulate(end - begin for begin, end in runs))
@@ -148,8 +150,9 @@ if DTensor is not None:
 
         def _refuse(self, what):
             raise ValueError(
-                f"parameter `{printable(self._cutting.path)}`: {what} would mix its elements up, for this rank's piece is not one "
-                "that torch has a placement for\n  = help: take full_tensor(), or use it in the forward of its own module"
+                f"parameter `{printable(self._cutting.path)}`: {what} would return wrong elements, because torch has "
+                "no placement for this rank's shard\n"
+                "  = help: call full_tensor(), or use the parameter in the forward of its module"
             )
 
         @classmethod
@@ -159,7 +162,7 @@ if DTensor is not None:
             within = _check(func, name.rstrip("_"), lists, args, kwargs or {})
             args_, kwargs_ = torch.utils._pytree.tree_map_only(Pieces, _as_dtensor, (args, kwargs or {}))
             result = func(*args_, **kwargs_)
-            if name.endswith("_"):  # in place: what was given is what is returned
+            if name.endswith("_"):  # in-place operations return their first argument
                 return args[0] if result is not None else None
             if lists:
                 return [_as_pieces(r, one) for r, one in zip(result, args[0])]
@@ -198,8 +201,8 @@ def _as_pieces(result, like):
 
 
 def _check(func, base, lists, args, kwargs):
-    """Refuses an operation that does not take every element alone, or elements of other places together. Returns one of the
-    Pieces that it is given."""
+    """Returns the first Pieces among the arguments. Raises ValueError for an operation that is not elementwise or a
+    full reduction, and for tensors that are sharded differently."""
     columns = [args]
     if lists:
         long = [value for value in args if isinstance(value, (list, tuple)) and value]
@@ -210,11 +213,11 @@ def _check(func, base, lists, args, kwargs):
         pieces = [v for v in given if isinstance(v, Pieces)]
         first = pieces[0] if first is None and pieces else first
         if any(not isinstance(v, Pieces) or not alike(v._cutting, pieces[0]._cutting) for v in given if pieces):
-            pieces[0]._refuse(f"{func} with a tensor that is cut otherwise")
+            pieces[0]._refuse(f"{func} with a differently sharded tensor")
     known = (lists[2] is None or lists[2] in ALONE | OF_ALL) if lists else base in ALONE | OF_ALL
     same_view = base in ("view", "_unsafe_view") and tuple(args[1]) == tuple(first.shape)
     if base in OF_ALL and base != "linalg_vector_norm" and len(args) > (2 if base == "norm" else 1):
-        known = False  # over one dim
+        known = False  # reduces one dim only
     if base == "linalg_vector_norm" and len(args) > 2 and args[2] is not None:
         known = False
     if not known and not same_view:
@@ -223,14 +226,14 @@ def _check(func, base, lists, args, kwargs):
 
 
 def like(value, local):
-    """What this rank holds of a DTensor or Pieces that is cut as `value` is."""
+    """Returns a local tensor as a DTensor or Pieces that is sharded as `value`."""
     if isinstance(value, Pieces):
         return Pieces(local, value._spec, value._cutting)
     return DTensor(local, value._spec, requires_grad=False)
 
 
 def pieces_of(local, mesh, cutting):
-    """A piece as a Pieces on the device mesh."""
+    """Returns a local shard as a Pieces on the device mesh."""
     cuts = {axis: dim for dim, axes in enumerate(cutting.spec) for axis in axes}
     plain = [Shard(cuts[axis]) if axis in cuts else Replicate() for axis, _ in cutting.mesh]
     whole = from_local(local, mesh, plain, cutting.shape)

@@ -1,4 +1,5 @@
-"""Placements of torch for the texts of a manifest, and DTensors of them. DTensor is None in a torch that has none."""
+"""torch placements for the texts of a manifest, and DTensors with them. DTensor is None if torch has no
+torch.distributed.tensor."""
 
 import inspect
 import re
@@ -26,7 +27,7 @@ def need_dtensor():
 
 
 def placement(text):
-    """torch's placement of a manifest's text."""
+    """Returns the torch placement of a manifest's text, such as `Shard(0)` or `StridedShard(0, 2)`."""
     name, _, arguments = text.partition("(")
     numbers = [int(n) for n in re.findall(r"-?\d+", arguments)]
     if name == "Shard":
@@ -37,30 +38,32 @@ def placement(text):
 
 
 def counted(placements, ndim, place):
-    """Placements of a value with dims counted from the front. `place` says whose value it is, for people."""
+    """Returns placements with nonnegative dims. Raises ManifestError if the value has no such dim. `place` names the
+    value in errors."""
     for p in placements:
         if type(p) is Shard and not -ndim <= p.dim < ndim:
             raise ManifestError(
-                place, f"Shard({p.dim}) of a value with {ndim} dims", "write a layout that the value has"
+                place, f"Shard({p.dim}) is out of range for a value with {ndim} dims", "use a dim that the value has"
             )
     return [Shard(p.dim % ndim) if type(p) is Shard else p for p in placements]
 
 
 def from_local(local, mesh, placements, shape):
-    """The DTensor of this shape that has these pieces, uneven ones, too. Nothing is communicated."""
+    """Returns the DTensor with this global shape and these local shards, which may be uneven. Does not communicate."""
     return _made(local, mesh, placements, shape=torch.Size(shape), stride=_strides(shape))
 
 
 def _made(local, mesh, placements, **sizes):
-    """The DTensor of a piece. What torch.compile sees is torch's own way, which it knows: it gives gradients no gradients."""
+    """Wraps a local shard as a DTensor. Traced code uses DTensor.from_local, which torch.compile knows but which has
+    no double backward for partial values."""
     if torch.compiler.is_compiling() or not (local.requires_grad and torch.is_grad_enabled()):
         return DTensor.from_local(local, mesh, placements, run_check=False, **sizes)
     return FromLocal.apply(local, DTensor.from_local(local.detach(), mesh, placements, run_check=False, **sizes))
 
 
 class FromLocal(torch.autograd.Function):
-    """A piece as the DTensor that was made of it. Unlike that of DTensor.from_local its gradient, where it is a sum that ranks leave open,
-    has a gradient, too."""
+    """Returns a local shard as the DTensor `made` from it. Unlike DTensor.from_local, it supports double backward for
+    partial values."""
 
     @staticmethod
     def forward(ctx, local, made):
@@ -74,7 +77,9 @@ class FromLocal(torch.autograd.Function):
             return None, None
         if list(gradient.placements) != ctx.placements:
             gradient = gradient.redistribute(placements=ctx.placements)
-        return gradient.to_local(grad_placements=ctx.made), None  # of a sum each rank makes a term of its own of it
+        return gradient.to_local(
+            grad_placements=ctx.made
+        ), None  # the gradient of this gradient has the placements of the value
 
 
 def _strides(shape):
@@ -86,8 +91,9 @@ def _strides(shape):
 
 
 def redistributed(tensor, placements, place, sent=None):
-    """A DTensor in these placements, whose dims may be counted from the end. `place` says whose value it is, for people; `sent`
-    are DTensor.redistribute's dtypes, with which gradients come back over it where nothing moves, too."""
+    """Redistributes a DTensor to these placements; dims may be negative. `place` names the value in error notes.
+    `sent` holds the dtype arguments of DTensor.redistribute; they apply to the gradient even if no placement changes.
+    """
     wanted = counted(placements, tensor.ndim, place)
     if not sent and list(tensor.placements) == wanted:
         return carrying(tensor, place)
@@ -95,19 +101,20 @@ def redistributed(tensor, placements, place, sent=None):
 
 
 def takes_dtypes():
-    """Whether this torch's DTensor.redistribute takes forward_dtype and backward_dtype."""
+    """Returns True if this torch's DTensor.redistribute has `forward_dtype` and `backward_dtype`."""
     return {"forward_dtype", "backward_dtype"} <= set(inspect.signature(DTensor.redistribute).parameters)
 
 
-def gathered(tensor, place="a value that is put together"):
-    """The whole of a DTensor, plain, on every rank. `place` says whose value it is, for people."""
+def gathered(tensor, place="a gathered value"):
+    """Returns a DTensor as a plain, replicated tensor. `place` names the value in error notes."""
     whole = [Replicate()] * tensor.device_mesh.ndim
     moved = carrying(tensor.redistribute(placements=whole), place)
     return own(moved.to_local(), _was_sent(tensor, whole), place)
 
 
 class Own(torch.autograd.Function):
-    """The same value in the same memory, as a tensor of its own."""
+    """Returns the value as a tensor that is no view but shares its memory. The backward passes the gradient
+    unchanged."""
 
     @staticmethod
     def forward(ctx, value, place):
@@ -121,25 +128,28 @@ class Own(torch.autograd.Function):
 
 
 def own(value, is_fresh, place="a value"):
-    """What DTensor.to_local gave, as a tensor that may be changed in place, which autograd lets nobody do to such a view. Only where
-    nothing else is in this memory (`is_fresh`): a DTensor that a backward pass needs does not count what is changed under it."""
+    """Returns a result of DTensor.to_local such that it may be changed in place, which autograd rejects for that
+    view. Does so only if `is_fresh`: nothing else uses its memory. A DTensor that is saved for backward does not
+    detect changes of its local tensor."""
     return Own.apply(value, place) if is_fresh and value.requires_grad and torch.is_grad_enabled() else value
 
 
 def left(tensor, placements, place, is_fresh, sent=None):
-    """What leaves a module: a DTensor brought to these placements, as a plain tensor. `is_fresh`: nothing needs it as it is."""
+    """Returns a module's output as a plain tensor: redistributes the DTensor and takes its local shard. `is_fresh`:
+    no backward needs its current values."""
     moved = redistributed(tensor, placements, place, sent)
     return own(moved.to_local(), is_fresh or _was_sent(tensor, moved.placements), place)
 
 
 def _was_sent(tensor, placements):
-    """Whether ranks communicate to bring a DTensor to these placements, into memory that is new."""
+    """Returns True if redistribution to these placements communicates, and so writes to new memory."""
     sizes = tensor.device_mesh.shape
     return any(p != q and not p.is_replicate() and n > 1 for p, q, n in zip(tensor.placements, placements, sizes))
 
 
 def ensure_dtensor(tensor, device_mesh, placements=None):
-    """A plain tensor as a DTensor (Replicate without `placements`); a DTensor, and what is no tensor, as it is."""
+    """Returns a plain tensor as a DTensor with `placements` (default: Replicate on all axes). DTensors and values
+    that are no tensors are returned unchanged."""
     if not isinstance(tensor, torch.Tensor) or isinstance(tensor, DTensor):
         return tensor
     return _made(tensor, device_mesh, placements or [Replicate()] * device_mesh.ndim)

@@ -1,7 +1,10 @@
-"""Linear modules that compute with plain pieces: their boundary says of every axis what the product of the pieces is, so that no DTensor
-needs to find it out at every call. The collectives are those that DTensor would make, and anything else goes its way (boundaries.py).
+"""Linear modules that compute on local tensors. Their boundary fixes the layout of the matmul on every axis, so
+DTensor need not infer it at each call. The collectives are those of DTensor; all other cases use DTensor
+(boundaries.py).
 
-Source of the table: Megatron-LM (arXiv 1909.08053), section 3; torch 2.13 (torch/distributed/tensor/parallel/style.py)."""
+Source of PRODUCTS: Megatron-LM (arXiv 1909.08053), section 3; torch 2.13
+(torch/distributed/tensor/parallel/style.py).
+"""
 
 from dataclasses import dataclass
 
@@ -13,7 +16,7 @@ from .communication import SumGradient, SumOpen
 from .placements import DTensor, Partial, Replicate, Shard
 from .state import is_fused
 
-# Of one axis: how it cuts the input, the weight (out, in), the bias and the output.
+# Strategies of one axis: placements of the input, the weight (out, in), the bias and the output.
 PRODUCTS = DTensor and (
     (Replicate(), Shard(0), Shard(0), Shard(-1)),
     (Shard(-1), Shard(1), Replicate(), Partial()),
@@ -23,19 +26,25 @@ PRODUCTS = DTensor and (
 
 @dataclass(frozen=True)
 class PlainLinear:
-    """How a Linear runs on plain pieces. `gradient_sums` are the groups over which the gradient of its input is summed, `sums` those
-    over which its output is, and `takes` how long the last dim of its input is on this rank; None where a value moves otherwise.
-    `terms` are the sizes of the axes over which its output is such a sum."""
+    """How a Linear runs on local tensors.
+
+    - `gradient_sums`: groups over which the gradient of the input is all-reduced; None if the input must be
+      redistributed by DTensor.
+    - `takes`: the local size of the last dim of the input.
+    - `sums`: groups over which the output is all-reduced; None if the output must be redistributed by DTensor.
+    - `terms`: sizes of the axes over which the output of the matmul is partial.
+    """
 
     gradient_sums: tuple | None
     takes: int
     sums: tuple | None
     terms: tuple
-    place: str  # its name for people
+    place: str  # module name for error notes
 
 
 def plain_linear(state, module, forward, boundary):
-    """The PlainLinear of a module with this forward and boundary, whose layouts were read; None where DTensor has to say."""
+    """Returns the PlainLinear of a module with this forward and boundary; None if DTensor must run it. read_layouts
+    must have run."""
     if getattr(forward, "__func__", None) is not nn.Linear.forward or state.model_mesh is None or boundary is None:
         return None
     held = [state.by_id.get(id(p)) for p in (module.weight, module.bias) if p is not None]
@@ -57,7 +66,9 @@ def plain_linear(state, module, forward, boundary):
         )
         for axis, (x, w, y) in enumerate(zip(taken, weight, product))
     ]  # fmt: skip
-    keeps_size = not any(p.is_shard() for p in product)  # on each rank that of the whole
+    keeps_size = not any(
+        p.is_shard() for p in product
+    )  # no dim of the output is sharded, so local and global sizes agree
     summed = all(p == q or (p.is_partial() and q.is_replicate()) for p, q in zip(product, target))
     if not all(found) or all(w.is_replicate() for w in weight) or not (product == target or keeps_size):
         return None
@@ -72,14 +83,15 @@ def plain_linear(state, module, forward, boundary):
 
 
 def _local_inputs(state, weight):
-    """How many inputs this rank's piece of a weight has, where it is gathered over the data axes."""
+    """Returns the local number of input features of a weight after gathering over the data axes."""
     axes = [axis for axis in weight.spec[1] if axis in state.model_axes]
     begin, end = slices.cut((0, weight.shape[1]), axes, state.manifest.mesh, state.coordinate)
     return end - begin
 
 
 def take(plain, args, kwargs):
-    """Puts the input of a PlainLinear in its layout, in `args` or `kwargs`; False where it has to be moved otherwise."""
+    """Puts the input of a PlainLinear into its layout, in `args` or `kwargs`, and returns True. Returns False,
+    without a change, if DTensor must redistribute it."""
     holder, key = (args, 0) if args else (kwargs, "input")
     value = args[0] if args else kwargs.get("input")
     if plain.gradient_sums is None or not isinstance(value, torch.Tensor) or isinstance(value, DTensor):
@@ -93,7 +105,8 @@ def take(plain, args, kwargs):
 
 
 class Term(torch.autograd.Function):
-    """What each rank adds to a sum over ranks that shall have the value once, as DTensor does; the gradient is whole on every rank."""
+    """Divides a value by the sizes of the axes, so that its all-reduced sum is the value, as DTensor does for
+    Partial. The backward passes the replicated gradient unchanged."""
 
     @staticmethod
     def forward(ctx, value, sizes):
@@ -108,7 +121,7 @@ class Term(torch.autograd.Function):
 
 
 class Whole(torch.autograd.Function):
-    """The same value; of its gradient, which is whole on every rank, each takes a part."""
+    """Returns the value unchanged. The backward divides its replicated gradient by the sizes of the axes."""
 
     @staticmethod
     def forward(ctx, value, sizes):
@@ -121,12 +134,13 @@ class Whole(torch.autograd.Function):
 
 
 def bias_of(plain, bias):
-    """What a Linear adds to its product, where its output is a sum that ranks leave open: by itself nothing (`plain` is None)."""
+    """Returns the bias that a Linear adds before the reduction of its partial output; None if it is added after
+    (`plain` is None)."""
     return None if plain is None else Term.apply(bias, plain.terms)
 
 
 def give(plain, result):
-    """The output of a PlainLinear in its layout; None where it has to be moved otherwise."""
+    """Returns the output of a PlainLinear in its target layout; None if DTensor must redistribute it."""
     if plain.sums is None or isinstance(result, DTensor):
         return None
     for group in plain.sums:

@@ -1,4 +1,5 @@
-"""What several ranks of a mesh hold alike is read by one of them, and sent to the others by the mesh's own process groups."""
+"""Shared reading: one rank reads each replicated tensor and broadcasts it to the others over the mesh's process
+groups."""
 
 import hashlib
 import math
@@ -11,29 +12,32 @@ from ..load_library import LoadError
 from ..manifest import ManifestError
 from .communication import raw
 
-BATCH = 1 << 30  # bytes that this rank is given before they are sent
+BATCH = 1 << 30  # bytes that this rank reads before it sends them
 
 
 def whole_dims(value):
-    """The dims of a DTensor's mesh over which its ranks hold the same."""
+    """Returns the mesh dims over which a DTensor is replicated, without dims of size 1."""
     return tuple(d for d, p in enumerate(value.placements) if p.is_replicate() and value.device_mesh.size(d) > 1)
 
 
 def mesh_of(placed):
-    """The mesh of {path: DTensor}. Raises ManifestError where there is none, or several."""
+    """Returns the device mesh of {path: DTensor}. Raises ManifestError if there is none or more than one."""
     meshes = [value.device_mesh for value in placed.values()]
     if not meshes or any(mesh != meshes[0] for mesh in meshes):
         reason = (
-            "shares what DTensors hold, and there are none" if not meshes else "is given DTensors of several meshes"
+            "needs DTensors, but none are given"
+            if not meshes
+            else "needs one device mesh, but the DTensors have several"
         )
-        raise ManifestError("`share`", reason, "give DTensors of one mesh, or read without `share`")
+        raise ManifestError("`share`", reason, "pass DTensors of one mesh, or read without `share`")
     return meshes[0]
 
 
 @dataclass
 class Sharing:
-    """Who reads what, worked out alike by every rank of a mesh: `whole` has for each path the dims of the mesh over which
-    its ranks hold the same, () where it is for this rank alone; `readers` the place along these of who reads it."""
+    """Which rank reads which tensor; every rank of a mesh computes the same. `whole` maps a path to the mesh dims
+    over which it is replicated, () if only this rank reads it. `readers` maps a path to the reader's coordinate along
+    these dims."""
 
     mesh: object
     whole: dict
@@ -41,8 +45,8 @@ class Sharing:
 
 
 def deal_out(sharing, sizes):
-    """`sizes`: {path: (number that tied names share, bytes)} of all that is wanted, in an order that all ranks have. Of each
-    who has read the least so far reads the next."""
+    """Chooses the reader of each tensor. `sizes` is {path: (id shared by tied paths, bytes)}, in the same order on
+    all ranks. The rank with the fewest bytes so far reads the next tensor."""
     _agree(sharing, sizes)
     loads, of_twins = {}, {}
     for path, (twin, size) in sizes.items():
@@ -60,7 +64,7 @@ def is_reader(sharing, path):
 
 
 def send(sharing, path, value):
-    """Gives the value of who has read it to all that hold it, one dim of the mesh after the other."""
+    """Broadcasts a value in place from its reader to all ranks that hold it, one mesh dim at a time."""
     mesh, dims, reader = sharing.mesh, sharing.whole[path], sharing.readers[path]
     here = mesh.get_coordinate()
     if not dims or value.numel() == 0:
@@ -75,7 +79,7 @@ def send(sharing, path, value):
 
 
 def _place(mesh, dims, number):
-    """The place along these dims of a mesh of the rank with this number among them."""
+    """Returns the coordinate, along these mesh dims, of the rank with this linear index."""
     place = []
     for d in reversed(dims):
         number, index = divmod(number, mesh.size(d))
@@ -84,7 +88,7 @@ def _place(mesh, dims, number):
 
 
 def _agree(sharing, sizes):
-    """Who is asked for other tensors than the others would wait for them, and they for it."""
+    """Raises LoadError on all ranks if they request different tensors; they would deadlock otherwise."""
     mesh = sharing.mesh
     text = repr([(path, sharing.whole[path]) for path in sizes]).encode()
     own = int.from_bytes(hashlib.sha256(text).digest()[:7], "big")
@@ -92,6 +96,4 @@ def _agree(sharing, sizes):
     for dim in range(mesh.ndim):
         dist.all_reduce(told, op=dist.ReduceOp.MAX, group=mesh.get_group(dim))
     if told[0] != -told[1]:
-        raise LoadError(
-            "`share`: ranks are asked for other tensors than each other\n  = help: give all of them the same"
-        )
+        raise LoadError("`share`: ranks request different tensors\n  = help: request the same tensors on every rank")

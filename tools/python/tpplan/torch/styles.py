@@ -1,36 +1,62 @@
-"""Styles whose modules ask for more than their boundaries say."""
+"""Styles whose modules need more than their boundaries specify."""
+
+import math
 
 import torch
 
+from ..style_steps import STYLES
 from .communication import SumGradient
 
-# Styles whose modules compute with their own local pieces, as transformers runs them.
-LOCAL_STYLES = (
-    "moe_tp_experts",
-    "local_params",
-    "packed_colwise",
-    "packed_rowwise",
-    "all_reduce",
-    "ep_dispatch_experts",
-    "moe_identity_expert",
-    "mla_kv_a_proj",
-)
 
-# Styles that sum or divide over the axis of their rule, which a manifest says only where there is but one.
-ONE_AXIS_STYLES = ("moe_identity_expert", "mla_kv_a_proj")
+def has_property(style, name):
+    """Returns True if a style has a property of style_steps.py. `style` can be None."""
+    return STYLES.get(style, {}).get(name, False)
+
+
+def steps_of(style, side):
+    """Returns the steps of a style at its `input` or `output`, besides the layouts in the manifest."""
+    return STYLES.get(style, {}).get(side, ())
+
+
+def needs_one_axis(style):
+    """Returns True if a style has steps over the axis of its rule. The manifest does not name that axis, so there must
+    be one only."""
+    return bool(steps_of(style, "input") or steps_of(style, "output"))
+
+
+def sums_tail_gradient(style):
+    """Returns True if a style reduces the gradient of its RoPE columns, which makes the gradients of its parameters
+    complete."""
+    return "sum_tail_gradient" in steps_of(style, "output")
 
 
 def rope_size(model):
-    """How many columns of an mla_kv_a_proj are the rope's: what the model's configuration says; None where it does not."""
+    """Returns how many output columns of an mla_kv_a_proj are for RoPE, from the model's config; None if the config
+    has no qk_rope_head_dim."""
     config = getattr(model, "config", None)
     if callable(getattr(config, "get_text_config", None)):
         config = config.get_text_config()
     return getattr(config, "qk_rope_head_dim", None)
 
 
-def sum_rope_gradient(state, path, result, size):
-    """mla_kv_a_proj: the rope columns go past the column-sharded projection, which sums the gradient of the others."""
-    passed, rope = result.split([result.shape[-1] - size, size], -1)
+def _divide(state, path, value, size):
+    return value / math.prod(state.model_mesh.shape)
+
+
+def _sum_tail_gradient(state, path, value, size):
+    """All-reduces the gradient of the RoPE columns of an mla_kv_a_proj. They bypass the colwise projection, whose
+    backward reduces the gradient of the other columns."""
+    passed, rope = value.split([value.shape[-1] - size, size], -1)
     for axis in state.model_axes:
         rope = SumGradient.apply(rope, state.mesh.get_group(axis), state.names[path])
     return torch.cat([passed, rope], -1)
+
+
+_STEPS = {"divide": _divide, "sum_tail_gradient": _sum_tail_gradient}
+
+
+def run_steps(steps, state, path, value, size):
+    """Applies steps to a value. `size`: the result of rope_size."""
+    for step in steps:
+        value = _STEPS[step](state, path, value, size)
+    return value

@@ -1,9 +1,13 @@
-"""Units of FSDP: what a module holds, with all below it, is gathered at once, in one buffer, while it runs. Behind it the whole tensors
-are freed, and gathered again where the backward pass first asks for one of them; their gradients leave in one buffer, too. While a
-unit runs the next one is on its way: the one that came behind it in the step before, or in the backward pass the one before it.
+"""FSDP units: all-gathers the parameters of a module and its submodules in one buffer for the module's forward.
 
-Units hold what only FSDP's axis cuts beside model axes, each type of numbers apart; all else is gathered parameter by parameter
-(views.py), and so is all that is used where its unit does not run, and what torch.compile sees, which orders calls itself."""
+The gathered tensors are freed after the forward. The backward gathers them again at first use and reduce-scatters
+their gradients in one buffer. The next unit is prefetched while one runs: in the forward the unit that followed it in
+the last step, in the backward the preceding one.
+
+A unit holds parameters of one dtype that, among data axes, only FSDP's axis shards. All other parameters are gathered
+one by one (views.py). So are parameters used while their unit does not run, and traced code, because torch.compile
+orders collectives itself.
+"""
 
 import contextlib
 import itertools
@@ -23,27 +27,29 @@ from .views import viewing
 
 @dataclass(eq=False)
 class Unit:
-    """Parameters of one type, and where each stands in the buffer that every rank sends."""
+    """Parameters of one dtype, with their positions in the buffer that every rank sends."""
 
-    held: list  # of Held
-    steps: list  # of Step, each along the same group
-    shapes: list  # of the whole tensors, as model axes cut them
-    is_freed: bool  # behind the module's forward; the root's would be asked for at once
+    held: list  # Held of each parameter
+    steps: list  # Step of each parameter, all along the same group
+    shapes: list  # shapes after the gathering; model axes still shard them
+    is_freed: bool  # True to free after the forward; False for the root, whose backward needs it at once
     holders: list = field(default_factory=list)  # (module, name, i): which modules hold parameter i
-    lengths: list = field(default_factory=list)  # of the longest piece of each, along its dim
-    slots: list = field(default_factory=list)  # how many numbers of each a rank sends
+    lengths: list = field(
+        default_factory=list
+    )  # per parameter, the largest local size of its sharded dim over the ranks
+    slots: list = field(default_factory=list)  # per parameter, the number of elements that a rank sends
     ends: list = field(default_factory=list)
-    are_even: list = field(default_factory=list)  # pieces that stand one behind the other in the whole
-    place: str = ""  # whose tensors these are, for people
-    next: object = None  # the unit that ran behind this one in the last step
-    ahead: object = None  # (out, work, versions) of a gathering that was begun
+    are_even: list = field(default_factory=list)  # per parameter, True if concatenated shards are the full tensor
+    place: str = ""  # parameter names for error notes
+    next: object = None  # the unit that followed this one in the last step
+    ahead: object = None  # (out, work, versions) of a prefetch
 
     def __post_init__(self):
         self.lengths = [max(map(sum, step.pieces)) for step in self.steps]
         self.slots = [n * math.prod(_others(shape, step)) for n, (shape, step) in zip(self.lengths, self.pairs())]
         self.ends = list(itertools.accumulate(self.slots))
         self.are_even = [s.dim == 0 and len(s.before) == 1 and len({*s.pieces}) == 1 for s in self.steps]
-        others = f" and {len(self.held) - 1} more of its unit" if self.held[1:] else ""
+        others = f" and {len(self.held) - 1} more of its FSDP unit" if self.held[1:] else ""
         self.place = f"parameter `{printable(self.held[0].tensor.path)}`{others}"
 
     def pairs(self):
@@ -54,7 +60,7 @@ class Unit:
 
 
 def units_of(state):
-    """{path: the units that its module gathers}."""
+    """Returns {module path: its units}; empty if the manifest has no FSDP axis."""
     if state.manifest.fsdp_axis is None:
         return {}
     group, paths = state.mesh.get_group(state.manifest.fsdp_axis), {*state.manifest.fsdp_units, ""}
@@ -83,7 +89,7 @@ def units_of(state):
 
 
 def _shape(state, tensor, step):
-    """What a step gives: the shape of the piece that this rank holds, with the dim as it is without the step."""
+    """Returns the shape of the tensor that a step gathers on this rank."""
     shape = slices.local_shape(tensor.shape, tensor.spec, tensor.segments, state.manifest.mesh, state.coordinate)
     return (*shape[: step.dim], sum(step.before), *shape[step.dim + 1 :])
 
@@ -93,12 +99,12 @@ def _others(shape, step):
 
 
 def _sent(unit, i, piece):
-    """The numbers of a piece of parameter i, as long as those of any rank."""
+    """Returns shard `piece` of parameter i flattened, and padded to the largest shard of any rank."""
     return (piece if unit.are_even[i] else padded(piece, unit.steps[i], unit.lengths[i])).reshape(-1)
 
 
 def _begin(unit):
-    """Sends this rank's pieces: (what comes, the work)."""
+    """Starts the all-gather of this rank's shards. Returns (output buffer, work)."""
     mine = torch.cat([_sent(unit, i, held.value._local_tensor) for i, held in enumerate(unit.held)])
     out = mine.new_empty(len(unit.steps[0].pieces) * len(mine))
     gather = getattr(torch.distributed, "all_gather_single", None) or torch.distributed.all_gather_into_tensor
@@ -106,7 +112,7 @@ def _begin(unit):
 
 
 def _end(unit, out, work):
-    """The whole tensors, of what has come."""
+    """Waits for the all-gather and returns the gathered tensors."""
     work.wait()
     slots = torch.split_with_sizes_copy(out.view(len(unit.steps[0].pieces), -1), unit.slots, 1)
     return [_whole(unit, i, slot) for i, slot in enumerate(slots)]
@@ -120,7 +126,7 @@ def _whole(unit, i, ranks):
 
 
 class Run:
-    """One run of a unit's module, and the whole tensors that it holds."""
+    """One execution of a unit's module, with the gathered tensors it uses."""
 
     def __init__(self, unit, previous):
         self.unit, self.previous, self.wholes, self.ahead, self.place = unit, previous, None, None, unit.place
@@ -131,12 +137,14 @@ class Run:
         self.storages = {whole.untyped_storage()._cdata: i for i, whole in enumerate(wholes)}
 
     def again(self, i):
-        """A whole tensor for the backward pass; the first one gathers all."""
+        """Returns gathered tensor i for the backward; the first call gathers the unit again and prefetches the
+        preceding one. Raises RuntimeError if a parameter has changed since the forward."""
         if self.wholes is None:
             if self.unit.versions() != self.versions:
                 raise RuntimeError(
-                    f"parameter `{self.unit.held[0].tensor.path}`, or one that is gathered with it, was changed between a forward "
-                    "pass and its backward pass\n  = help: call backward before the optimizer's step"
+                    f"parameter `{self.unit.held[0].tensor.path}` or another one of its FSDP unit changed between a "
+                    "forward pass and its backward pass\n"
+                    "  = help: call backward before the optimizer's step"
                 )
             self.wholes = _end(self.unit, *(self.ahead or self.begin()))
             self.ahead, before = None, self.previous
@@ -159,7 +167,7 @@ class Run:
 
 @dataclass
 class _Saved:
-    """What autograd keeps in a whole tensor's place."""
+    """What autograd saves for backward instead of a gathered tensor: its Run, index and view."""
 
     run: Run
     i: int
@@ -177,14 +185,14 @@ def _unpack(saved):
 
 
 class GatherUnit(torch.autograd.Function):
-    """The whole tensors of a unit, of its parameters; their gradients are summed, cut as the parameters are, and summed over
-    the other data axes."""
+    """All-gathers the parameters of a unit. The backward reduce-scatters their gradients over the FSDP axis and
+    all-reduces them over the other data axes."""
 
     @staticmethod
     def forward(ctx, run, *parameters):
         ctx.set_materialize_grads(False)
         ctx.run, ctx.place, ahead, run.unit.ahead = run, run.unit.place, run.unit.ahead, None
-        if ahead is not None and ahead[2] != run.versions:  # of values that are no more
+        if ahead is not None and ahead[2] != run.versions:  # the prefetched values are outdated
             ahead[1].wait()
             ahead = None
         run.hold(_end(run.unit, *(ahead or _begin(run.unit))[:2]))
@@ -196,8 +204,9 @@ class GatherUnit(torch.autograd.Function):
         unit, ctx.run.wholes = ctx.run.unit, None
         if torch.is_grad_enabled() and any(g is not None and g.requires_grad for g in gradients):
             raise RuntimeError(
-                f"parameter `{printable(unit.held[0].tensor.path)}`, and what is gathered with it: gradients of gradients do not come "
-                "through a unit of FSDP\n  = help: gather parameter by parameter, with parallelize(..., units=False)"
+                f"parameter `{printable(unit.held[0].tensor.path)}` and its FSDP unit do not support gradients of "
+                "gradients\n"
+                "  = help: gather each parameter separately with parallelize(..., units=False)"
             )
         some = next(g for g in gradients if g is not None)
         count, sections = len(unit.steps[0].pieces), []
@@ -209,7 +218,8 @@ class GatherUnit(torch.autograd.Function):
             else:
                 pieces = pieces_of_ranks(gradient, unit.steps[i])
                 sections.append(torch.stack([_sent(unit, i, piece) for piece in pieces]))
-        # Behind them, how many ranks have each gradient: one that no rank has stays none, and nobody waits for another.
+        # The last section counts the ranks that have each gradient. A gradient that no rank has stays None, and all
+        # ranks take part in the reduce_scatter.
         sections.append(some.new_tensor([g is not None for g in gradients]).expand(count, -1))
         stacked = torch.cat(sections, 1).view(-1)
         mine = stacked.new_empty(len(stacked) // count)
@@ -224,7 +234,7 @@ class GatherUnit(torch.autograd.Function):
 
 
 def _gradient(unit, i, slot):
-    """A parameter's gradient, of this rank's part of what was scattered."""
+    """Returns a parameter's gradient from this rank's slot of the reduce_scatter."""
     shape, step, held = unit.shapes[i], unit.steps[i], unit.held[i]
     local = slot.view(unit.lengths[i], *_others(shape, step))
     if not unit.are_even[i]:
@@ -236,7 +246,7 @@ def _gradient(unit, i, slot):
 
 @contextlib.contextmanager
 def units_gathered(state, units, is_root):
-    """While a module runs that gathers these units."""
+    """Gathers these units for the forward of their module. `is_root`: the module is the model."""
     if torch.compiler.is_compiling():
         yield
         return
@@ -252,7 +262,7 @@ def units_gathered(state, units, is_root):
         if state.model_mesh is None:
             shown += _show(unit, wholes)
         runs.append(run)
-        if state.root_runs:  # not where a checkpoint runs again
+        if state.root_runs:  # False if a checkpoint recomputes the forward
             if previous is not None:
                 previous.unit.next = unit
             state.last_run = run
@@ -270,14 +280,14 @@ def units_gathered(state, units, is_root):
         for module, name in shown:
             module.__dict__.pop(name, None)
         for run in runs:
-            run.wholes = None  # what autograd holds itself stays
+            run.wholes = None  # tensors that autograd has saved itself stay alive
         if is_root:
             state.root_runs = False
 
 
 def _show(unit, wholes):
-    """Lets the modules that hold a unit's parameters find the whole tensors in their place: which ones. One whose parameter was
-    replaced is left to say so."""
+    """Sets the gathered tensors as attributes of the modules that hold the parameters. Returns [(module, name)] of
+    those set. A replaced parameter is skipped; views() reports it."""
     shown = []
     for module, name, i in unit.holders:
         if module._parameters.get(name) is unit.held[i].value and name not in module.__dict__:
@@ -287,7 +297,7 @@ def _show(unit, wholes):
 
 
 def _has_hooks():
-    """Whether a checkpoint, or whoever else, keeps what is saved in its own way."""
+    """Returns True if other saved-tensor hooks are active, such as those of a checkpoint."""
     top = getattr(torch._C._autograd, "_top_saved_tensors_default_hooks", None)
     return top is not None and top(True) is not None
 

@@ -1,4 +1,4 @@
-"""Values of parameters and buffers: where they come from, cut into this rank's piece, and put together again."""
+"""Values of parameters and buffers: finds their source, shards them, and gathers them again."""
 
 import functools
 
@@ -15,8 +15,8 @@ from .state import Held, cutting_of
 
 
 def spread_module(state, module, aliases, replaced, shards, broadcast):
-    """Replaces the module's own parameters and buffers. `aliases` has the paths of each by the id of the whole tensor;
-    `replaced` maps that id to (whole, spread), for the other names of a tensor."""
+    """Replaces the module's direct parameters and buffers by sharded ones. `aliases` maps the id of an original
+    tensor to its paths. `replaced` maps that id to (original, sharded), for tied tensors."""
     own = [
         (table, name, value)
         for table in (module._parameters, module._buffers)
@@ -50,13 +50,16 @@ def spread_module(state, module, aliases, replaced, shards, broadcast):
                 spread = nn.Parameter(spread, requires_grad=value.requires_grad)
             state.by_id[id(spread)] = Held(tensor, spread, table is module._parameters)
             replaced[id(value)] = value, spread
-        # By setattr, for modules that keep lists of their parameters (nn.LSTM).
+        # setattr, because nn.LSTM keeps a list of its parameters and updates it there.
         setattr(module, name, replaced[id(value)][1])
 
 
 def maker(model, path):
-    """What makes the values of the module that has this parameter or buffer: in a model of transformers the `_init_weights` of the
-    model around it, which makes buffers that no checkpoint has, too; else its reset_parameters, or None."""
+    """Returns the function that initializes the module holding this parameter or buffer, or None.
+
+    In a transformers model it is `_init_weights` of the innermost enclosing pretrained model, which initializes
+    non-persistent buffers as well. Otherwise it is the module's reset_parameters.
+    """
     owner = path.rpartition(".")[0]
     module = model.get_submodule(owner)
     atoms = owner.split(".") if owner else []
@@ -69,8 +72,8 @@ def maker(model, path):
 
 
 def _materialise(state, module, fresh):
-    """Gives these own tensors of a module ({name: path}) memory, and values by what makes them. Raises ManifestError where that
-    leaves one without."""
+    """Allocates these meta tensors of a module, {name: path}, on the device and initializes the module. Raises
+    ManifestError if a floating-point value stays uninitialized."""
     made = {}
     for table in (module._parameters, module._buffers):
         for name, value in table.items():
@@ -85,20 +88,20 @@ def _materialise(state, module, fresh):
         if value.is_floating_point() and value.isnan().any():
             raise ManifestError(
                 f"`{printable(fresh[name])}`",
-                "is on the meta device, and what makes the values of its module gives it none",
-                "give its value in `shards`, or build that module on a real device",
+                "is on the meta device, but the initialization of its module does not set it",
+                "pass its value in `shards`, or build the module on a real device",
             )
 
 
 def pick(whole, tensor, state):
-    """This rank's piece of a whole tensor, in memory of its own."""
+    """Returns this rank's shard of a full tensor, as a copy."""
     return take_runs(
         whole, slices.shard_slice(tensor.shape, tensor.spec, tensor.segments, state.manifest.mesh, state.coordinate)
     )
 
 
 def take_runs(whole, runs):
-    """The runs of each dim of a tensor, as slices.shard_slice lists them, in memory of their own."""
+    """Returns a copy of these intervals of each dim, as slices.shard_slice lists them."""
     for dim, parts in enumerate(runs):
         if sum(end - begin for begin, end in parts) != whole.shape[dim]:
             whole = torch.cat([whole.narrow(dim, begin, end - begin) for begin, end in parts], dim)
@@ -106,14 +109,14 @@ def take_runs(whole, runs):
 
 
 def _spread(state, local, tensor):
-    """A piece as a DTensor of the manifest's placements, or as a Pieces where these would not do."""
+    """Returns a local shard as a DTensor with the manifest's placements, or as a Pieces if torch has none for it."""
     if needs_pieces(tensor, state.manifest.mesh):
         return pieces_of(local, state.mesh, cutting_of(state, tensor))
     return from_local(local, state.mesh, [placement(text) for text in tensor.placements], tensor.shape)
 
 
 def spread_loaded(state):
-    """load_state_dict takes whole tensors: they are cut as what they are copied into."""
+    """Returns a load_state_dict pre-hook that shards full tensors as their parameters are sharded."""
 
     def hook(module, state_dict, prefix, *_):
         for name, value in (*module._parameters.items(), *module._buffers.items()):
@@ -133,8 +136,8 @@ def spread_loaded(state):
 
 
 def full_tensor(model, path, gradient=False):
-    """The whole of a spread parameter or buffer (or of its gradient; None where it has none), on every rank. Every rank must
-    call it. Unlike DTensor.full_tensor it is right for segments, too."""
+    """Returns the full tensor of a parameter or buffer at `path`, or of its gradient (None if it has none), on every
+    rank. Every rank must call it. Unlike DTensor.full_tensor, it supports segments."""
     state = model._tpplan_state
     held = _held_of(state, model, path)
     value = held.value.grad if gradient else held.value

@@ -1,4 +1,4 @@
-"""What modules compute with: their parameters and buffers gathered over the data axes, for the time of a forward."""
+"""Views: parameters and buffers gathered over the data axes for the forward of their module."""
 
 import contextlib
 import threading
@@ -12,6 +12,7 @@ from .communication import Cut, Gather, SumGradient, step_of
 from .notes import passing
 from .placements import DTensor, ensure_dtensor, from_local, placement
 from .state import Held, cutting_of, is_fused
+from .styles import sums_tail_gradient
 
 _running = threading.local()  # viewing: the thread is inside view
 
@@ -22,20 +23,21 @@ def is_viewing():
 
 @dataclass(frozen=True)
 class Way:
-    """How a parameter becomes what its module computes with, worked out once: steps and groups stand in the order in which they
-    are applied. `open_sums` are the groups of model axes over which a plain view's gradient is summed."""
+    """How a parameter becomes its view, computed once. Steps and groups are in the order of application in the
+    forward. `open_sums` are the groups of model axes over which the gradient of a plain view is all-reduced."""
 
     data_sums: tuple
-    moves: tuple  # (Step, None) is a cut, (Step, whether gradients are summed) a gathering
+    moves: tuple  # (Step, None) slices; (Step, sums) all-gathers, and sums gradients if `sums`
     open_sums: tuple
     is_fused: bool
     placements: tuple
-    as_it_is: bool  # a DTensor is shown as it is held
-    place: str  # whose gradient it is, for people
+    as_it_is: bool  # True if the DTensor is used unchanged
+    place: str  # parameter name for error notes
 
 
 class Shown(torch.autograd.Function):
-    """A parameter as another DTensor in the same memory; its gradient is brought to the parameter's placements."""
+    """Returns a parameter as another DTensor with the same memory. The backward redistributes its gradient to the
+    parameter's placements."""
 
     @staticmethod
     def forward(ctx, value, place):
@@ -52,8 +54,11 @@ class Shown(torch.autograd.Function):
 
 
 def way_of(state, tensor):
-    """The piece as the model axes alone cut it, gathered over the data axes. Its gradient goes the way of the manifest's
-    `steps`: scattered over the axes that cut it, and what is left of it summed over the others."""
+    """Returns the Way of a parameter: gather it over the data axes, so that model axes alone shard it.
+
+    The backward follows the manifest's `steps`: it reduce-scatters the gradient over the data axes that shard the
+    parameter, and all-reduces it over the others.
+    """
     cuts = {name for name, size in state.manifest.mesh if size > 1}
     cutting, moves = cutting_of(state, tensor), []
     for dim, axes in reversed(list(enumerate(tensor.spec))):
@@ -66,7 +71,7 @@ def way_of(state, tensor):
     spec = [tuple(axis for axis in axes if axis in state.model_axes) for axes in tensor.spec]
     mesh = [(name, size) for name, size in state.manifest.mesh if name in state.model_axes]
     data_sums, fused = _groups_to_sum(state, tensor, state.data_axes), is_fused(state, tensor)
-    open_axes = () if tensor.style == "mla_kv_a_proj" else state.model_axes
+    open_axes = () if sums_tail_gradient(tensor.style) else state.model_axes
     return Way(
         data_sums,
         tuple(moves),
@@ -79,8 +84,8 @@ def way_of(state, tensor):
 
 
 def _groups_to_sum(state, tensor, axes):
-    """Over which of `axes`, of those that do not cut the tensor, its gradient is summed, as grad_reduce says: the first is
-    applied last, and sums first."""
+    """Returns the groups of those `axes` that do not shard the tensor and over which `grad_reduce` sums its gradient.
+    The order is reversed, because the backward runs in reverse."""
     done = slices.used_axes(tensor.spec) | {name for name, size in state.manifest.mesh if size == 1}
     return tuple(
         state.mesh.get_group(axis) for axis, _ in reversed(tensor.grad_reduce) if axis in axes and axis not in done
@@ -94,8 +99,8 @@ def sum_gradient(local, groups, place):
 
 
 def view(state, value, plain):
-    """What a module computes with: a spread parameter or buffer, gathered over the data axes; a plain tensor, or a DTensor
-    on the model axes."""
+    """Returns a parallelized parameter or buffer gathered over the data axes: as a plain tensor, or as a DTensor on
+    the model axes."""
     before, _running.viewing = is_viewing(), True
     try:
         return _make_view(state, value, plain)
@@ -105,7 +110,7 @@ def view(state, value, plain):
 
 @contextlib.contextmanager
 def viewing():
-    """Inside, parameters are what they are."""
+    """Disables the replacement of parameters by views in this thread."""
     before, _running.viewing = is_viewing(), True
     try:
         yield
@@ -118,7 +123,7 @@ def _make_view(state, value, plain):
     if held is None:
         return value
     tensor, way = held.tensor, held.way
-    # Another object than the spread one, whichever way.
+    # The view is always a new tensor object, never the parameter itself.
     if (
         held.is_parameter
         and way.as_it_is
@@ -139,23 +144,24 @@ def _make_view(state, value, plain):
         return sum_gradient(local, way.open_sums, way.place)
     if way.is_fused:
         raise ValueError(
-            f"parameter `{printable(tensor.path)}` is cut segment by segment, and is used where DTensors are\n"
-            "  = help: use it in the forward of its own module only"
+            f"parameter `{printable(tensor.path)}` is sharded per segment, so it cannot be combined with "
+            "DTensors\n"
+            "  = help: use it only in the forward of its module"
         )
     return from_local(local, state.model_mesh, way.placements, tensor.shape)
 
 
 @contextlib.contextmanager
 def views(state, module, plain, instead):
-    """The module's own parameters and buffers as views, for the time of its forward, or what stands `instead` by name. What it assigns
-    to a buffer stays."""
+    """Replaces the module's direct parameters and buffers by views, or by the values of `instead`, {name: value},
+    during its forward. A value that the module assigns to a buffer persists."""
     parameters = {name: p for name, p in module._parameters.items() if p is not None}
     buffers = {name: b for name, b in module._buffers.items() if isinstance(b, DTensor)}
     for name, value in (*parameters.items(), *buffers.items()):
         if id(value) not in state.by_id:
             raise ValueError(
                 f"`{printable(name)}` of a {type(module).__name__} was replaced after the model was parallelized\n"
-                "  = help: convert and change the model (.to(), .half(), new parameters) before"
+                "  = help: convert or change the model (.to(), .half(), new parameters) before parallelize"
             )
     shown = {name: view(state, b, plain) for name, b in buffers.items()}
     before = {name: module.__dict__[name] for name in parameters if name in module.__dict__}
@@ -174,7 +180,7 @@ def views(state, module, plain, instead):
 
 
 def _spread_buffer(state, old, assigned):
-    """A buffer that its module replaced, spread as the one before."""
+    """Returns a buffer that its module has assigned, as a replicated DTensor in place of the old one."""
     if assigned is None:
         return None
     held = state.by_id.pop(id(old))

@@ -1,4 +1,4 @@
-"""A rank's pieces of a checkpoint, read by libtpplan_load into memory that becomes the model's."""
+"""A rank's shards of a checkpoint, read by libtpplan_load into the memory that the model uses."""
 
 import torch
 import torch.distributed as dist
@@ -10,8 +10,8 @@ from .shared import Sharing
 
 
 def read_pieces(state, weights):
-    """{path: this rank's piece}, on the CPU; for a mesh of GPUs in pinned memory, from which they are copied as they come. Every
-    rank calls it; where one of them fails, all raise."""
+    """Returns {path: local shard} on the CPU, in pinned memory if the mesh has GPUs. Every rank must call it; if one
+    fails, all raise."""
     rank = slices.rank_of(state.manifest.mesh, state.coordinate)
     is_pinned = state.mesh.device_type == "cuda"
 
@@ -23,14 +23,14 @@ def read_pieces(state, weights):
     pieces, failure = None, None
     try:
         pieces = read_new(state.manifest, weights, rank, make)
-    except Exception as error:  # the others wait
+    except Exception as error:  # no raise yet: the other ranks wait in fail_together
         failure = error
     fail_together(state.mesh, rank, failure, "read its weights")
     return pieces
 
 
 def _sharing_of(state):
-    """Over which dims of the mesh each tensor of the manifest is whole."""
+    """Returns the Sharing of all tensors: the mesh dims over which each is replicated."""
     whole = {}
     for path, tensor in (state.manifest.parameters | state.manifest.buffers).items():
         used = {axis for axes in tensor.spec for axis in axes}
@@ -41,11 +41,12 @@ def _sharing_of(state):
 
 
 def fail_together(mesh, rank, failure, what):
-    """Called by every rank of a device mesh: where one has a failure all raise, the others that this rank could not do it."""
+    """Raises on every rank of a mesh if one has a failure: that rank its own error, the others LoadError naming it.
+    Every rank must call it."""
     failed = torch.tensor([0 if failure is None else rank + 1], device=mesh.device_type)
     for axis in range(mesh.ndim):
         dist.all_reduce(failed, op=dist.ReduceOp.MAX, group=mesh.get_group(axis))
     if failure is not None:
         raise failure
     if failed.item():
-        raise LoadError(f"rank {failed.item() - 1} cannot {what}, and says why")
+        raise LoadError(f"rank {failed.item() - 1} cannot {what}; that rank raises the error")

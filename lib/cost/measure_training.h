@@ -1,0 +1,39 @@
+// The memory of rank 0, which holds the most, in a step of training or inference: terms with their formulas.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/recipes.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// The parts that measure_inference excludes.
+inline constexpr std::string_view kInferenceOmits = "temporary activations and caches are not counted";
+
+struct MemoryTerm {
+  std::string name;
+  uint64_t bytes = 0;
+  std::string formula;
+  bool is_part = false;  // a part of the term before it, not added again
+};
+
+struct TrainingMemory {
+  const Recipe* recipe = nullptr;
+  std::vector<MemoryTerm> terms;
+  uint64_t total = 0;     // of the known terms
+  bool has_step = false;  // includes activations, in inference results; false if the model has no operations
+  bool infer = false;     // without gradients, optimizer states and a loss
+  bool overflow = false;  // a sum exceeds 64 bits: everything above is invalid
+};
+
+// Returns the memory of inference: parameters, buffers and results. Excludes temporary activations and caches.
+// `results` are the bytes of the model's outputs on rank 0; absent if they are unknown.
+[[nodiscard]] TrainingMemory measure_inference(const Manifest& manifest, std::optional<uint64_t> results);
+
+[[nodiscard]] TrainingMemory measure_training(const Manifest& manifest, const Recipe& recipe);
+
+}  // namespace tpplan

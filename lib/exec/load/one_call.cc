@@ -1,0 +1,29 @@
+#include "exec/load/one_call.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "diagnostics/fault.h"
+#include "render/render.h"
+
+namespace tpplan {
+
+int store_error(tpplan_load& load, std::string text, int status) {
+  load.error = std::move(text);
+  load.said = load.error.c_str();
+  return status;
+}
+
+int store_current_error(tpplan_load& load) {
+  try {
+    throw;
+  } catch (const RequestError& refusal) {
+    return store_error(load, fmt::format("tpplan_load: error: {}\n", refusal.text), refusal.status);
+  } catch (const Stopped&) {
+    return store_error(load, "tpplan_load: error: a callback stopped the call\n", TPPLAN_LOAD_STOPPED);
+  } catch (...) {
+    const Fault fault = current_fault();
+    return store_error(load, render_human(fault, "tpplan_load", {}), exit_status(fault));
+  }
+}
+
+}  // namespace tpplan

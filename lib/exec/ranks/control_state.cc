@@ -1,0 +1,12 @@
+#include "exec/ranks/control_state.h"
+
+#include <unistd.h>
+
+namespace tpplan {
+
+void wake(Control& control) {
+  const uint64_t one = 1;
+  if (write(control.wake, &one, sizeof one) < 0) return;  // the counter is full, so the thread wakes anyway
+}
+
+}  // namespace tpplan

@@ -1,0 +1,150 @@
+#include "exec/shards/load_shards.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <functional>
+#include <numeric>
+
+#include "base/text.h"
+#include "exec/ranks/deadline.h"
+#include "exec/ranks/memory_sharers.h"
+#include "exec/shards/broadcast_reads.h"
+#include "exec/shards/exchange_reads.h"
+#include "exec/shards/plan_reads.h"
+#include "exec/shards/read_cells.h"
+#include "exec/shards/read_exactly.h"
+#include "exec/shards/read_item.h"
+#include "exec/shards/work_queue.h"
+#include "exec/shards/work_together.h"
+
+namespace tpplan {
+namespace {
+
+// True if more than one rank needs some of the range. Such bytes are read once on a node and exchanged.
+bool is_shared(const ReadCell& cell) {
+  const int rank = cell.segments.front().targets.front().rank;
+  return std::ranges::any_of(cell.segments, [rank](const ReadSegment& segment) {
+    return std::ranges::any_of(segment.targets, [rank](const ReadTarget& target) { return target.rank != rank; });
+  });
+}
+
+// The file ranges of a plan: those that only this process needs, and those that the ranks of the node share.
+struct DealtCells {
+  std::vector<const ReadCell*> own, shared;
+  uint64_t own_bytes = 0, own_needed = 0;
+};
+
+DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool is_alone) {
+  DealtCells dealt;
+  for (const ReadCell& cell : plan.cells) {
+    if (!is_alone && is_shared(cell))
+      dealt.shared.push_back(&cell);
+    else if (is_alone || cell.segments.front().targets.front().rank == comm.rank)
+      dealt.own.push_back(&cell);
+  }
+  for (const ReadCell* cell : dealt.own) dealt.own_bytes += bytes_of(*cell);
+  return dealt;
+}
+
+// Splits the file ranges of a rank into those that only it holds and those that other ranks replicate, tensor by
+// tensor.
+DealtCells deal_alike(const Comm& comm, const Manifest& manifest, const ReadPlan& plan) {
+  DealtCells dealt;
+  for (const ReadCell& cell : plan.cells) {
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, cell.tensor));
+    const bool is_alone = replica_ranks(layout, manifest.mesh, comm.rank).size() == 1;
+    (is_alone ? dealt.own : dealt.shared).push_back(&cell);
+    if (!is_alone) continue;
+    dealt.own_bytes += bytes_of(cell);
+    const uint64_t lines = bytes_of(cell) / cell.line_bytes;
+    for (const ReadSegment& segment : cell.segments)
+      dealt.own_needed += segment.targets.empty() ? 0 : segment.bytes * lines;
+  }
+  std::ranges::stable_sort(dealt.shared, {}, &ReadCell::tensor);
+  return dealt;
+}
+
+// Returns the group of ranks that together read each byte once.
+Group readers_of(const Comm& comm, bool is_alone, bool broadcast) {
+  std::vector<int> ranks = is_alone ? std::vector{comm.rank} : comm.node;
+  if (broadcast) {
+    ranks.resize(static_cast<size_t>(comm.world));
+    std::iota(ranks.begin(), ranks.end(), 0);
+  }
+  Group group{.ranks = std::move(ranks)};
+  group.self = static_cast<size_t>(std::ranges::find(group.ranks, comm.rank) - group.ranks.begin());
+  return group;
+}
+
+}  // namespace
+
+// Divides the processors among the node's processes: this one with all its ranks, and one for each other rank.
+int reading_threads(const Comm& comm, int asked) {
+  if (asked > 0) return asked;
+  return std::max(
+      1, usable_processors() / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
+}
+
+int working_threads(const Comm& comm, int asked) {
+  return comm.device->is_host_memory ? reading_threads(comm, asked) : 1;
+}
+
+LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
+                       const LoadOptions& options) {
+  const Clock::time_point start = Clock::now();
+  if (options.staging < kMinStaging)
+    throw Fault{.code = Code::OutOfMemory,
+                .message = fmt::format("--staging {} is too small", human_bytes(options.staging)),
+                .help = fmt::format("pass at least {}", human_bytes(kMinStaging))};
+  const bool is_alone = comm.process.size() == static_cast<size_t>(comm.world),
+             broadcast = options.broadcast && !is_alone;
+  ReadPlan plan;
+  BoxSums sums;
+  ReadTo to{
+      .source = &source, .stores = std::vector<ShardStore*>(static_cast<size_t>(comm.world)), .device = comm.device};
+  for (ShardStore& store : stores) to.stores[static_cast<size_t>(store.rank)] = &store;
+  const auto make_plan = [&] {
+    to.manifest = stores.front().manifest;
+    plan = plan_reads(*to.manifest, source, is_alone ? comm.process : broadcast ? std::vector{comm.rank} : comm.node);
+    sums = make_sums(source);
+    to.sums = &sums;
+  };
+  work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
+
+  DealtCells dealt = broadcast ? deal_alike(comm, *to.manifest, plan) : deal_cells(comm, plan, is_alone);
+  const ReadPace pace = pace_of(reading_threads(comm, options.threads), options.staging);
+  const CellList list = list_items(std::move(dealt.own), pace.block);
+
+  WorkQueue queue;
+  queue.count = list.items;
+  begin_step(comm, "load: reading shards");
+  start_work(queue, stores.empty() ? 0 : pace.threads, [&](WorkQueue& work) {
+    use_device(comm);
+    read_cells(to, list, work);
+  });
+  finish_together(comm, queue, {.title = "loading", .total_bytes = dealt.own_bytes, .kind = options.progress});
+
+  LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
+  if (broadcast) {
+    const BroadcastResult shared = broadcast_reads(comm, to, dealt.shared, options.staging, options.progress);
+    result.read_bytes += shared.read_bytes;
+    result.needed_bytes = dealt.own_needed + shared.needed_bytes;
+    result.is_broadcast = true;
+  } else if (!is_alone) {
+    result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
+  }
+  if (!stores.empty()) check_unchanged(source);
+  if (has_sums(source)) {
+    begin_step(comm, "load: comparing checksums");
+    const SumsEnd end = compare_sums(comm, readers_of(comm, is_alone, broadcast), sums, source);
+    result.checked_bytes = end.checked_bytes;
+    work_together(comm, "load: agreeing on checksums", [&] {
+      if (end.fault) throw Fault(*end.fault);
+    });
+  }
+  result.seconds = seconds_since(start);
+  return result;
+}
+
+}  // namespace tpplan

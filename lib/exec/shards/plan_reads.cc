@@ -1,0 +1,279 @@
+#include "exec/shards/plan_reads.h"
+
+#include <algorithm>
+#include <functional>
+#include <map>
+#include <numeric>
+
+#include "exec/shards/box_index.h"
+#include "exec/shards/shard_store.h"
+
+namespace tpplan {
+namespace {
+
+// What one rank wants of a source piece: in each dim [low, high) of the piece, which stands at `at` in a block of
+// `sizes`.
+struct Want {
+  int rank = 0;
+  uint32_t shard = 0;
+  std::vector<uint64_t> low, high, at, sizes;
+};
+
+struct PieceWants {
+  std::vector<uint64_t> sizes;  // of the piece
+  std::vector<Want> wants;
+};
+
+// What the ranks hold of the tensors of one layout.
+struct Holders {
+  std::vector<int> ranks;  // of each box
+  std::vector<HeldBox> boxes;
+  BoxIndex index;
+};
+
+Holders list_holders(const ParamLayout& layout, DType dtype, const Mesh& mesh, std::span<const int> ranks,
+                     std::span<const std::vector<int64_t>> coordinates) {
+  Holders holders;
+  std::vector<Box> boxes;
+  for (size_t r = 0; r < ranks.size(); ++r) {
+    const std::vector<Intervals> slice = shard_slice(layout.shape, layout.sharding, mesh, coordinates[r]);
+    for (HeldBox& held : held_boxes(layout.shape, dtype, slice)) {
+      boxes.push_back(held.box);
+      holders.ranks.push_back(ranks[r]);
+      holders.boxes.push_back(std::move(held));
+    }
+  }
+  holders.index = index_boxes(boxes);
+  return holders;
+}
+
+PieceWants wants_of(const StoredBox& piece, const Holders& holders, uint32_t shard) {
+  PieceWants out;
+  const HeldBox there = piece.sizes.empty() ? packed(piece.box) : HeldBox{piece.box, piece.at, piece.sizes};
+  out.sizes = there.sizes;
+  for (const uint32_t i : boxes_near(holders.index, piece.box)) {
+    const HeldBox& held = holders.boxes[i];
+    const Box both = intersection(piece.box, held.box);
+    if (is_empty(both)) continue;
+    Want want{.rank = holders.ranks[i], .shard = shard, .sizes = held.sizes};
+    for (size_t d = 0; d < out.sizes.size(); ++d) {
+      want.low.push_back(both.begin[d] - piece.box.begin[d] + there.at[d]);
+      want.high.push_back(both.end[d] - piece.box.begin[d] + there.at[d]);
+      want.at.push_back(both.begin[d] - held.box.begin[d] + held.at[d]);
+    }
+    out.wants.push_back(std::move(want));
+  }
+  return out;
+}
+
+// A dim that everyone holds whole becomes part of the dim before it: what stays are dims that somebody cuts, so that
+// lines are as long as can be. The last dim first: what it makes whole with the one before may merge again.
+void merge_whole_dims(PieceWants& piece) {
+  for (size_t d = piece.sizes.size(); d-- > 1;) {
+    const uint64_t size = piece.sizes[d];
+    const bool whole = std::ranges::all_of(piece.wants, [&](const Want& want) {
+      return want.low[d] == 0 && want.high[d] == size && want.sizes[d] == size;
+    });
+    if (!whole) continue;
+    piece.sizes[d - 1] *= size;
+    piece.sizes.erase(piece.sizes.begin() + static_cast<ptrdiff_t>(d));
+    for (Want& want : piece.wants) {
+      for (auto* list : {&want.low, &want.high, &want.at, &want.sizes}) {
+        (*list)[d - 1] *= size;
+        list->erase(list->begin() + static_cast<ptrdiff_t>(d));
+      }
+    }
+  }
+}
+
+// The indices of a dim at which some want begins or ends.
+std::vector<uint64_t> cuts_of(const PieceWants& piece, size_t dim) {
+  std::vector<uint64_t> cuts;
+  for (const Want& want : piece.wants) cuts.insert(cuts.end(), {want.low[dim], want.high[dim]});
+  std::ranges::sort(cuts);
+  cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
+  return cuts;
+}
+
+// Product of the sizes behind a dim: bytes between two of its indices.
+uint64_t stride_of(std::span<const uint64_t> sizes, size_t dim) {
+  uint64_t stride = 1;
+  for (size_t d = dim + 1; d < sizes.size(); ++d) stride *= sizes[d];
+  return stride;
+}
+
+ReadTarget target_of(const Want& want, std::span<const uint64_t> start) {
+  ReadTarget target{.rank = want.rank, .shard = want.shard};
+  const size_t last = start.size() - 1;
+  for (size_t d = 0; d <= last; ++d) {
+    const uint64_t stride = stride_of(want.sizes, d);
+    target.offset += (start[d] - want.low[d] + want.at[d]) * stride;
+    if (d + 1 < last) target.outer_strides.push_back(stride);
+    if (d + 1 == last) target.line_stride = stride;
+  }
+  return target;
+}
+
+// Puts the segments of a line into cells: a long one has a cell of its own, short ones share one. Short gaps between
+// them are read along: one read of the row costs less than many small ones. Gaps at either end of a cell are left out,
+// and a long gap ends it.
+void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
+  ReadCell cell = form;
+  const auto close = [&] {
+    while (!cell.segments.empty() && cell.segments.back().targets.empty()) cell.segments.pop_back();
+    if (!cell.segments.empty()) {
+      const uint64_t start = cell.segments.front().begin;
+      cell.offset += start;
+      for (ReadSegment& segment : cell.segments) segment.begin -= start;
+      cell.line_bytes = cell.segments.back().begin + cell.segments.back().bytes;
+      uint64_t outer = 1;
+      for (const uint64_t count : cell.outer_counts) outer *= count;
+      plan.planned_bytes += cell.line_bytes * cell.lines * outer;
+      for (const ReadSegment& segment : cell.segments)
+        plan.needed_bytes += segment.targets.empty() ? 0 : segment.bytes * cell.lines * outer;
+      plan.cells.push_back(std::move(cell));
+    }
+    cell = form;
+  };
+  for (ReadSegment& segment : segments) {
+    const bool is_long = segment.bytes >= kRangeBytes;
+    if (is_long) close();
+    if (segment.targets.empty() && (is_long || cell.segments.empty())) continue;
+    cell.segments.push_back(std::move(segment));
+    if (is_long) close();
+  }
+  close();
+}
+
+// Where wants begin and end lays a grid over the piece, and all bytes between two neighbouring cuts of every dim go to
+// the same targets. A choice of such an interval for each dim but the last is a form of cells: its last dim but one are
+// the lines, those before it the outer counts, and the intervals of the last dim are the segments of a line. So there
+// are as many cells as ranks cut a tensor into, however large it is.
+void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, PieceWants piece, ReadPlan& plan) {
+  if (piece.wants.empty()) return;
+  merge_whole_dims(piece);
+  const size_t last = piece.sizes.size() - 1;
+  std::vector<std::vector<uint64_t>> cuts;
+  for (size_t d = 0; d <= last; ++d) cuts.push_back(cuts_of(piece, d));
+  std::vector<size_t> at(last);  // of each dim but the last, which interval between two cuts
+  for (;;) {
+    std::vector<uint64_t> start;
+    std::vector<const Want*> active;
+    for (size_t d = 0; d < last; ++d) start.push_back(cuts[d][at[d]]);
+    for (const Want& want : piece.wants) {
+      bool holds = true;
+      for (size_t d = 0; d < last; ++d) holds = holds && want.low[d] <= start[d] && start[d] < want.high[d];
+      if (holds) active.push_back(&want);
+    }
+    if (!active.empty()) {  // else nobody here wants these rows
+      ReadCell form{.file = source.file, .tensor = tensor, .piece = number, .offset = source.offset};
+      for (size_t d = 0; d < last; ++d) {
+        const uint64_t stride = stride_of(piece.sizes, d), count = cuts[d][at[d] + 1] - start[d];
+        form.offset += start[d] * stride;
+        if (d + 1 == last) {
+          form.lines = count;
+          form.line_stride = stride;
+        } else {
+          form.outer_counts.push_back(count);
+          form.outer_strides.push_back(stride);
+        }
+      }
+      std::vector<ReadSegment> segments;
+      start.push_back(0);
+      for (size_t i = 0; i + 1 < cuts[last].size(); ++i) {
+        start[last] = cuts[last][i];
+        ReadSegment& segment = segments.emplace_back(
+            ReadSegment{.begin = start[last], .bytes = cuts[last][i + 1] - start[last], .targets = {}});
+        for (const Want* want : active) {
+          if (want->low[last] <= start[last] && start[last] < want->high[last])
+            segment.targets.push_back(target_of(*want, start));
+        }
+      }
+      add_cells(form, std::move(segments), plan);
+    }
+    size_t d = last;
+    while (d > 0 && ++at[d - 1] == cuts[d - 1].size() - 1) at[--d] = 0;
+    if (d == 0) return;
+  }
+}
+
+uint64_t outer_total(const ReadCell& cell) {
+  uint64_t total = 1;
+  for (const uint64_t count : cell.outer_counts) total *= count;
+  return total;
+}
+
+// Of one outer index: how many items, and of how many lines each (0: a line is several items).
+std::pair<uint64_t, uint64_t> items_of_lines(const ReadCell& cell, uint64_t block) {
+  if (cell.line_bytes > block) return {cell.lines * ((cell.line_bytes + block - 1) / block), 0};
+  const uint64_t per_item = std::min(cell.lines, block / cell.line_bytes);
+  return {(cell.lines + per_item - 1) / per_item, per_item};
+}
+
+uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
+  uint64_t offset = 0, rest = item.outer;
+  for (size_t d = strides.size(); d-- > 0; rest /= item.cell->outer_counts[d])
+    offset += rest % item.cell->outer_counts[d] * strides[d];
+  return offset;
+}
+
+}  // namespace
+
+ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
+                    const std::vector<bool>& left_out) {
+  ReadPlan plan;
+  const std::vector<uint32_t> first = first_of_tied(manifest);
+  std::vector<std::vector<int64_t>> coordinates;
+  for (const int rank : ranks) coordinates.push_back(coordinate_of(manifest.mesh, rank));
+  // Parameters of one layout are cut alike, and those stored in one type read alike.
+  std::map<std::pair<const ParamLayout*, DType>, Holders> holders_of;
+  for (uint32_t i = 0; i < source.tensors.size(); ++i) {
+    if (source.missing[i] || (i < first.size() && first[i] != i) || (i < left_out.size() && left_out[i])) continue;
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
+    auto [holders, added] = holders_of.try_emplace({&layout, source.tensors[i].dtype});
+    if (added) holders->second = list_holders(layout, source.tensors[i].dtype, manifest.mesh, ranks, coordinates);
+    const std::vector<StoredBox>& pieces = source.tensors[i].pieces;
+    for (uint32_t p = 0; p < pieces.size(); ++p)
+      plan_piece(pieces[p], i, p, wants_of(pieces[p], holders->second, i), plan);
+  }
+  // Items are taken in this order, so that each file is read from its beginning to its end.
+  std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
+  return plan;
+}
+
+uint64_t bytes_of(const ReadCell& cell) {
+  return std::accumulate(cell.outer_counts.begin(), cell.outer_counts.end(), cell.lines * cell.line_bytes,
+                         std::multiplies<>());
+}
+
+uint64_t item_count(const ReadCell& cell, uint64_t block) {
+  return outer_total(cell) * items_of_lines(cell, block).first;
+}
+
+ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index) {
+  const auto [count, lines] = items_of_lines(cell, block);
+  ReadItem item{.cell = &cell, .outer = index / count, .end = cell.line_bytes};
+  const uint64_t part = index % count;
+  if (lines != 0) {
+    item.line = part * lines;
+    item.lines = std::min(lines, cell.lines - item.line);
+    return item;
+  }
+  const uint64_t per_line = (cell.line_bytes + block - 1) / block;
+  item.line = part / per_line;
+  item.begin = part % per_line * block;
+  item.end = std::min(item.begin + block, cell.line_bytes);
+  return item;
+}
+
+uint64_t file_offset(const ReadItem& item) {
+  return item.cell->offset + outer_offset(item, item.cell->outer_strides) + item.line * item.cell->line_stride +
+         item.begin;
+}
+
+uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {
+  const uint64_t skipped = std::max(item.begin, segment.begin) - segment.begin;
+  return target.offset + outer_offset(item, target.outer_strides) + item.line * target.line_stride + skipped;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,31 @@
+// Which rank writes which boxes of a tensor, once for each layout of a manifest.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "exec/shards/box_index.h"
+#include "exec/shards/byte_boxes.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// Boxes that cover the same rows, so that one read of full rows fills them all.
+struct Band {
+  Box box;
+  std::vector<uint32_t> members;  // into RankBoxes::boxes
+};
+
+// The boxes that the ranks write of a tensor of one layout, by rank and then by file (list_shard_files).
+struct RankBoxes {
+  std::vector<int> ranks;
+  std::vector<uint32_t> runs;  // the number of the box among those of its rank, and so of its file
+  std::vector<Box> boxes;
+  BoxIndex index;
+  std::vector<Band> bands;  // all boxes, each in one
+};
+
+// Returns the boxes by index in Manifest::layouts.
+[[nodiscard]] std::vector<RankBoxes> list_rank_boxes(const Manifest& manifest);
+
+}  // namespace tpplan

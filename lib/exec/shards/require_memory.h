@@ -1,0 +1,13 @@
+// Checks on all ranks together that their shards fit into memory, before any rank allocates.
+#pragma once
+
+#include "exec/ranks/backend.h"
+#include "manifest/manifest.h"
+
+namespace tpplan {
+
+// Called by all ranks, as a separate step. Throws the same TP8012 on every rank if shards do not fit: the first ranks
+// that lack memory, the bytes they need and the bytes that are free.
+void require_memory(Comm& comm, const Manifest& manifest);
+
+}  // namespace tpplan

@@ -1,0 +1,71 @@
+// Converts a folder of shards to the sharding of another manifest.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "exec/ranks/backend.h"
+#include "exec/shards/rank_boxes.h"
+#include "exec/shards/saved_source.h"
+#include "exec/shards/weight_source.h"
+
+namespace tpplan {
+
+// The input of a reshard, shared by all ranks of a process. Either the manifest determines the folder, or `source` has
+// every header.
+struct ReshardInput {
+  const Manifest* after = nullptr;
+  std::string from;  // the folder
+  bool is_known = false;
+  SavedFolder known;
+  std::vector<uint32_t> stored;  // index of each tensor in known.manifest
+  WeightSource source;
+  std::vector<BoxIndex> pieces;  // stored boxes of each of source.tensors
+  std::vector<bool> missing;     // tensors that are not stored
+  std::vector<RankBoxes> wanted;
+};
+
+// Fills the members that follow from `after` and `known` or `source`. Returns false if the folder is known and its
+// tensors differ from those of `after`: open_weights then reports the differences.
+[[nodiscard]] bool list_moves(ReshardInput& input);
+
+struct ReshardResult {
+  uint64_t read_bytes = 0, written_bytes = 0;  // by this rank
+  uint64_t kept_bytes = 0;                     // of files that do not change
+  uint64_t opened_files = 0;                   // of the old folder
+  uint64_t checked_bytes = 0;                  // of the old folder, compared with its checksums
+};
+
+// The checksum of the bytes that ranks have read or written of one stored box.
+struct MovedPart {
+  uint32_t sum = 0;
+  uint64_t bytes = 0, all = 0;  // bytes so far, and of the box
+  uint32_t kept = 0;            // its checksum in the old folder
+};
+struct StoredBoxKey {
+  uint64_t file = 0;  // the rank for a known folder and for the new one; else the index in the source
+  uint32_t run = 0;   // index of the rank's file; else of the tensor's stored box
+  uint32_t tensor = 0;
+  auto operator<=>(const StoredBoxKey&) const = default;
+};
+using MovedParts = std::map<StoredBoxKey, MovedPart>;
+
+// Checksums of all ranks of a process.
+struct MovedSums {
+  std::mutex mutex;
+  MovedParts read, written;
+};
+
+// Called by all ranks of the mesh of `after`. Writes folder `path` by it. Each rank reads the bytes of its own files,
+// and of those that it helps to write where fewer ranks write a tensor than there are: each byte is read once and
+// written once; a rank takes at most `staging` bytes. A file that does not change becomes a hard link, so that a
+// later write into it changes both folders, or a copy if it cannot be linked; it is read, too. What is read is held
+// against the checksums of the old folder, and the new one has those of what was written: neither is read again for it.
+// Throws where nothing is written.
+[[nodiscard]] ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums,
+                                    const std::string& manifest_sha256, const std::string& path, uint64_t staging);
+
+}  // namespace tpplan

@@ -1,0 +1,249 @@
+#include "exec/shards/save_shards.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <map>
+#include <string_view>
+
+#include "base/crc32c.h"
+#include "exec/shards/byte_boxes.h"
+#include "exec/shards/new_folder.h"
+#include "exec/shards/shard_files.h"
+#include "exec/shards/shard_folder.h"
+#include "exec/shards/write_safetensors.h"
+#include "sharding/tensor_size.h"
+#include "text/json_writer.h"
+
+namespace tpplan {
+namespace {
+
+// A box of a shard to be written into a file.
+struct Part {
+  const Shard* shard = nullptr;
+  HeldBox held;
+};
+
+// Copies a part in blocks through host memory and calls put(offset, bytes, count) for each range that is contiguous in
+// `to`.
+template <typename Put>
+void copy_out(const ShardStore& store, const Part& part, const HeldBox& to, uint64_t staging, Put put) {
+  std::vector<char> block;
+  for_each_run(part.held, to, part.held.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
+    const char* data = static_cast<const char*>(part.shard->data) + from;
+    for (uint64_t done = 0; done < bytes;) {
+      const uint64_t count = store.device->is_host_memory ? bytes : std::min(bytes - done, staging);
+      put(where + done, host_view(*store.device, data + done, count, block), count);
+      done += count;
+    }
+    return true;
+  });
+}
+
+// Combines adjacent ranges of a file into one write.
+struct RunWriter {
+  const OutputFile& file;
+  uint64_t offset = 0;
+  std::vector<char> bytes;
+};
+
+void flush(RunWriter& writer) {
+  write_at(writer.file, writer.bytes.data(), writer.bytes.size(), writer.offset);
+  writer.offset += writer.bytes.size();
+  writer.bytes.clear();
+}
+
+void write_run(RunWriter& writer, const void* data, uint64_t count, uint64_t offset, uint64_t limit) {
+  if (offset != writer.offset + writer.bytes.size()) {
+    flush(writer);
+    writer.offset = offset;
+  }
+  if (writer.bytes.size() + count > limit) flush(writer);
+  if (count >= limit) {
+    write_at(writer.file, data, count, offset);
+    writer.offset = offset + count;
+    return;
+  }
+  const char* begin = static_cast<const char*>(data);
+  writer.bytes.insert(writer.bytes.end(), begin, begin + count);
+}
+
+uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const std::string& folder, uint64_t staging) {
+  const OutputFile file = create_file((std::filesystem::path(folder) / shard_file.name).string());
+  RunWriter writer{.file = file, .offset = shard_file.head.size()};
+  for (size_t p = 0; p < shard_file.pieces.size(); ++p) {
+    const FileBox& piece = shard_file.pieces[p];
+    uint32_t sum = 0;  // checksum of the bytes so far, which arrive in file order
+    copy_out(store, {&store.shards[piece.shard], piece.held}, packed(piece.held.box), staging,
+             [&](uint64_t where, const void* data, uint64_t count) {
+               sum = crc32c_part(data, count, sum);
+               write_run(writer, data, count, piece.offset + where, staging);
+             });
+    put_sum(shard_file, p, crc32c_of(sum, elements_in(piece.held.box)));
+  }
+  flush(writer);
+  write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
+  sync_file(file);
+  return writer.offset;
+}
+
+// Returns the entries of the consolidated file: every full tensor. The same on every rank.
+std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions& options) {
+  std::vector<WriteEntry> entries;
+  for (size_t i = 0; i < store.shards.size(); ++i) {
+    if (i < options.left_out.size() && options.left_out[i]) continue;
+    const ParamLayout& layout = *store.shards[i].layout;
+    entries.push_back({.name = store.shards[i].path,
+                       .dtype = layout.dtype,
+                       .shape = {layout.shape.begin(), layout.shape.end()},
+                       .bytes = bytes_of(layout.dtype, layout.shape),
+                       .saved_offsets = {},
+                       .source = i});
+  }
+  return entries;
+}
+
+// A file of full tensors.
+struct WholeFile {
+  std::string name, head;
+  std::vector<WriteEntry> entries;
+};
+
+WholeFile lay_out_whole(std::vector<WriteEntry> entries) {
+  WholeFile file{.name = {}, .head = {}, .entries = std::move(entries)};
+  file.head = lay_out(file.entries, false);
+  return file;
+}
+
+void write_head(const OutputFile& file, const WholeFile& whole) {
+  write_at(file, whole.head.data(), whole.head.size(), 0);
+}
+
+// Writes the elements of the file's tensors of which this rank is the first holder. Returns their bytes.
+uint64_t write_own_part(const ShardStore& store, const WholeFile& whole, const std::string& path, uint64_t staging) {
+  const OutputFile file = open_for_writing(path);
+  RunWriter writer{.file = file};
+  uint64_t bytes = 0;
+  for (const WriteEntry& entry : whole.entries) {
+    const Shard& shard = store.shards[entry.source];
+    const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
+    for (const HeldBox& held : written_boxes(store, shard)) {
+      copy_out(store, {&shard, held}, within(held.box, sizes), staging,
+               [&](uint64_t where, const void* data, uint64_t count) {
+                 write_run(writer, data, count, entry.offset + where, staging);
+               });
+      bytes += elements_in(held.box);
+    }
+  }
+  flush(writer);
+  sync_file(file);
+  return bytes;
+}
+
+std::vector<WholeFile> list_whole_files(const ShardStore& store, const SaveOptions& options) {
+  std::vector<std::vector<WriteEntry>> parts(1);
+  uint64_t bytes = 0;
+  for (WriteEntry& entry : whole_entries(store, options)) {
+    if (!parts.back().empty() && entry.bytes > options.max_file_bytes - std::min(bytes, options.max_file_bytes)) {
+      parts.emplace_back();
+      bytes = 0;
+    }
+    bytes += entry.bytes;
+    parts.back().push_back(std::move(entry));
+  }
+  std::vector<WholeFile> files;
+  for (std::vector<WriteEntry>& part : parts) {
+    files.push_back(lay_out_whole(std::move(part)));
+    files.back().name = fmt::format("model-{:05}-of-{:05}.safetensors", files.size(), parts.size());
+  }
+  return files;
+}
+
+std::string index_text(const std::vector<WholeFile>& files) {
+  uint64_t bytes = 0;
+  std::map<std::string_view, std::string_view> file_of;
+  for (const WholeFile& file : files) {
+    for (const WriteEntry& entry : file.entries) {
+      bytes += entry.bytes;
+      file_of[entry.name] = file.name;
+    }
+  }
+  JsonWriter json;
+  begin_object(json);
+  next_line(json, 2);
+  write_key(json, "metadata");
+  begin_object(json);
+  write_member(json, "total_size", bytes);
+  end_object(json);
+  next_line(json, 2);
+  write_key(json, "weight_map");
+  begin_object(json);
+  for (const auto& [name, file] : file_of) {
+    next_line(json, 4);
+    write_member(json, name, file);
+  }
+  next_line(json, 2);
+  end_object(json);
+  next_line(json, 0);
+  end_object(json);
+  return json.out + '\n';
+}
+
+}  // namespace
+
+uint64_t write_rank_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
+                          uint64_t staging) {
+  uint64_t bytes = 0;
+  for (ShardFile& file : list_shard_files(store, left_out)) bytes += write_shard_file(store, file, folder, staging);
+  return bytes;
+}
+
+uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
+  FolderSteps steps;
+  steps.write = [&](const std::string& folder) {
+    bytes += write_rank_files(store, folder, options.left_out, options.staging);
+  };
+  steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
+  write_folder(comm, options.path, steps);
+  return bytes;
+}
+
+uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
+  const WholeFile file = lay_out_whole(whole_entries(store, options));
+  FolderSteps steps;
+  steps.prepare = [&](const std::string& path) { write_head(open_for_writing(path), file); };
+  steps.write = [&](const std::string& path) { bytes = write_own_part(store, file, path, options.staging); };
+  write_file_together(comm, options.path, steps);
+  return bytes;
+}
+
+uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
+  const std::vector<WholeFile> files = list_whole_files(store, options);
+  const auto path_of_file = [](const std::string& folder, const std::string& name) {
+    return (std::filesystem::path(folder) / name).string();
+  };
+  FolderSteps steps;
+  steps.prepare = [&](const std::string& folder) {
+    for (const WholeFile& file : files) write_head(create_file(path_of_file(folder, file.name)), file);
+    const OutputFile index = create_file(path_of_file(folder, "model.safetensors.index.json"));
+    const std::string text = index_text(files);
+    write_at(index, text.data(), text.size(), 0);
+    sync_file(index);
+  };
+  steps.write = [&](const std::string& folder) {
+    for (const WholeFile& file : files)
+      bytes += write_own_part(store, file, path_of_file(folder, file.name), options.staging);
+  };
+  write_folder(comm, options.path, steps);
+  return bytes;
+}
+
+uint64_t save_unsharded(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  return options.max_file_bytes == 0 ? save_consolidated(comm, store, options) : save_indexed(comm, store, options);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,133 @@
+#include "resolve/heuristics/check_pairs.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "model/module_kinds.h"
+#include "model/name_subject.h"
+
+namespace tpplan {
+namespace {
+
+// Layers of one rule without a partner so far.
+struct Pending {
+  RuleId rule = kNoRule;
+  ModuleId first = 0;
+  uint64_t count = 0;
+};
+struct Unpaired {
+  std::vector<Pending> leaves, takes;
+  uint64_t layers = 0;  // linear layers below, with a rule or without
+};
+
+void add(std::vector<Pending>& list, const Pending& pending) {
+  const auto known = std::find_if(list.begin(), list.end(), [&](const Pending& p) { return p.rule == pending.rule; });
+  if (known == list.end())
+    list.push_back(pending);
+  else
+    known->count += pending.count;
+}
+
+void add(Unpaired& all, const Unpaired& more) {
+  for (const Pending& pending : more.leaves) add(all.leaves, pending);
+  for (const Pending& pending : more.takes) add(all.takes, pending);
+  all.layers += more.layers;
+}
+
+void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
+  const PlanRule& rule = n.plan.rules[pending.rule];
+  const Module& module = n.graph.modules[pending.first];
+  Diagnostic* d = report(n.diagnostics, leaves ? Code::ShardsWithoutReader : Code::ShardsWithoutSource, rule.value_span,
+                         fmt::format("{}", pending.rule));
+  if (d == nullptr) return;
+  d->counted = "module";
+  name_subject(*d, module);
+  d->message =
+      leaves ? fmt::format("the output of `{}` stays sharded, but no layer next to it expects a sharded input",
+                           module.path)
+             : fmt::format("`{}` expects a sharded input, but no layer next to it has a sharded output", module.path);
+  d->notes.push_back({leaves ? "the next layer has replicated weights and receives only a shard of the values"
+                             : "its input is replicated: a matmul of the full input with a weight shard fails",
+                      span_of(n.graph, module)});
+  d->help = leaves ? "shard the next layer with rowwise, or " : "shard the layer before it with colwise, or ";
+  d->help += leaves ? make_whole(n.plan, "colwise_gather_output", "output_layouts")
+                    : make_whole(n.plan, "rowwise_split_input", "input_layouts");
+}
+
+void report_unpaired(const Neighbours& n, const Unpaired& here) {
+  for (const Pending& pending : here.leaves) {
+    for (uint64_t i = 0; i < pending.count; ++i) report_unpaired(n, pending, true);
+  }
+  for (const Pending& pending : here.takes) {
+    for (uint64_t i = 0; i < pending.count; ++i) report_unpaired(n, pending, false);
+  }
+}
+
+// The children of each module as linked lists in file order. kNone ends a list.
+struct ChildLists {
+  std::vector<ModuleId> first;  // by parent
+  std::vector<ModuleId> next;   // by child
+};
+
+ChildLists list_children(const ModelGraph& graph) {
+  ChildLists children;
+  children.first.assign(graph.modules.size(), kNone);
+  children.next.assign(graph.modules.size(), kNone);
+  for (auto id = static_cast<ModuleId>(graph.modules.size()); id-- > 0;) {
+    const ModuleId parent = parent_of(graph, id);
+    if (parent == kNone) continue;
+    children.next[id] = children.first[parent];
+    children.first[parent] = id;
+  }
+  return children;
+}
+
+struct PairCheck {
+  const Neighbours& n;
+  const ChildLists children;
+  std::vector<Unpaired> open;  // by depth: the unpaired layers below the visited module of that depth
+};
+
+// Visits the children of module `id`, then the module. Adds its unpaired layers to those of its parent. The recursion
+// is limited by the length of a path (kMaxPathBytes).
+void check_below(PairCheck& check, ModuleId id, size_t depth) {
+  const Neighbours& n = check.n;
+  if (check.open.size() <= depth) check.open.emplace_back();
+  for (ModuleId child = check.children.first[id]; child != kNone; child = check.children.next[child])
+    check_below(check, child, depth + 1);
+  Unpaired& here = check.open[depth];
+  const Pieces own = pieces_of(n, id);
+  if (own == Pieces::Leaves) add(here.leaves, {n.rules[id], id, 1});
+  if (own == Pieces::Takes) add(here.takes, {n.rules[id], id, 1});
+  here.layers += n.graph.modules[id].kind == ModuleKind::Linear;
+  if (own == Pieces::None && (n.closed[id] || (!here.leaves.empty() && !here.takes.empty()))) {
+    here.leaves.clear();
+    here.takes.clear();
+  }
+  const ModuleId parent = parent_of(n.graph, id);
+  if (parent == kNone || (own == Pieces::None && is_repeated_block(n.graph, id))) {
+    if (here.layers > 1) report_unpaired(n, here);
+    here.leaves.clear();
+    here.takes.clear();
+  }
+  if (parent != kNone) add(check.open[depth - 1], here);
+  here.leaves.clear();
+  here.takes.clear();
+  here.layers = 0;
+}
+
+}  // namespace
+
+// Visits children before parents. Colwise and rowwise layers with a common ancestor are partners. Layers that are
+// unpaired at a repeated block or at the root are reported, unless the block has only one linear layer: its successor
+// is unknown.
+void check_pairs(const Neighbours& n) {
+  PairCheck check{.n = n, .children = list_children(n.graph), .open = {}};
+  for (ModuleId id = 0; id < n.graph.modules.size(); ++id) {
+    if (parent_of(n.graph, id) == kNone) check_below(check, id, 0);
+  }
+}
+
+}  // namespace tpplan

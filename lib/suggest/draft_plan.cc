@@ -1,0 +1,196 @@
+#include "suggest/draft_plan.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <optional>
+#include <set>
+
+#include "base/starred_path.h"
+#include "base/text.h"
+#include "resolve/infer/check_coverage.h"
+#include "suggest/find_units.h"
+#include "suggest/rule_place.h"
+#include "suggest/unit_words.h"
+
+namespace tpplan {
+namespace {
+
+// A unit with its chosen strategy.
+struct ChosenUnit {
+  const DraftUnit* unit = nullptr;
+  const UnitStrategy* way = nullptr;  // nullptr: replicated
+  std::string reason;                 // why no better strategy applies
+};
+
+struct Drafting {
+  Judge& judge;
+  const ModelGraph& graph;
+  const DialectRow& dialect;
+  const Mesh& mesh;
+  AxisId axis = kNoAxis;
+  std::set<std::string> known;  // diagnostics of a plan without rules
+};
+
+// Returns the style of a layer; empty for no rule. A large layer without a style gets the dialect's replicate style, if
+// it has one.
+std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftMember& member) {
+  const std::string_view style = chosen.way == nullptr ? std::string_view{} : style_of(*chosen.way, member.role);
+  if (!style.empty()) return style;
+  return member.elements > kLargeParameter ? in.dialect.keep_whole : std::string_view{};
+}
+
+// Returns the key in the form of the dialect. In dialects that follow a framework, keys have no block and a star for
+// every number, by which transformers looks modules up.
+DraftKey key_in(const Drafting& in, const DraftKey& key) {
+  if (!in.dialect.follows_framework) return key;
+  const char dot = separator(in.graph.framework);
+  std::string path = key.block.empty() || key.name.empty() ? key.block + key.name : key.block + dot + key.name;
+  return {.block = {}, .name = key_in_dialect(in.dialect, starred_path(path))};
+}
+
+// True if the plan already has a rule with the same key and treatment.
+bool repeats(const TpPlan& plan, const PlanRule& rule) {
+  return std::ranges::any_of(plan.rules, [&](const PlanRule& other) {
+    return other.key == rule.key && other.block == rule.block && same_treatment(other, rule);
+  });
+}
+
+void add_rule(DraftPlan& draft, const Drafting& in, const DraftMember& member, std::string_view style, std::string key,
+              uint32_t block, std::string& comment) {
+  PlanRule rule;
+  rule.key = std::move(key);
+  const StyleRow* row = find_style(style, in.dialect.styles);
+  if (member.ndim > 0 && !row->cut_dim.empty()) {
+    rule.spec.emplace().before.resize(member.ndim);
+    rule.spec->before[member.heads_at] = {in.axis};
+  } else {
+    rule.style = row;
+    rule.axis = in.axis;
+  }
+  rule.block = block;
+  if (repeats(draft.plan, rule)) return;
+  draft.plan.rules.push_back(std::move(rule));
+  draft.comments.rules.push_back(comment.empty() ? std::vector<std::string>{} : comment_lines_of(comment));
+  comment.clear();
+}
+
+// Makes all axes other than `axis` data axes, and the one named `fsdp` the FSDP axis.
+void add_data_axes(TpPlan& plan, AxisId axis) {
+  DataSharding data;
+  for (AxisId other = 0; other < plan.mesh.axes.size(); ++other) {
+    if (other == axis) continue;
+    data.axes.push_back(other);
+    if (plan.mesh.axes[other].name == "fsdp") plan.fsdp.emplace().axis = other;
+  }
+  if (!data.axes.empty()) plan.data = std::move(data);
+}
+
+DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
+  DraftPlan draft;
+  draft.plan.dialect = &in.dialect;
+  draft.plan.mesh = in.mesh;
+  add_data_axes(draft.plan, in.axis);
+  for (const ChosenUnit& unit : chosen) {
+    for (const DraftMember& member : unit.unit->members) {
+      const std::string block = key_in(in, member.key).block;
+      if (!block.empty() &&
+          std::ranges::find(draft.plan.blocks, block, &ModulePattern::text) == draft.plan.blocks.end())
+        if (!style_in(in, unit, member).empty()) draft.plan.blocks.push_back({block, {}});
+    }
+  }
+  for (uint32_t block = kNoRule; block != draft.plan.blocks.size(); ++block) {  // kNoRule + 1 is 0
+    const std::string_view wanted = block == kNoRule ? std::string_view{} : draft.plan.blocks[block].text;
+    for (const ChosenUnit& unit : chosen) {
+      std::string comment = unit_comment(*unit.unit, unit.way, unit.reason);
+      for (const DraftMember& member : unit.unit->members) {
+        const DraftKey key = key_in(in, member.key);
+        const std::string_view style = style_in(in, unit, member);
+        if (key.block == wanted && !style.empty()) add_rule(draft, in, member, style, key.name, block, comment);
+      }
+    }
+  }
+  return draft;
+}
+
+// Returns the diagnostics of check_plan() that a plan without rules does not have. While the draft is incomplete,
+// diagnostics on coverage are ignored.
+std::vector<std::string> judged(const Drafting& in, const TpPlan& plan, bool is_done) {
+  Diagnostics diagnostics;
+  std::ignore = check_plan(in.judge, plan, diagnostics, Phase::Operations);
+  std::vector<std::string> found;
+  for (const Diagnostic& d : diagnostics.list) {
+    const bool is_early = !is_done && kind_of(d.code).is_coverage;
+    std::string text = fmt::format("{} ({})", d.message, kind_of(d.code).id);
+    if (!is_early && !in.known.contains(text)) found.push_back(std::move(text));
+  }
+  return found;
+}
+
+bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitStrategy& way) {
+  return std::ranges::all_of(unit.members, [&](const DraftMember& member) {
+    const std::string_view style = style_of(way, member.role);
+    const bool is_spec = member.role == DraftRole::HeadParam && !style.empty();  // not possible in framework dialects
+    return style.empty() ||
+           (find_style(style, in.dialect.styles) != nullptr && !(is_spec && in.dialect.follows_framework));
+  });
+}
+
+bool cuts_any(const Drafting& in, const DraftUnit& unit, const UnitStrategy& way) {
+  return std::ranges::any_of(unit.members, [&](const DraftMember& member) {
+    const StyleRow* style = find_style(style_of(way, member.role), in.dialect.styles);
+    return style != nullptr && !style->cut_dim.empty();
+  });
+}
+
+// True if two rules have the same key: the dialect's keys cannot distinguish their layers.
+bool has_clash(const TpPlan& plan) {
+  for (const PlanRule& rule : plan.rules) {
+    const auto is_other = [&](const PlanRule& r) { return &r != &rule && r.key == rule.key && r.block == rule.block; };
+    if (std::ranges::any_of(plan.rules, is_other)) return true;
+  }
+  return false;
+}
+
+ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, const DraftUnit& unit) {
+  ChosenUnit choice{.unit = &unit, .way = nullptr, .reason = {}};
+  for (const UnitStrategy& way : unit_strategies()) {
+    if (!is_for(way, unit) || !has_styles(in, unit, way) || !cuts_any(in, unit, way)) continue;
+    std::string fault = unseen_error(in.graph, unit, way);
+    if (fault.empty()) {
+      std::vector<ChosenUnit> with = before;
+      with.push_back({&unit, &way, {}});
+      const TpPlan plan = assemble(in, with).plan;
+      const std::vector<std::string> found =
+          has_clash(plan) ? std::vector<std::string>{"its keys also match other layers"} : judged(in, plan, false);
+      if (found.empty()) {
+        choice.way = &way;
+        return choice;
+      }
+      fault = found.front();
+    }
+    if (choice.reason.empty()) choice.reason = std::move(fault);
+  }
+  return choice;
+}
+
+}  // namespace
+
+DraftPlan draft_plan(Judge& judge, const DialectRow& dialect, const Mesh& mesh, AxisId axis) {
+  const ModelGraph& graph = judge.graph;
+  Drafting in{.judge = judge, .graph = graph, .dialect = dialect, .mesh = mesh, .axis = axis, .known = {}};
+  for (std::string& text : judged(in, assemble(in, {}).plan, false)) in.known.insert(std::move(text));
+  const std::vector<DraftUnit> units = find_units(graph, kLargeParameter);
+  std::vector<ChosenUnit> chosen;
+  for (const DraftUnit& unit : units) chosen.push_back(choose(in, chosen, unit));
+  DraftPlan draft = assemble(in, chosen);
+  draft.findings = judged(in, draft.plan, true);
+  for (const ChosenUnit& unit : chosen) {
+    draft.cut += unit.way != nullptr;
+    if (unit.way == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);
+    draft.fallbacks += unit.unit->kind != UnitKind::Whole && (unit.way == nullptr || !unit.way->is_best);
+  }
+  return draft;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,29 @@
+#include "suggest/price.h"
+
+#include "cost/count_step.h"
+#include "resolve/infer/build_manifest.h"
+
+namespace tpplan {
+
+TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& forecast, const Recipe& recipe) {
+  return forecast.infer ? measure_inference(manifest, count_results(forecast.trace))
+                        : measure_training(manifest, recipe);
+}
+
+Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& judgement, const WalkOptions& walk,
+                 const Recipe& recipe, const Topology* topology) {
+  const CheckResult& j = judgement;
+  Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init,
+                                     walk.runtime.value_or(plan.dialect->runtime));
+  Price price{.knows_step = j.forecast.gap == ForecastLimit::None,
+              .parameter_bytes = manifest.totals.max_bytes_per_rank};
+  if (price.knows_step) manifest.costs = j.costs;
+  price.memory = measure_step_memory(manifest, j.forecast, recipe);
+  if (!price.knows_step) return price;
+  price.sent = sum_calls(j.forecast.calls, plan.mesh);
+  if (topology != nullptr && manifest.costs.is_there)
+    price.time = measure_time(j.forecast.calls, plan.mesh, manifest.costs, data_axes_of(plan), *topology);
+  return price;
+}
+
+}  // namespace tpplan

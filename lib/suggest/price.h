@@ -1,0 +1,30 @@
+// The costs of a checked plan, to compare plans of a model (judge/judge.h).
+#pragma once
+
+#include "cost/measure_collectives.h"
+#include "cost/measure_time.h"
+#include "cost/measure_training.h"
+#include "judge/judge.h"
+
+namespace tpplan {
+
+// Costs of rank 0 in a training step. Without operations, `memory` excludes activations, and `sent` and `time` are
+// empty.
+struct Price {
+  bool knows_step = false;
+  uint64_t parameter_bytes = 0;  // maximum over ranks
+  TrainingMemory memory;
+  CallSums sent;
+  StepTime time;  // set if a topology is given
+};
+
+// Returns the memory of a step of the forecast. `recipe` applies to training.
+[[nodiscard]] TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& forecast,
+                                                 const Recipe& recipe);
+
+// Returns the costs of a plan from its check result.
+// @pre the plan has no errors, and the walk recorded its trace
+[[nodiscard]] Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& judgement,
+                               const WalkOptions& walk, const Recipe& recipe, const Topology* topology = nullptr);
+
+}  // namespace tpplan

@@ -1,0 +1,118 @@
+#include "suggest/smallest_examples.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "base/starred_path.h"
+#include "ops/resize_graph.h"
+#include "suggest/suggest_meshes.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kMostWalked = 2'000'000;
+
+struct SmallSearch {
+  Judge& judge;
+  TpPlan plan;
+  WalkOptions walk;
+  uint64_t operations_left = kMostWalked;
+};
+
+bool is_same_finding(const Example& a, const Example& b) {
+  return a.code == b.code && a.operation == b.operation && a.in_shapes == b.in_shapes &&
+         starred_path(a.path) == starred_path(b.path);
+}
+
+// Returns the wanted diagnostic's example at the current sizes of plan and graph. Returns nullopt if it does not occur
+// there, or if the limit of walked operations is reached.
+std::optional<Example> found_at(SmallSearch& search, Judge& judge, const Example& wanted) {
+  const ModelGraph& graph = judge.graph;
+  const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
+  if (search.operations_left < operations) return std::nullopt;
+  search.operations_left -= operations;
+  Diagnostics unheard;
+  const CheckResult j = check_plan(judge, search.plan, unheard, Phase::Operations, search.walk);
+  const auto& examples = j.forecast.examples;
+  const auto same = std::ranges::find_if(examples, [&](const Example& e) { return is_same_finding(e, wanted); });
+  if (same == examples.end()) return std::nullopt;
+  Example example = *same;
+  example.mesh = to_text(search.plan.mesh);
+  example.batch = graph.operations.batch;
+  example.sequence = graph.operations.sequence;
+  return example;
+}
+
+// Returns candidate steps, those with the fewest tokens first. Batches are 1, 2 and the traced one; sequence lengths
+// are 2^a and 3 * 2^a below the traced one, and the traced one.
+std::vector<StepSizes> steps_up_to(const OpGraph& recorded) {
+  std::vector<int64_t> lengths{1, recorded.sequence};
+  for (int64_t two = 2; two < recorded.sequence; two *= 2) {
+    lengths.push_back(two);
+    if (two / 2 * 3 < recorded.sequence) lengths.push_back(two / 2 * 3);
+  }
+  std::vector<StepSizes> steps;
+  for (int64_t batch = 1; batch <= recorded.batch; batch = batch < 2 ? 2 : std::max(batch + 1, recorded.batch)) {
+    for (const int64_t length : lengths) steps.push_back({.batch = batch, .sequence = length});
+  }
+  std::ranges::stable_sort(steps, {},
+                           [](const StepSizes& step) { return std::pair(step.batch * step.sequence, step.batch); });
+  return steps;
+}
+
+std::optional<Example> found_at_a_step(SmallSearch& search, const Example& wanted) {
+  const OpGraph& recorded = search.judge.graph.operations;
+  if (recorded.batch == 0 || recorded.sequence == 0) return std::nullopt;
+  ModelGraph other = search.judge.graph;
+  for (const StepSizes& step : steps_up_to(recorded)) {
+    other.operations = recorded;
+    Diagnostics unheard;
+    if (!resize_graph(other.operations, other.file, step, unheard)) continue;
+    Judge judge = make_judge(other);
+    if (auto example = found_at(search, judge, wanted)) return example;
+  }
+  return std::nullopt;
+}
+
+std::vector<int64_t> sizes_up_to(int64_t own) {
+  std::vector<int64_t> sizes;
+  for (int64_t size = 2; size < own; ++size) {
+    int64_t rest = size;
+    while (rest % 2 == 0) rest /= 2;
+    while (rest % 3 == 0) rest /= 3;
+    if (rest == 1) sizes.push_back(size);
+  }
+  sizes.push_back(own);
+  return sizes;
+}
+
+Example smallest(SmallSearch& search, const TpPlan& plan, AxisId axis, const Example& own) {
+  for (const int64_t size : sizes_up_to(std::min<int64_t>(plan.mesh.axes[axis].size, 64))) {
+    search.plan = plan;
+    search.plan.mesh.axes[axis].size = size;
+    auto example = found_at(search, search.judge, own);
+    if (!example) continue;
+    if (auto smaller = found_at_a_step(search, own)) return *smaller;
+    return *example;
+  }
+  return own;
+}
+
+}  // namespace
+
+std::vector<Example> smallest_examples(Judge& judge, const TpPlan& plan, const WalkOptions& walk,
+                                       std::vector<Example> own) {
+  const AxisId axis = main_axis(plan);
+  SmallSearch search{.judge = judge, .plan = plan, .walk = walk};
+  for (Example& example : own) {
+    if (!example.in_shapes) continue;
+    example.mesh = to_text(plan.mesh);
+    example.batch = judge.graph.operations.batch;
+    example.sequence = judge.graph.operations.sequence;
+    if (axis != kNoAxis) example = smallest(search, plan, axis, example);
+  }
+  return own;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,67 @@
+#include "suggest/unit_words.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr size_t kCommentWidth = 104;
+
+constexpr std::string_view kWholeTexts[] = {"The vocabulary", "Scores",  "An embedding",   "Attention",
+                                            "An MLP",         "Experts", "A single layer", "No known sharding"};
+static_assert(std::size(kWholeTexts) == static_cast<size_t>(UnitKind::Whole) + 1);
+
+}  // namespace
+
+std::vector<std::string> comment_lines_of(std::string_view text) {
+  std::vector<std::string> lines;
+  std::string line;
+  for (const std::string_view word : split(text, ' ')) {
+    if (!line.empty() && line.size() + 1 + word.size() > kCommentWidth) lines.push_back(std::exchange(line, {}));
+    if (!line.empty()) line += ' ';
+    line += word;
+  }
+  if (!line.empty()) lines.push_back(std::move(line));
+  return lines;
+}
+
+std::string unit_comment(const DraftUnit& unit, const UnitStrategy* way, std::string_view reason) {
+  std::string text;
+  if (way != nullptr) {
+    text = std::string(way->comment);
+    if (!way->is_best && !reason.empty()) text += fmt::format(" Otherwise: {}.", reason);
+    if (unit.is_unseen) text += " Based on names, shapes and heads only: the traced run does not reach it.";
+    return text;
+  }
+  const DraftRole role = unit.members.front().role;
+  if (role == DraftRole::Router) return "The router: replicated, so that all ranks send tokens to the same experts.";
+  if (role == DraftRole::Table && unit.kind == UnitKind::Whole) return "Replicated: small compared with the others.";
+  text = fmt::format("{}: replicated", kWholeTexts[static_cast<size_t>(unit.kind)]);
+  return reason.empty() ? text + "." : fmt::format("{}, because {}.", text, reason);
+}
+
+std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& way) {
+  if (graph.operations.is_there && !unit.is_unseen) return {};
+  for (const DraftMember& member : unit.members) {
+    const bool is_other =
+        (member.role == DraftRole::ExpertsOther && style_of(way, member.role).empty()) ||
+        (way.by_heads && (member.role == DraftRole::HeadOther || member.role == DraftRole::HeadParam));
+    if (is_other) return fmt::format("without operations the use of `{}` is unknown", member.key.name);
+  }
+  if (!way.by_heads) return {};
+  for (const DraftMember& member : unit.members) {
+    if (member.role == DraftRole::WholeNorm) return fmt::format("`{}` is a norm over all heads", member.key.name);
+  }
+  const auto has = [&](DraftRole role) {
+    return std::ranges::find(unit.members, role, &DraftMember::role) != unit.members.end();
+  };
+  if (!has(DraftRole::Out)) return "no layer is known that uses the heads";
+  return {};
+}
+
+}  // namespace tpplan

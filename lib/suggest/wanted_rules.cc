@@ -1,0 +1,214 @@
+#include "suggest/wanted_rules.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "model/module_kinds.h"
+#include "resolve/infer/check_coverage.h"
+#include "resolve/match/glob.h"
+#include "suggest/text_trial.h"
+
+namespace tpplan {
+namespace {
+
+// Replacement of a style that a dialect does not have: another style with an explicit replicated layout.
+struct WrittenStyle {
+  std::string_view name, style;
+  bool is_input = false;  // true: inputs are replicated; false: outputs
+};
+constexpr WrittenStyle kWrittenStyles[] = {{"colwise_gather_output", "colwise"},
+                                           {"embedding_colwise", "colwise"},
+                                           {"embedding_rowwise", "rowwise", true},
+                                           {"rowwise_split_input", "rowwise", true}};
+
+bool set_style(const DialectRow& dialect, std::string_view name, PlanRule& rule) {
+  rule.style = find_style(name, dialect.styles);
+  if (rule.style != nullptr) return true;
+  const auto written = std::ranges::find(kWrittenStyles, name, &WrittenStyle::name);
+  if (written == std::end(kWrittenStyles)) return false;
+  rule.style = find_style(written->style, dialect.styles);
+  const std::vector<Layout> whole{Placement{.kind = PlacementKind::Replicate}};
+  (written->is_input ? rule.options.input_layouts : rule.options.output_layouts) = whole;
+  return rule.style != nullptr;
+}
+
+bool cuts_tensors(const PlanRule& rule) { return rule.style == nullptr || !rule.style->cut_dim.empty(); }
+
+bool leaves_whole_values(const PlanRule& rule) {
+  const auto& written = rule.options.output_layouts;
+  const Layout layout = written && !written->empty()
+                            ? written->front()
+                            : Layout(rule.style->output.used ? rule.style->output.to : Placement{});
+  return layout && layout->kind == PlacementKind::Replicate;
+}
+
+bool does_alike(const PlanRule& a, const PlanRule& b) {
+  if (a.style == nullptr || b.style == nullptr || !cuts_tensors(a) || !cuts_tensors(b))
+    return cuts_tensors(a) == cuts_tensors(b);
+  return a.style->cut_dim == b.style->cut_dim && leaves_whole_values(a) == leaves_whole_values(b);
+}
+
+// Returns the count of the unit's layers whose existing rule differs from the strategy.
+size_t disagreements(const RuleWants& w, const DraftUnit& unit, const UnitStrategy& way) {
+  size_t count = 0;
+  for (const DraftMember& member : unit.members) {
+    PlanRule rule;
+    const std::string_view style = style_of(way, member.role);
+    const bool has_style = !style.empty() && set_style(*w.plan.dialect, style, rule);
+    for (const ModuleId id : member.modules) {
+      const RuleId own = rule_of(w.graph, w.matches, member, id);
+      if (own == kNoRule) continue;
+      count += has_style ? !does_alike(rule, w.plan.rules[own]) : cuts_tensors(w.plan.rules[own]);
+      break;
+    }
+  }
+  return count;
+}
+
+// Returns the data axis over which specs of the plan shard parameters, as in KerasHub's layout maps; kNoAxis if there
+// is none.
+AxisId shared_axis(const TpPlan& plan) {
+  for (const PlanRule& rule : plan.rules) {
+    if (!rule.spec) continue;
+    for (const auto* dims : {&rule.spec->before, &rule.spec->after}) {
+      for (const DimAxes& dim : *dims) {
+        const auto found = std::ranges::find_if(dim, [&](AxisId axis) { return is_data_axis(plan, axis); });
+        if (found != dim.end()) return *found;
+      }
+    }
+  }
+  return kNoAxis;
+}
+
+// Returns a spec that shards `dim` over the plan's axis. If the plan has a shared_axis, it also shards the largest
+// other dim that this axis divides.
+SpecTemplate spec_of(const RuleWants& w, const Param& param, size_t dim) {
+  SpecTemplate spec;
+  spec.before.resize(param.ndim);
+  spec.before[dim] = {w.axis};
+  const AxisId shared = shared_axis(w.plan);
+  if (shared == kNoAxis || shared == w.axis) return spec;
+  const std::span<const int64_t> shape = shape_of(w.graph, param);
+  size_t largest = dim;
+  for (size_t d = 0; d < shape.size(); ++d) {
+    const bool fits = d != dim && shape[d] % w.plan.mesh.axes[shared].size == 0;
+    if (fits && (largest == dim || shape[d] > shape[largest])) largest = d;
+  }
+  if (largest != dim) spec.before[largest] = {shared};
+  return spec;
+}
+
+// Returns the spec that shards a parameter like the style; nullopt if the style does not shard it.
+std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftMember& member, const Param& param,
+                                     const StyleRow& style) {
+  const Module& module = w.graph.modules[member.module];
+  const int dim =
+      member.ndim > 0 ? static_cast<int>(member.heads_at) : find_dim(dims_of(w.graph, module, param), style.cut_dim);
+  if (dim < 0 || style.cut_dim.empty()) return std::nullopt;
+  return spec_of(w, param, static_cast<size_t>(dim));
+}
+
+// Adds one rule with a spec per parameter, for plans whose keys name parameters.
+void add_param_rules(const RuleWants& w, const DraftMember& member, const std::vector<ModuleId>& modules,
+                     const StyleRow& style, std::vector<WantedRule>& wanted) {
+  const char dot = separator(w.graph.framework);
+  for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
+    if (!member.param.empty() && param.name != member.param) continue;
+    WantedRule target{.member = &member, .modules = modules, .paths = {}, .key = member.key, .rule = {}};
+    target.rule.spec = spec_for(w, member, param, style);
+    if (!target.rule.spec) continue;
+    if (member.param.empty()) target.key.name += fmt::format("{}{}", dot, glob_of_name(param.name));
+    for (const ModuleId id : modules)
+      target.paths.push_back(fmt::format("{}{}{}", w.graph.modules[id].path, dot, param.name));
+    wanted.push_back(std::move(target));
+  }
+}
+
+void add_module_rule(const RuleWants& w, const DraftMember& member, const std::vector<ModuleId>& modules, PlanRule rule,
+                     std::vector<WantedRule>& wanted) {
+  WantedRule target{.member = &member, .modules = modules, .paths = {}, .key = member.key, .rule = std::move(rule)};
+  for (const ModuleId id : modules) {
+    std::string path(w.graph.modules[id].path);
+    if (!member.param.empty()) path += fmt::format("{}{}", separator(w.graph.framework), member.param);
+    target.paths.push_back(std::move(path));
+  }
+  if (member.ndim > 0 && !target.rule.style->cut_dim.empty()) {
+    for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
+      if (param.name == member.param) target.rule.spec = spec_of(w, param, member.heads_at);
+    }
+    target.rule.style = nullptr;
+  }
+  target.rule.axis = target.rule.style == nullptr ? kNoAxis : w.axis;
+  wanted.push_back(std::move(target));
+}
+
+bool is_meant_whole(const DraftMember& member) {
+  return member.role == DraftRole::Router || member.role == DraftRole::Table;
+}
+
+// True if keys of the plan must name parameters: by the dialect, or because every rule has a spec.
+bool names_parameters(const TpPlan& plan) {
+  return plan.dialect->targets == KeyTargets::Parameters ||
+         (!plan.rules.empty() &&
+          std::ranges::all_of(plan.rules, [](const PlanRule& rule) { return rule.style == nullptr; }));
+}
+
+}  // namespace
+
+AxisId axis_of(const TpPlan& plan) {
+  if (plan.axis != kNoAxis) return plan.axis;
+  std::vector<size_t> uses(plan.mesh.axes.size());
+  for (const PlanRule& rule : plan.rules) {
+    if (rule.axis != kNoAxis) ++uses[rule.axis];
+    if (!rule.spec) continue;
+    for (const auto* dims : {&rule.spec->before, &rule.spec->after}) {
+      for (const DimAxes& dim : *dims) {
+        for (const AxisId axis : dim) uses[axis] += !is_data_axis(plan, axis);
+      }
+    }
+  }
+  return static_cast<AxisId>(std::ranges::max_element(uses) - uses.begin());
+}
+
+std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit) {
+  std::vector<std::pair<size_t, const UnitStrategy*>> ways;
+  for (const UnitStrategy& way : unit_strategies()) {
+    const bool is_said = std::ranges::all_of(unit.members, [&](const DraftMember& member) {
+      PlanRule rule;
+      const std::string_view style = style_of(way, member.role);
+      return style.empty() || set_style(*w.plan.dialect, style, rule);
+    });
+    if (!is_for(way, unit) || !is_said) continue;
+    const size_t count = disagreements(w, unit, way);
+    if (count == 0 || w.graph.operations.is_there) ways.emplace_back(count, &way);
+  }
+  std::ranges::stable_sort(ways, {}, &std::pair<size_t, const UnitStrategy*>::first);
+  std::vector<const UnitStrategy*> sorted;
+  for (const auto& [count, way] : ways) sorted.push_back(way);
+  return sorted;
+}
+
+std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& current, const DraftUnit& unit,
+                                     const UnitStrategy* way) {
+  const DialectRow& dialect = *w.plan.dialect;
+  std::vector<WantedRule> wanted;
+  for (const DraftMember& member : unit.members) {
+    const std::vector<ModuleId> modules = uncovered(w.graph, current, member);
+    std::string_view style = way == nullptr ? std::string_view{} : style_of(*way, member.role);
+    if (style.empty() && (way != nullptr || is_meant_whole(member))) style = dialect.keep_whole;
+    PlanRule rule;
+    if (modules.empty() || style.empty() || !set_style(dialect, style, rule)) continue;
+    const bool stays = style == dialect.keep_whole;
+    if (stays && member.elements <= kLargeParameter) continue;
+    if (names_parameters(w.plan))
+      add_param_rules(w, member, modules, *rule.style, wanted);
+    else
+      add_module_rule(w, member, modules, std::move(rule), wanted);
+  }
+  return wanted;
+}
+
+}  // namespace tpplan

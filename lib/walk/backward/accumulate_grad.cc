@@ -1,0 +1,106 @@
+#include "walk/backward/accumulate_grad.h"
+
+#include "sharding/dtype.h"
+#include "walk/backward/redistribute_grad.h"
+#include "walk/dtensor/dtensor_strategies.h"
+#include "walk/state/boundary_slots.h"
+#include "walk/state/causes.h"
+#include "walk/state/slots.h"
+
+namespace tpplan {
+namespace {
+
+// Redistributes a gradient for an addition. A replicated one can become partial: each rank divides it.
+Grad bring_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlacements to, SlotId slot) {
+  AxisMask terms = 0;
+  for (size_t axis = 0; axis < to.size(); ++axis) {
+    if (to[axis].kind != PlacementKind::Partial || grad.claim[axis].kind != PlacementKind::Replicate) continue;
+    to[axis] = {};
+    terms |= axis_bit(axis);
+  }
+  grad = redistribute_to_declared(b, entry, std::move(grad), to, slot, true);
+  grad.has_claim = true;
+  each_state(grad, [terms](GradState& state) {
+    if (state.kind == GradKind::Known) state.open |= terms;
+  });
+  return grad;
+}
+
+// Redistributes two DTensor gradients as torch does to add them, by its strategies for additions
+// (walk/dtensor/dtensor_strategies.h).
+void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeEntry& entry) {
+  Walk& walk = b.walk;
+  const auto shape = shape_of(walk, slot);
+  DType type{};
+  const double bytes = find_dtype(dtype_of(walk, slot), type) ? static_cast<double>(dtypes()[type].bits) / 8 : 8;
+  DeclaredPlacements have_to = have.claim, add_to = add.claim, sum = have.claim;
+  for (size_t axis = 0; axis < sum.size(); ++axis) {
+    const std::vector<int64_t> sizes(shape.begin(), shape.end());
+    const std::vector<OperandSpec> faces{{sizes, have.claim[axis], bytes}, {sizes, add.claim[axis], bytes}};
+    const auto way =
+        choose_strategy(pointwise_strategies(faces, Linearity::Add, false), faces,
+                        {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
+    have_to[axis] = way ? way->ins[0] : Placement{};
+    add_to[axis] = way ? way->ins[1] : Placement{};
+    sum[axis] = way ? way->out : Placement{};
+  }
+  have = bring_to_add(b, entry, std::move(have), have_to, slot);
+  add = bring_to_add(b, entry, std::move(add), add_to, slot);
+  have.claim = sum;
+}
+
+// Replaces a gradient. Its declared placements stay if the new one has none.
+void replace(Grad& have, Grad by) {
+  if (!by.has_claim) {
+    by.has_claim = have.has_claim;
+    by.claim = have.claim;
+  }
+  have = std::move(by);
+}
+
+// Adds the states by segment. Returns false if a complete and a partial segment overlap.
+bool add_states(Grad& have, Grad& add, std::span<const int64_t> shape) {
+  if (have.segments.empty() && add.segments.empty()) return have.state == add.state;
+  if (!have.segments.empty() && !add.segments.empty() && have.dim != add.dim) {
+    // With segments of different dims, both gradients must have one common state.
+    GradState a{}, b{};
+    if (!uniform(have, a) || !uniform(add, b) || a != b) return false;
+    have.segments.clear();
+    have.state = a;
+    return true;
+  }
+  const uint32_t dim = have.segments.empty() ? add.dim : have.dim;
+  if (dim >= shape.size()) return true;
+  if (have.segments.empty()) have.segments = {{0, shape[dim], have.state}};
+  if (add.segments.empty()) add.segments = {{0, shape[dim], add.state}};
+  have.dim = dim;
+  bool clash = false;
+  for (const GradSegment& s : add.segments) put_segment(have.segments, s, clash);
+  have.state = kComplete;
+  if (GradState all{}; uniform(have, all)) have.state = all;
+  return !clash;
+}
+
+}  // namespace
+
+void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
+  Grad& have = b.grads[slot];
+  note_arrival(b.walk, slot, add);
+  if (has_no_grad(have)) {
+    have = std::move(add);
+    return;
+  }
+  if (have.has_claim && add.has_claim && have.claim != add.claim) bring_together(b, slot, have, add, entry);
+  if (have.state == kWrongGrad) return;
+  if (add.state == kWrongGrad) return replace(have, std::move(add));
+  const bool fits = add_states(have, add, shape_of(b.walk, slot));
+  if (have.rule == kNoRule) have.rule = add.rule;
+  if (fits) return;
+  Grad wrong =
+      wrong_grad(b, entry, Code::GradientNotReduced,
+                 "a full gradient and a partial gradient are added: no reduction is right for their sum", have.rule);
+  wrong.layout = have.layout;
+  replace(have, std::move(wrong));
+}
+
+}  // namespace tpplan

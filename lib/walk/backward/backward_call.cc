@@ -1,0 +1,73 @@
+#include "walk/backward/backward_call.h"
+
+#include <utility>
+
+#include "sharding/dtype.h"
+#include "walk/backward/redistribute_grad.h"
+#include "walk/state/slots.h"
+
+namespace tpplan {
+
+std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot) {
+  const auto shape = shape_of(walk, slot);
+  return {shape.begin(), shape.end()};
+}
+
+ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& claim) {
+  ValueLayout pieces = placed_layout(walk.memory.table, shape, claim);
+  pieces.partial = 0;
+  return intern(walk.memory.table, pieces);
+}
+
+ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& claim) {
+  return pieces_of(walk, shape_of(walk, slot), claim);
+}
+
+void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to) {
+  c.grad.layout = pieces_of(c.b.walk, c.result, c.grad.claim);
+  c.grad = redistribute_to_declared(c.b, c.entry, std::move(c.grad), to, c.result, true);
+  c.grad.has_claim = true;
+}
+
+void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
+                       const DeclaredPlacements& to) {
+  Walk& walk = c.b.walk;
+  for (const Collective& step : redistribute(at, to).value_or(std::vector<Collective>{})) {
+    const ValueLayout held = walk.memory.table.layouts[pieces_of(walk, shape, at)];
+    if (step.kind != CollectiveKind::LocalSlice) append_grad_call(c.b, c.entry, step, held, slot, true);
+    at[step.axis] = placement_after(step, to);
+  }
+}
+
+void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& to) {
+  redistribute_made(c, kept, shape_of(c.b.walk, kept), layout_of(c.b.walk, kept).claim, to);
+}
+
+OperandSpec face_of(const Walk& walk, SlotId slot, const Placement& at) {
+  DType type{};
+  const bool known = find_dtype(dtype_of(walk, slot), type);
+  return {.shape = sizes_of(walk, slot), .at = at, .bytes = known ? static_cast<double>(dtypes()[type].bits) / 8 : 8};
+}
+
+bool makes_partial(const Strategy& way, std::span<const OperandSpec> faces) {
+  for (size_t i = 0; i < faces.size(); ++i) {
+    if (way.ins[i].kind == PlacementKind::Partial && way.ins[i] != faces[i].at) return true;
+  }
+  return false;
+}
+
+DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements claim) {
+  const auto from = shape_of(c.b.walk, c.result), to = shape_of(c.b.walk, c.ins[c.target]);
+  const size_t missing = from.size() - to.size();
+  for (Placement& placement : claim) {
+    if (!is_shard(placement)) continue;
+    const auto dim = static_cast<size_t>(placement.dim);
+    if (dim < missing || to[dim - missing] != from[dim])
+      placement = {.kind = PlacementKind::Partial};
+    else
+      placement.dim = static_cast<int>(dim - missing);
+  }
+  return claim;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,128 @@
+#include "walk/backward/check_walk_loss.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "resolve/infer/check_loss.h"
+#include "walk/report/loss_calls.h"
+#include "walk/report/report_cause.h"
+#include "walk/state/declared_placements.h"
+#include "walk/state/slots.h"
+
+namespace tpplan {
+namespace {
+
+AxisMask loss_axes(const Walk& walk) {
+  AxisMask mask = 0;
+  for (size_t i = 0; i < walk.in.axes.size(); ++i) {
+    if (is_along(*walk.in.loss, walk.in.axes[i])) mask |= axis_bit(i);
+  }
+  return mask;
+}
+
+std::string names_of(const Walk& walk, AxisMask mask) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < walk.in.axes.size(); ++i) {
+    if ((mask & axis_bit(i)) != 0) names.push_back(fmt::format("`{}`", axis_name(walk.in.plan.mesh, walk.in.axes[i])));
+  }
+  return fmt::format("{}", fmt::join(names, " and "));
+}
+
+struct LossFault {
+  Code code{};
+  std::string reason;
+};
+
+// Finds the error of a plain result. Returns false if it is right along every axis on which ranks differ.
+bool find_fault(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
+  const AxisMask own_terms = loss_axes(walk);
+  const bool is_loss = layout.dims.empty();
+  const AxisMask open = is_loss ? layout.partial & ~own_terms : layout.partial;
+  if (open != 0) {
+    fault = {Code::LossOfPartial, fmt::format("the loss uses a partial sum that is never reduced over {}: {}",
+                                              names_of(walk, open), layout_text(walk.memory.table, layout))};
+    return true;
+  }
+  for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
+    const AxisMask cut = walk.memory.table.maps.maps[layout.dims[dim]].axes;
+    if (cut == 0) continue;
+    if (dim > 0 && dim + 1 == layout.dims.size()) {
+      fault = {Code::LossOverShard,
+               fmt::format("every rank along {} computes the loss over only its shard of the classes: {}",
+                           names_of(walk, cut), layout_text(walk.memory.table, layout))};
+      return true;
+    }
+    if ((cut & ~own_terms) == 0) continue;
+    fault = {Code::LossOverShard,
+             fmt::format("every rank along {} computes the loss of only its shard, and the losses are never summed: {}",
+                         names_of(walk, cut & ~own_terms), layout_text(walk.memory.table, layout))};
+    return true;
+  }
+  return false;
+}
+
+// Returns true with the error if torch 2.13 cannot compute the cross-entropy of a DTensor (tensor/parallel/loss.py).
+bool finds_no_way(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
+  const CrossEntropy how = walk.in.plan.loss->cross_entropy;
+  if (how == CrossEntropy::Unsaid || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
+  const std::string text = to_text(std::span<const Placement>(layout.claim));
+  if (how == CrossEntropy::Plain) {
+    fault = {Code::UnsupportedLogits,
+             fmt::format("cross-entropy gets logits that are a DTensor {}, but targets that are a plain tensor", text)};
+    return true;
+  }
+  const Placement classes = shard_of(layout.dims.size() - 1);
+  const auto cuts = std::count(layout.claim.begin(), layout.claim.end(), classes);
+  const bool open = partial_mask(layout.claim) != 0;
+  if (cuts == 1 && !open) return false;
+  fault = {
+      Code::UnsupportedLogits,
+      fmt::format("loss_parallel() expects logits that are sharded over their classes, but gets a DTensor {}", text)};
+  return true;
+}
+
+}  // namespace
+
+ValueId loss_value(const Walk& walk) {
+  const auto output = static_cast<size_t>(walk.in.loss->output);
+  return output < walk.in.graph.outputs.size() ? walk.in.graph.outputs[output] : kNoId;
+}
+
+bool check_walk_loss(Walk& walk, bool report_findings) {
+  const SlotId slot = walk.memory.slot_of[loss_value(walk)];
+  const ValueLayout& layout = layout_of(walk, slot);
+  LossFault fault;
+  if (finds_no_way(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
+    if (report_findings)
+      report_cause(walk,
+                   {.code = fault.code,
+                    .reason = std::move(fault.reason),
+                    .op = {},
+                    .module = kNone,
+                    .rule = walk.memory.slots[slot].origin,
+                    .layouts = {}},
+                   kind_of(fault.code).fails);
+    return false;
+  }
+  if (walk.in.plan.loss->cross_entropy == CrossEntropy::Parallel && layout.is_dtensor && !layout.dims.empty())
+    append_loss_calls(walk, slot, kNone);
+  // Along the axes of the loss, the result is sharded, partial or identical on all ranks.
+  const AxisMask apart = layout.is_dtensor ? 0 : sharding_axes(walk.memory.table, layout) | layout.partial;
+  bool is_right = true;
+  for (size_t i = 0; i < walk.in.axes.size(); ++i) {
+    const AxisId axis = walk.in.axes[i];
+    if (!is_along(*walk.in.loss, axis)) continue;
+    const bool repeated = (apart & axis_bit(i)) == 0;
+    // Modules sum the gradients over these axes, whatever happens over data axes.
+    is_right = is_right && !repeated && scale_along(*walk.in.loss, axis, Reduction::Sum) == LossScale::Right;
+    if (!report_findings) continue;
+    if (repeated)
+      report_repeated(walk.in.plan, axis, "every rank has the full result", walk.out.diagnostics);
+    else
+      report_scale(walk.in.plan, *walk.in.loss, axis, Reduction::Sum, walk.out.diagnostics);
+  }
+  return is_right;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,275 @@
+#include "walk/backward/dtensor_backward.h"
+
+#include <algorithm>
+
+#include "ops/op_rules.h"
+#include "sharding/dtype.h"
+#include "walk/backward/backward_call.h"
+#include "walk/backward/derivatives.h"
+#include "walk/backward/redistribute_grad.h"
+#include "walk/dtensor/dtensor_views.h"
+#include "walk/dtensor/product_folds.h"
+#include "walk/state/node_args.h"
+#include "walk/state/slots.h"
+#include "walk/state/tape.h"
+
+namespace tpplan {
+namespace {
+
+bool holds_claim(Walk& walk, const ValueLayout& held) {
+  if (!held.is_dtensor) return false;
+  const ValueLayout claimed = placed_layout(walk.memory.table, held.declared_shape, held.claim);
+  return held.dims == claimed.dims && held.partial == claimed.partial;
+}
+
+bool is_as_declared(Backward& b, SlotId slot, ValueLayoutId layout) {
+  const auto shape = shape_of(b.walk, slot);
+  const ValueLayout& held = b.walk.memory.table.layouts[layout];
+  if (!held.is_dtensor ||
+      !std::equal(shape.begin(), shape.end(), held.declared_shape.begin(), held.declared_shape.end()))
+    return false;
+  std::vector<uint8_t>& as_claimed = b.walk.memory.tables.as_claimed;
+  if (as_claimed.size() <= layout) as_claimed.resize(b.walk.memory.table.layouts.size() + 1);
+  if (as_claimed[layout] == 0) as_claimed[layout] = holds_claim(b.walk, ValueLayout(held)) ? 1 : 2;
+  return as_claimed[layout] == 1;
+}
+
+bool is_as_declared(const Grad& grad) {
+  return grad.has_claim && grad.segments.empty() && grad.state.kind == GradKind::Known &&
+         grad.state.open == partial_mask(grad.claim);
+}
+
+bool is_exact(Backward& b, const TapeEntry& entry, const TapeSlot& result) {
+  const Walk& walk = b.walk;
+  const Grad& grad = b.grads[result.slot];
+  if (entry.kind != TapeKind::Op || !is_as_declared(grad)) return false;
+  const auto held = [&](const TapeSlot& slot) {
+    return is_as_declared(b, slot.slot, slot.layout) &&
+           is_as_declared(b, slot.slot, walk.memory.slots[slot.slot].layout);
+  };
+  const auto ins = std::span(walk.memory.tape_slots).subspan(entry.in_begin, entry.in_end - entry.in_begin);
+  return held(result) && std::all_of(ins.begin(), ins.end(), held);
+}
+
+// ---- matmuls ----
+
+constexpr auto kMatmuls = op_set({OpId::Linear, OpId::Matmul, OpId::Bmm, OpId::Mm});
+
+OperandSpec folded_face(const Walk& walk, SlotId slot, const Placement& at, const std::vector<int64_t>& folded,
+                        int64_t ranks) {
+  OperandSpec face = face_of(walk, slot, folded_placement(at, sizes_of(walk, slot), folded, ranks));
+  face.shape = folded;
+  return face;
+}
+
+Folds folds_of(const BackwardCall& c) {
+  std::vector<std::vector<int64_t>> shapes;
+  for (const SlotId slot : c.ins) shapes.push_back(sizes_of(c.b.walk, slot));
+  const std::vector<int64_t> out = sizes_of(c.b.walk, c.result);
+  return c.op == OpId::Linear ? linear_folds(shapes, out) : matmul_folds(shapes, out);
+}
+
+// Returns the placements of a bias gradient, which is the sum over the rows of the result's gradient.
+DeclaredPlacements bias_claim(const BackwardCall& c) {
+  DeclaredPlacements claim = c.grad.claim;
+  const auto last = static_cast<int>(shape_of(c.b.walk, c.result).size()) - 1;
+  for (Placement& placement : claim) {
+    if (!is_shard(placement)) continue;
+    const bool stays = placement.dim == last;
+    placement = stays ? shard_of(0) : Placement{.kind = PlacementKind::Partial};
+  }
+  return claim;
+}
+
+bool product_claim(BackwardCall& c, DeclaredPlacements& claim) {
+  if (c.target > 1) {
+    claim = bias_claim(c);
+    return true;
+  }
+  const Walk& walk = c.b.walk;
+  const Folds folds = folds_of(c);
+  const SlotId kept = c.ins[1 - c.target];
+  std::vector<MatmulDim> dims;
+  for (const MatmulDim& dim : folds.dims)
+    dims.push_back({.a = dim.out, .b = c.target == 0 ? dim.b : dim.a, .out = c.target == 0 ? dim.a : dim.b});
+  const DeclaredPlacements from = layout_of(walk, kept).claim;
+  DeclaredPlacements grad_to = c.grad.claim, kept_to = from;
+  claim = from;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
+    const std::vector<OperandSpec> faces{folded_face(walk, c.result, c.grad.claim[axis], folds.out, ranks),
+                                         folded_face(walk, kept, from[axis], folds.operands[1 - c.target], ranks)};
+    const auto way = choose_strategy(matmul_strategies(faces, dims, false), faces, {.ranks = ranks});
+    if (!way || makes_partial(*way, faces)) return false;
+    if (way->ins[0] != faces[0].at)
+      grad_to[axis] = folded_placement(way->ins[0], folds.out, sizes_of(walk, c.result), ranks);
+    if (way->ins[1] != faces[1].at)
+      kept_to[axis] = folded_placement(way->ins[1], faces[1].shape, sizes_of(walk, kept), ranks);
+    claim[axis] = folded_placement(way->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
+  }
+  redistribute_incoming_grad(c, grad_to);
+  redistribute_saved(c, kept, kept_to);
+  return true;
+}
+
+// ---- elementwise operations ----
+
+// How the backward of an elementwise operation makes an operand's gradient from the result's:
+//
+// - AsItIs: unchanged, for sums and for products with a number
+// - ByOther: multiplied by the other operand, for products and quotients
+// - ByItself: multiplied by a value of the operand itself, for nonlinear operations
+//
+// The factor is saved for backward, and the product chooses a strategy.
+enum class ElementWay : uint8_t { None, AsItIs, ByOther, ByItself };
+
+ElementWay element_way(const BackwardCall& c) {
+  const Linearity linearity = op_row(c.op).linearity;
+  if (!is_elementwise(c.op) || c.op == OpId::Where || c.op == OpId::Copy) return ElementWay::None;
+  const bool is_product = linearity == Linearity::Mul || linearity == Linearity::Div;
+  if (linearity == Linearity::Linear || linearity == Linearity::Add || (is_product && c.ins.size() == 1))
+    return ElementWay::AsItIs;
+  if (is_product && c.ins.size() == 2 && (linearity == Linearity::Mul || c.target == 0)) return ElementWay::ByOther;
+  return linearity == Linearity::Other && c.ins.size() == 1 ? ElementWay::ByItself : ElementWay::None;
+}
+
+// Returns the tensor that autograd saves for the backward of a unary operation: the result if the derivative uses it,
+// otherwise the operand.
+SlotId kept_by_itself(const BackwardCall& c) { return op_row(c.op).saves == "r0" ? c.result : c.ins[0]; }
+
+bool element_claim(BackwardCall& c, DeclaredPlacements& claim) {
+  const ElementWay kind = element_way(c);
+  if (kind == ElementWay::None) return false;
+  if (kind == ElementWay::AsItIs) {
+    claim = reduced_placements(c, c.grad.claim);
+    return true;
+  }
+  const Walk& walk = c.b.walk;
+  const SlotId kept = kind == ElementWay::ByOther ? c.ins[1 - c.target] : kept_by_itself(c);
+  const DeclaredPlacements from = layout_of(walk, kept).claim;
+  const Linearity linearity = op_row(c.op).linearity;
+  DeclaredPlacements grad_to = c.grad.claim, kept_to = from;
+  claim = from;
+  for (size_t axis = 0; axis < from.size(); ++axis) {
+    const std::vector<OperandSpec> faces{face_of(walk, c.result, c.grad.claim[axis]), face_of(walk, kept, from[axis])};
+    const auto way =
+        choose_strategy(pointwise_strategies(faces, linearity, false), faces,
+                        {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
+    if (!way || makes_partial(*way, faces)) return false;
+    grad_to[axis] = way->ins[0];
+    kept_to[axis] = way->ins[1];
+    claim[axis] = way->out;
+  }
+  redistribute_incoming_grad(c, grad_to);
+  redistribute_saved(c, kept, kept_to);
+  claim = reduced_placements(c, std::move(claim));
+  return true;
+}
+
+// ---- views and transposes ----
+
+constexpr auto kMoves =
+    op_set({OpId::Transpose, OpId::Permute, OpId::T, OpId::Contiguous, OpId::Clone, OpId::Unsqueeze, OpId::Squeeze});
+
+// Returns the dim of the only operand that becomes dim `to` of the result; -1 if there is none.
+int dim_before(Walk& walk, const TapeEntry& entry, SlotId operand, size_t axis, int to) {
+  const GraphNode& node = walk.in.graph.nodes[entry.node];
+  const std::vector<ValueId> values = values_in(walk, node);
+  const auto shape = shape_of(walk, operand);
+  const ValueLayoutId before = walk.memory.layout_of[values[0]];
+  int found = -1;
+  for (size_t dim = 0; dim < shape.size() && found < 0; ++dim) {
+    DeclaredPlacements claim = replicated_placements(walk);
+    claim[axis] = shard_of(dim);
+    walk.memory.layout_of[values[0]] = intern(walk.memory.table, placed_layout(walk.memory.table, shape, claim));
+    OpCall call = call_of(walk, node);
+    const OpResult result = run_rule(call);
+    if (result.outs.empty() || static_cast<size_t>(to) >= result.outs[0].dims.size()) continue;
+    const DimLayout& map = walk.memory.table.maps.maps[result.outs[0].dims[static_cast<size_t>(to)]];
+    if ((map.axes & axis_bit(axis)) != 0) found = static_cast<int>(dim);
+  }
+  walk.memory.layout_of[values[0]] = before;
+  return found;
+}
+
+bool moved_claim(BackwardCall& c, DeclaredPlacements& claim) {
+  Walk& walk = c.b.walk;
+  if (c.ins.size() != 1 || !(is_view(c.op) || kMoves[index_of(c.op)])) return false;
+  const std::vector<int64_t> from = sizes_of(walk, c.result), to = sizes_of(walk, c.ins[0]);
+  claim = c.grad.claim;
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    if (!is_shard(claim[axis])) continue;
+    if (is_view(c.op)) {
+      std::string ignored;
+      const auto one = viewed(claim[axis], from, to, static_cast<int64_t>(walk.memory.table.maps.axes[axis]), ignored);
+      if (!one || one->in != claim[axis]) return false;
+      claim[axis] = one->out;
+      continue;
+    }
+    claim[axis].dim = dim_before(walk, c.entry, c.ins[0], axis, claim[axis].dim);
+    if (claim[axis].dim < 0) return false;
+  }
+  return true;
+}
+
+bool is_foreign(const Grad& grad, const ValueLayout& y) {
+  for (size_t axis = 0; axis < grad.claim.size(); ++axis) {
+    if (is_shard(grad.claim[axis]) && grad.claim[axis] != y.claim[axis]) return true;
+  }
+  return false;
+}
+
+BackwardCall back_call(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
+  BackwardCall call{.b = b,
+                    .entry = entry,
+                    .op = op_of(b.walk, entry),
+                    .ins = {},
+                    .result = b.walk.memory.tape_slots[entry.out_begin + o].slot,
+                    .target = i,
+                    .grad = {}};
+  for (uint32_t in = entry.in_begin; in < entry.in_end; ++in) call.ins.push_back(b.walk.memory.tape_slots[in].slot);
+  call.grad = b.grads[call.result];
+  return call;
+}
+
+}  // namespace
+
+void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
+  Walk& walk = b.walk;
+  const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
+  if (!is_exact(b, entry, result)) {
+    reduce_before(b, entry, result, result.layout);
+    return;
+  }
+  BackwardCall call = back_call(b, entry, 0, o);
+  if (kMatmuls[index_of(call.op)] || element_way(call) != ElementWay::None || has_derivative(call)) return;
+  if (DeclaredPlacements taken; moved_claim(call, taken)) return;
+  const ValueLayout y = walk.memory.table.layouts[result.layout];
+  if (is_foreign(call.grad, y)) {
+    redistribute_incoming_grad(call, for_gradient(y.claim));
+    b.grads[result.slot] = std::move(call.grad);
+  }
+  reduce_before(b, entry, result, pieces_of(walk, result.slot, b.grads[result.slot].claim));
+}
+
+bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad& grad) {
+  Walk& walk = b.walk;
+  const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
+  if (!is_exact(b, entry, result)) return false;
+  BackwardCall call = back_call(b, entry, i, o);
+  DeclaredPlacements claim;
+  const bool known =
+      kMatmuls[index_of(call.op)]
+          ? product_claim(call, claim)
+          : element_claim(call, claim) || (has_derivative(call) && derive(call, claim)) || moved_claim(call, claim);
+  if (!known || call.grad.state == kWrongGrad) return false;
+  const bool opened = (partial_mask(claim) & ~call.grad.state.open) != 0;
+  grad = std::move(call.grad);
+  grad.state = {GradKind::Known, partial_mask(claim)};
+  grad.layout = pieces_of(walk, call.ins[i], claim);
+  grad.claim = std::move(claim);
+  if (opened && walk.memory.slots[result.slot].origin != kNoRule) grad.rule = walk.memory.slots[result.slot].origin;
+  return true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,124 @@
+#include "walk/backward/redistribute_grad.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include "ops/op_rules.h"
+#include "walk/report/append_call.h"
+#include "walk/state/causes.h"
+#include "walk/state/slots.h"
+#include "walk/state/tape.h"
+
+namespace tpplan {
+
+void append_grad_call(Backward& b, const TapeEntry& entry, const Collective& call, const ValueLayout& layout,
+                      SlotId slot, bool hidden) {
+  std::vector<int64_t> shape = local_shape(b.walk.memory.table, layout, 0);
+  pad_shards(shape, call, static_cast<int64_t>(b.walk.memory.table.maps.axes[call.axis]));
+  append_call(b.walk, true, call.kind, call.axis, entry.module, std::move(shape),
+              entry.dtype.empty() ? dtype_of(b.walk, slot) : entry.dtype, hidden);
+  if (hidden && entry.node != kNoId)
+    b.walk.out.calls.back().operation = b.walk.in.graph.strings[b.walk.in.graph.nodes[entry.node].name];
+}
+
+Grad reduce_partial(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
+  const AxisMask bit = axis_bit(axis);
+  if (grad.state == kWrongGrad) return grad;
+  AxisMask open = 0, closed = 0;
+  each_state(grad, [&](GradState& state) {
+    if (state.kind != GradKind::Known) return;
+    open |= state.open & bit;
+    closed |= ~state.open & bit;
+    state.open &= ~bit;
+  });
+  if (open != 0 && closed != 0)
+    return wrong_grad(b, entry, Code::ReplicatedGradientReduced,
+                      "the gradient is full in one part and partial in another, but all of it is summed", grad.rule);
+  if (closed != 0)
+    return wrong_grad(b, entry, Code::ReplicatedGradientReduced,
+                      fmt::format("the gradient is full on every rank, but is summed over {} ranks",
+                                  b.walk.memory.table.maps.axes[axis]),
+                      grad.rule);
+  simplify(grad);
+  return grad;
+}
+
+namespace {
+
+// Returns the local layout during a redistribution. It is sharded if the gradient is declared so, even if the value is
+// not. It has the full size if the gradient is declared replicated or Partial, even if the value is sharded.
+ValueLayout claimed_pieces(Walk& walk, ValueLayoutId layout, const DeclaredPlacements& claim) {
+  DimLayoutTable& maps = walk.memory.table.maps;
+  ValueLayout piece = walk.memory.table.layouts[layout];
+  for (size_t axis = 0; axis < claim.size(); ++axis) {
+    if (!is_shard(claim[axis])) {
+      for (DimLayoutId& map : piece.dims) {
+        if (maps.maps[map].axes == axis_bit(axis)) map = replicated_dim(maps, maps.maps[map].size);
+      }
+      continue;
+    }
+    const auto dim = static_cast<size_t>(claim[axis].dim);
+    if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(axis)) == 0)
+      piece.dims[dim] = sharded_dim(maps, piece.dims[dim], axis);
+  }
+  return piece;
+}
+
+bool is_open_along(const Grad& grad, size_t axis) {
+  AxisMask open = grad.state.open;
+  for (const GradSegment& s : grad.segments) open |= s.state.open;
+  return (open & axis_bit(axis)) != 0;
+}
+
+}  // namespace
+
+Grad redistribute_to_declared(Backward& b, const TapeEntry& entry, Grad grad, const DeclaredPlacements& to, SlotId slot,
+                              bool hidden) {
+  const DeclaredPlacements from = grad.claim;
+  grad.claim = to;
+  if (from == to) return grad;
+  const ValueLayoutId layout = grad.layout;
+  DeclaredPlacements current = from;
+  const auto steps = redistribute(from, to);
+  for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
+    if (step.kind != CollectiveKind::LocalSlice)
+      append_grad_call(b, entry, step, claimed_pieces(b.walk, layout, current), slot, hidden);
+    if (current[step.axis].kind == PlacementKind::Partial)
+      grad = reduce_partial(b, entry, std::move(grad), step.axis);
+    else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))
+      grad = wrong_grad(b, entry, Code::GradientNotReduced,
+                        "the gradient is partial, but is sharded or gathered as if it were full", grad.rule);
+    grad.layout = layout;
+    current[step.axis] = placement_after(step, to);
+  }
+  grad.claim = to;
+  return grad;
+}
+
+namespace {
+
+// True if a partial gradient is reduce-scattered to the shards of the result, not all-reduced. For elementwise
+// operations that is cheaper; for norms the strategy follows the operand (_ops/_math_ops.py).
+bool goes_back_by_piece(OpId op) { return op_row(op).rule == rule_norm || is_elementwise(op); }
+
+}  // namespace
+
+void reduce_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held) {
+  Grad& grad = b.grads[result.slot];
+  const ValueLayout& y = b.walk.memory.table.layouts[result.layout];
+  if (!grad.has_claim || !y.is_dtensor) return;
+  AxisMask pieces = y.partial;
+  for (uint32_t in = entry.in_begin; in < entry.in_end; ++in)
+    pieces |= sharding_axes(b.walk.memory.table, b.walk.memory.table.layouts[b.walk.memory.tape_slots[in].layout]);
+  const bool keeps_cut = goes_back_by_piece(op_of(b.walk, entry));
+  DeclaredPlacements closed = grad.claim;
+  for (size_t axis = 0; axis < closed.size(); ++axis) {
+    if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
+    closed[axis] = keeps_cut && is_shard(y.claim[axis]) ? y.claim[axis] : Placement{};
+  }
+  if (closed == grad.claim) return;
+  grad.layout = held;
+  grad = redistribute_to_declared(b, entry, std::move(grad), closed, result.slot, true);
+  grad.has_claim = true;
+}
+
+}  // namespace tpplan

@@ -1,0 +1,48 @@
+#include "walk/forecast.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <iterator>
+
+namespace tpplan {
+namespace {
+
+struct GapRow {
+  std::string_view text, remedy, unchecked;
+};
+
+// By ForecastLimit.
+constexpr GapRow kGaps[] = {
+    {"", "", ""},
+    {"an error was found before the operations were walked", "fix the errors, then run again", ""},
+    {"the model file has no operations",
+     "export the model with its operations: python -m tpplan.export --transformers NAME --batch B --sequence S -o "
+     "model.json",
+     "operations, gradients and collectives"},
+    {"a step of this plan fails", "fix the errors, then run again", ""},
+    {"the model has an operation without a sharding rule", "add a rule, as `tpplan explain TP5114` shows",
+     "operations that use its result, gradients and collectives"},
+    {"JAX and Keras compute on global arrays, so a sharding changes no value, and their compiler (GSPMD) chooses the "
+     "collectives",
+     "read the compiler's choice in jax.jit(f).lower(...).compile().as_text()",
+     "operations, gradients and collectives"},
+    {"they were traced for another runtime", "leave out `--runtime`, or trace them with this runtime",
+     "operations, gradients and collectives"},
+    {"the operations are those of a forward pass under jax.shard_map",
+     "pass `--mode infer` to check the forward pass only", "gradients and collectives of the backward pass"},
+};
+
+static_assert(std::size(kGaps) == static_cast<size_t>(ForecastLimit::Forward) + 1);
+
+}  // namespace
+
+std::string_view to_text(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].text; }
+std::string_view fix_of(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].remedy; }
+std::string_view unchecked_by(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].unchecked; }
+
+std::string unchecked_text(ForecastLimit gap) {
+  if (unchecked_by(gap).empty()) return {};
+  return fmt::format("{} were not checked: {}; {}", unchecked_by(gap), to_text(gap), fix_of(gap));
+}
+
+}  // namespace tpplan
