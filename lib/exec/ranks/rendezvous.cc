@@ -260,7 +260,7 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
   RankConnections connections{.rank = options.rank, .world = options.world};
   const Clock::time_point end = after(options.deadline), last = after(kAnswerSeconds, end);
   const Frame hello = hello_of(options);
-  std::string reason = "no reply";
+  std::string reason = "no reply", closed;  // the last failure, and what closed an earlier connection
   while (seconds_until(end) > 0) {
     const int socket = connect_to(options.address, options.port, seconds_until(end), reason);
     if (socket >= 0) {
@@ -279,13 +279,15 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
       if (answered && answer.type == FrameType::Reject && answer.texts.size() == 2 &&
           from_message(answer.texts[0], fault))
         throw fault;
-      reason = !answered && seconds_until(last) <= 0
-                   ? "rank 0 has not replied, because it waits until all ranks are connected"
-                   : "the process at this address closes the connection: it is not rank 0 of this job, or its "
-                     "TPPLAN_EXEC_SECRET differs";
+      const bool waits = !answered && seconds_until(last) <= 0;
+      closed = waits ? ""
+                     : "the process at this address closed the connection: it is not rank 0 of this job, or its "
+                       "TPPLAN_EXEC_SECRET differs";
+      reason = waits ? "rank 0 has not replied, because it waits until all ranks are connected" : closed;
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+  if (!closed.empty() && reason != closed) reason += "; before, " + closed;  // rank 0 may have ended since
   throw Fault{.code = Code::RendezvousFailed,
               .message = fmt::format("rank {} cannot reach rank 0 at {} within {:.3g} s: {}", options.rank,
                                      endpoint_text(options.address, options.port), options.deadline, reason),
