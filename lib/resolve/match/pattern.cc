@@ -147,7 +147,7 @@ uint64_t atom_cost(std::string_view atom, TextMap<std::string, uint64_t>& known)
     return atom.size() + kNegatedClass;
   const auto [found, is_new] = known.try_emplace(std::string(atom), 0);
   if (is_new) {
-    const RE2 compiled(atom, quiet_options());
+    const RE2 compiled(std::string(atom), quiet_options());
     found->second = compiled.ok() ? static_cast<uint64_t>(compiled.ProgramSize()) - kEnds : atom.size();
   }
   return found->second;
