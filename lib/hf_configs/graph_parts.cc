@@ -18,11 +18,16 @@ bool holds(std::span<const std::string_view> names, std::string_view name) {
 }  // namespace
 
 // Types are searched linearly, because a model has at most about twenty of them.
-ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type) {
-  auto known = std::ranges::find(graph.types, type);
+uint32_t keep_type(ModelGraph& graph, std::string_view type) {
+  const auto known = std::ranges::find(graph.types, type);
   const auto index = static_cast<uint32_t>(known - graph.types.begin());
   if (known == graph.types.end()) graph.types.push_back(type);
-  graph.modules.push_back({.path = path, .type = index, .first_param = static_cast<ParamId>(graph.params.size())});
+  return index;
+}
+
+ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type) {
+  graph.modules.push_back(
+      {.path = path, .type = keep_type(graph, type), .first_param = static_cast<ParamId>(graph.params.size())});
   return static_cast<ModuleId>(graph.modules.size() - 1);
 }
 

@@ -13,6 +13,9 @@ namespace tpplan {
 // Appends a module. `path` and `type` must outlive the graph; keep_text stores them.
 ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type);
 
+// Returns the index of a type in ModelGraph::types, and adds it if it is new.
+[[nodiscard]] uint32_t keep_type(ModelGraph& graph, std::string_view type);
+
 // Appends a parameter or buffer to the last module and returns it.
 Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype,
                  bool is_buffer = false);

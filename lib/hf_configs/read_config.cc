@@ -142,6 +142,13 @@ std::string_view name_in(const ConfigFile& config, std::string_view key) {
   return key;
 }
 
+// True if all heads share one key and value head, whatever the number of key-value heads in the config: GPTBigCode and
+// Falcon-7B. Falcon's newer architecture ignores `multi_query` (transformers, FalconAttention).
+bool is_multi_query(const ConfigFile& config, Diagnostics& diagnostics) {
+  return flag_field(config, "multi_query", false, diagnostics) &&
+         !flag_field(config, "new_decoder_architecture", false, diagnostics);
+}
+
 // A null key differs from a missing one: null means the number of heads (and hidden_size / heads), a missing key the
 // default of the family's config class.
 ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_t head_dim_default,
@@ -163,6 +170,7 @@ ModuleAttributes read_heads(const ConfigFile& config, int64_t kv_default, int64_
   };
   heads.num_kv_heads = integer_field(config, kv_name, 1, or_default(kv_name, kv_default), diagnostics);
   if (heads.num_kv_heads == 0) heads.num_kv_heads = heads.num_heads;
+  if (is_multi_query(config, diagnostics)) heads.num_kv_heads = 1;
   if (heads.num_heads % heads.num_kv_heads != 0)
     return fault(kv_name, fmt::format("{} are not divisible by {}{}", counted(heads.num_heads, "head"),
                                       counted(heads.num_kv_heads, "key-value head"),

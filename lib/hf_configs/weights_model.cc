@@ -5,9 +5,12 @@
 #include <algorithm>
 #include <array>
 #include <limits>
+#include <set>
 
 #include "base/text.h"
 #include "hf_configs/graph_parts.h"
+#include "hf_configs/orient_matrices.h"
+#include "model/attention_names.h"
 #include "model/module_kinds.h"
 
 namespace tpplan {
@@ -40,10 +43,6 @@ constexpr GuessRow kGuesses[] = {
     {Match::Is, "embeddings", 2, ModuleKind::Embedding},
     {Match::Is, "wte", 2, ModuleKind::Embedding},
     {Match::Is, "wpe", 2, ModuleKind::Embedding},
-    // GPT-2's Conv1D stores (in, out) under these names, others a Linear's (out, in), so the name is ambiguous.
-    {Match::Is, "c_attn", 2, ModuleKind::Other},
-    {Match::Is, "c_proj", 2, ModuleKind::Other},
-    {Match::Is, "c_fc", 2, ModuleKind::Other},
     {Match::Any, "", 2, ModuleKind::Linear},
 };
 
@@ -102,6 +101,7 @@ struct ModelBuilder {
   std::array<size_t, 5> guessed{};  // by ModuleKind
   std::string_view unknown;         // the first module of unknown kind with a matrix
   size_t unknown_count = 0;
+  std::set<std::string_view> attentions;  // paths of modules with a projection of queries
 };
 
 const WeightTensor& tensor_at(const WeightFiles& files, WeightPlace place) {
@@ -153,6 +153,7 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
 }
 
 ModuleKind guess_kind(std::string_view leaf, size_t ndim) {
+  if (is_linear_or_conv1d(leaf)) return ModuleKind::Other;  // orient_matrices decides
   for (const GuessRow& row : kGuesses) {
     const bool holds = row.match == Match::Holds && leaf.find(row.leaf) != std::string_view::npos;
     const bool fits = row.match == Match::Any || holds || (row.match == Match::Is && leaf == row.leaf);
@@ -161,13 +162,21 @@ ModuleKind guess_kind(std::string_view leaf, size_t ndim) {
   return ModuleKind::Other;
 }
 
-// Adds a module with the name of an attention, which can have submodules but no tensors.
+// True if a module's name is that of a projection of queries, alone or fused.
+bool is_query_projection(std::string_view leaf) {
+  const HeadRole role = role_of(leaf);
+  return role == HeadRole::Query || role == HeadRole::FusedInBlocks || role == HeadRole::FusedByHead;
+}
+
+// Adds the attention modules above a path, by their names or because they hold a projection of queries. They can have
+// submodules but no tensors.
 void add_attention(ModelBuilder& builder, std::string_view path) {
   if (builder.heads.num_heads == 0) return;
   for (size_t dot = path.find('.');; dot = path.find('.', dot + 1)) {
     const std::string_view part = path.substr(0, dot);
     ModelGraph& graph = builder.graph;
-    if (std::ranges::find(kAttentionNames, leaf_of(graph, part)) != std::end(kAttentionNames)) {
+    if (std::ranges::find(kAttentionNames, leaf_of(graph, part)) != std::end(kAttentionNames) ||
+        builder.attentions.contains(part)) {
       const bool there = !graph.modules.empty() && is_below(graph, graph.modules.back().path, part);
       if (!there) set_attributes(graph, graph.modules[add_module(graph, part, kUnknownType)], builder.heads);
     }
@@ -202,7 +211,6 @@ void build_module(ModelBuilder& builder, std::span<const NamedTensor> tensors) {
   add_attention(builder, path);
   if (graph.modules.empty() || graph.modules.back().path != path) add_module(graph, path, kUnknownType);
   const std::string_view leaf = leaf_of(graph, path);
-  bool has_matrix = false;
   std::vector<int64_t> shape;
   for (const NamedTensor& named : tensors) {
     const WeightTensor& tensor = tensor_at(builder.files, named.place);
@@ -210,21 +218,32 @@ void build_module(ModelBuilder& builder, std::span<const NamedTensor> tensors) {
     shape.assign(sizes.begin(), sizes.end());
     const bool is_buffer = std::ranges::find(kBufferNames, named.name) != std::end(kBufferNames);
     add_param(graph, named.name, shape, tensor.dtype, is_buffer);
-    has_matrix = has_matrix || (!is_buffer && shape.size() >= 2);
     if (shape.size() == 3 && leaf == kExpertsName) set_kind(graph.modules.back(), ModuleKind::Experts);
     if (std::ranges::find(kWeightNames, named.name) != std::end(kWeightNames))
       set_kind(graph.modules.back(), guess_kind(leaf, shape.size()));
   }
   if (graph.modules.back().kind == ModuleKind::Experts) name_expert_dims(graph, graph.modules.back());
-  Module& module = graph.modules.back();
+}
+
+// Counts the kinds of modules, and sets the segments of fused projections.
+void finish_module(ModelBuilder& builder, ModuleId id) {
+  ModelGraph& graph = builder.graph;
+  const Module& module = graph.modules[id];
+  const std::string_view leaf = leaf_of(graph, module.path);
+  const std::span<const Param> params = params_of(graph, module);
+  if (module.param_count == 0 && !module.kind_is_given) return;  // an attention
   ++builder.guessed[static_cast<size_t>(module.kind)];
-  if (module.kind == ModuleKind::Other && has_matrix && builder.unknown_count++ == 0) builder.unknown = path;
+  const bool has_matrix = std::ranges::any_of(params, [](const Param& param) { return param.ndim >= 2; });
+  if (module.kind == ModuleKind::Other && has_matrix && builder.unknown_count++ == 0) builder.unknown = module.path;
   if (module.kind != ModuleKind::Linear) return;
-  for (uint32_t i = module.first_param; i < graph.params.size(); ++i) {
+  for (uint32_t i = module.first_param; i < module.first_param + module.param_count; ++i) {
     Param& param = graph.params[i];
     if (param.name != "weight" && param.name != "bias") continue;
-    const std::vector<int64_t> segments = fused_segments(leaf, shape_of(graph, param)[0], builder.heads);
-    if (!segments.empty() && param.ndim == (param.name == "weight" ? 2 : 1)) set_segments(graph, param, 0, segments);
+    const int out = find_dim(dims_of(graph, module, param), kDimOut);
+    if (out < 0) continue;
+    const auto dim = static_cast<size_t>(out);
+    const std::vector<int64_t> segments = fused_segments(leaf, shape_of(graph, param)[dim], builder.heads);
+    if (!segments.empty() && param.ndim == (param.name == "weight" ? 2 : 1)) set_segments(graph, param, dim, segments);
   }
 }
 
@@ -261,12 +280,19 @@ bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, Mode
     return false;
   }
   std::ranges::sort(tensors, comes_before);
+  for (const NamedTensor& named : tensors) {
+    const size_t dot = named.path.rfind('.');
+    if (dot != std::string_view::npos && is_query_projection(named.path.substr(dot + 1)))
+      builder.attentions.insert(named.path.substr(0, dot));
+  }
   graph.name = kUnknownType;
   graph.framework = Framework::Torch;
   for (size_t first = 0, last = 0; first < tensors.size(); first = last) {
     while (last < tensors.size() && tensors[last].path == tensors[first].path) ++last;
     build_module(builder, std::span(tensors).subspan(first, last - first));
   }
+  orient_matrices(graph);
+  for (ModuleId id = 0; id < graph.modules.size(); ++id) finish_module(builder, id);
   say_guesses(builder, guesses);
   return true;
 }

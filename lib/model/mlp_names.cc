@@ -46,6 +46,8 @@ constexpr MlpName kNames[] = {
 
 }  // namespace
 
+std::span<const MlpName> mlp_names() { return kNames; }
+
 const MlpName* find_mlp_name(std::string_view parent, std::string_view leaf) {
   const auto* row = std::ranges::find_if(
       kNames, [&](const MlpName& name) { return name.leaf == leaf && (name.parent.empty() || name.parent == parent); });

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string_view>
 
 namespace tpplan {
@@ -20,6 +21,8 @@ struct MlpName {
   MlpRole role{};
   std::string_view up;  // for a Gate: the sibling layer whose output is multiplied with the gate's
 };
+
+[[nodiscard]] std::span<const MlpName> mlp_names();
 
 // Returns the row of a layer called `leaf` in a module called `parent`, or nullptr. Some names also denote attention
 // projections (attention_names.h); the caller decides by the sibling layers.

@@ -4,7 +4,7 @@
 #include <iterator>
 
 #include "model/attention_names.h"
-#include "model/mlp_names.h"
+#include "model/mlp_roles.h"
 
 namespace tpplan {
 namespace {
@@ -74,16 +74,19 @@ DraftRole role_of_mlp(MlpRole role) {
 
 }  // namespace
 
-DraftRole linear_role(std::string_view parent, std::string_view leaf) {
+DraftRole linear_role(const ModelGraph& graph, ModuleId id) {
+  const ModuleId above = parent_of(graph, id);
+  const std::string_view parent = above == kNone ? std::string_view{} : leaf_of(graph, graph.modules[above].path);
+  const std::string_view leaf = leaf_of(graph, graph.modules[id].path);
   for (const RoleName& row : kRoleNames) {
     if (is_row_for(row, parent, leaf)) return row.role;
   }
-  if (const DraftRole role = role_of_mlp(mlp_role(parent, leaf)); role != DraftRole::None) return role;
+  if (const DraftRole role = role_of_mlp(mlp_role_of(graph, id)); role != DraftRole::None) return role;
   const DraftRole role = role_of_head(role_of(leaf));
   return role == DraftRole::None && leaf == "output" ? DraftRole::Out : role;
 }
 
-bool is_down_name(std::string_view parent, std::string_view leaf) { return mlp_role(parent, leaf) == MlpRole::Down; }
+bool is_down(const ModelGraph& graph, ModuleId id) { return mlp_role_of(graph, id) == MlpRole::Down; }
 
 DraftRole norm_role(std::string_view leaf) {
   return std::ranges::find(kHeadNorms, leaf) == std::end(kHeadNorms) ? DraftRole::None : DraftRole::HeadNorm;

@@ -1,4 +1,5 @@
-// The role of a layer in a draft plan, looked up by its name. To support a new name, add a row.
+// The role of a layer in a draft plan, by its name (for MLP layers model/mlp_roles.h). To support a new name, add a
+// row.
 #pragma once
 
 #include <cstdint>
@@ -40,12 +41,12 @@ enum class DraftRole : uint8_t {
   Whole,   // layers without a known sharding
 };
 
-// Returns the role of a linear layer `leaf` in a module `parent`. Returns Out for names that may also be Down;
-// find_units.h distinguishes them by the sibling layers.
-[[nodiscard]] DraftRole linear_role(std::string_view parent, std::string_view leaf);
+// Returns the role of a linear layer. Returns Out for names that may also be Down; find_units.h distinguishes them by
+// the sibling layers.
+[[nodiscard]] DraftRole linear_role(const ModelGraph& graph, ModuleId id);
 
-// True for names of an MLP's down projection.
-[[nodiscard]] bool is_down_name(std::string_view parent, std::string_view leaf);
+// True for the down projection of an MLP.
+[[nodiscard]] bool is_down(const ModelGraph& graph, ModuleId id);
 
 // True for names of activations.
 [[nodiscard]] bool is_activation_name(std::string_view leaf);

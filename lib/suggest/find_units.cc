@@ -100,11 +100,6 @@ ModuleId scope_of(const ModelGraph& graph, ModuleId id) {
   return scope;
 }
 
-std::string_view parent_leaf(const ModelGraph& graph, ModuleId id) {
-  const ModuleId parent = parent_of(graph, id);
-  return parent == kNone ? std::string_view{} : leaf_of(graph, graph.modules[parent].path);
-}
-
 uint64_t largest_tensor(const ModelGraph& graph, const Module& module) {
   uint64_t largest = 0;
   for (const Param& param : params_of(graph, module)) largest = std::max(largest, elements_of(shape_of(graph, param)));
@@ -165,7 +160,7 @@ std::vector<int64_t> heads_above(const ModelGraph& graph, ModuleId id) {
 // an unnamed dim of heads, which is found by these sizes.
 std::vector<int64_t> heads_of_linear(const ModelGraph& graph, ModuleId id) {
   const Module& module = graph.modules[id];
-  const DraftRole role = linear_role(parent_leaf(graph, id), leaf_of(graph, module.path));
+  const DraftRole role = linear_role(graph, id);
   const bool is_projection = module.kind == ModuleKind::Linear && (role == DraftRole::Query || role == DraftRole::Key ||
                                                                    role == DraftRole::Value || role == DraftRole::Out);
   return is_projection ? heads_above(graph, id) : std::vector<int64_t>{};
@@ -176,7 +171,7 @@ void find_scopes(UnitFinder& finder) {
     const Module& module = finder.graph.modules[id];
     if (!is_linear(finder.graph, module) && heads_of_linear(finder.graph, id).empty()) continue;
     const ModuleId scope = scope_of(finder.graph, id);
-    switch (linear_role(parent_leaf(finder.graph, id), leaf_of(finder.graph, module.path))) {
+    switch (linear_role(finder.graph, id)) {
       case DraftRole::Query:
       case DraftRole::Fused:
       case DraftRole::FromLatent:
@@ -245,15 +240,14 @@ void add_vocabulary(UnitFinder& finder, std::set<ModuleId>& done) {
 void add_linear(UnitFinder& finder, ModuleId id) {
   const ModelGraph& graph = finder.graph;
   const Module& module = graph.modules[id];
-  const std::string_view parent = parent_leaf(graph, id), leaf = leaf_of(graph, module.path);
   const ModuleId scope = scope_of(graph, id);
-  const DraftRole role = linear_role(parent, leaf);
+  const DraftRole role = linear_role(graph, id);
   const bool is_attention = finder.attentions.contains(scope), is_mlp = finder.mlps.contains(scope);
-  const bool is_out = role == DraftRole::Out || (role == DraftRole::None && is_down_name(parent, leaf));
+  const bool is_out = role == DraftRole::Out || (role == DraftRole::None && is_down(graph, id));
   const bool is_large = largest_tensor(graph, module) > finder.large;
   if (role == DraftRole::Up || role == DraftRole::FusedUp)
     add_module(finder, UnitKind::Mlp, scope, id, role);
-  else if (is_mlp && is_down_name(parent, leaf))
+  else if (is_mlp && is_down(graph, id))
     add_module(finder, UnitKind::Mlp, scope, id, DraftRole::Down);
   else if (is_attention && is_out)
     add_module(finder, UnitKind::Attention, scope, id, DraftRole::Out);
@@ -311,7 +305,7 @@ void add_head_params(UnitFinder& finder, ModuleId id) {
     const auto dim = std::ranges::find_first_of(shape, heads);
     const bool has_heads = dim != shape.end() && (!is_projection || shape.size() > 1);
     DraftRole role = has_heads ? DraftRole::HeadParam : DraftRole::HeadOther;
-    if (is_projection) role = linear_role(parent_leaf(graph, id), leaf_of(graph, module.path));
+    if (is_projection) role = linear_role(graph, id);
     has_own |= role == DraftRole::HeadParam;
     if (is_projection && !has_heads) continue;  // such as the bias of the output projection
     add_member(finder, UnitKind::Attention, key_of_path(finder, scope, false),
@@ -399,9 +393,7 @@ std::vector<DraftUnit> find_units(const ModelGraph& graph, uint64_t large) {
       add_module(finder, UnitKind::Mlp, scope_of(graph, id), id, DraftRole::Activation);
     else if (largest_tensor(graph, module) > large)
       add_module(finder, UnitKind::Whole, kNone, id,
-                 linear_role(parent_leaf(graph, id), leaf_of(graph, module.path)) == DraftRole::Router
-                     ? DraftRole::Router
-                     : DraftRole::Whole);
+                 linear_role(graph, id) == DraftRole::Router ? DraftRole::Router : DraftRole::Whole);
   }
   mark_unseen(finder);
   return std::move(finder.units);

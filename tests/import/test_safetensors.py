@@ -218,9 +218,9 @@ def test_names_become_modules_and_kinds(tmp_path):
     model, said = import_weights(tmp_path)
     modules = {m["path"]: m for m in model["modules"]}
     kinds = {path: m.get("kind") for path, m in modules.items()}
-    assert {m["type"] for m in model["modules"]} == {"Unknown"}
+    assert {path for path, m in modules.items() if m["type"] != "Unknown"} == {"h.0.attn.c_attn"}
     assert kinds["model.embed_tokens"] == "embedding" and kinds["model.norm"] == "norm" and kinds["lm_head"] == "linear"
-    assert kinds["h.0.attn.c_attn"] == "other" and kinds["model.layers.2.input_layernorm"] == "norm"
+    assert kinds["h.0.attn.c_attn"] == "linear" and kinds["model.layers.2.input_layernorm"] == "norm"
     assert modules["lm_head"]["parameters"] == {
         "weight": {"shape": [16, 8], "dtype": "float16"},
         "bias": {"shape": [16], "dtype": "float16"},
@@ -231,8 +231,31 @@ def test_names_become_modules_and_kinds(tmp_path):
     assert modules["model.layers.0.mlp.gate_up_proj"]["parameters"]["weight"]["segments"] == {"out": [6, 6]}
     numbers = [int(p.split(".")[2]) for p in modules if p.startswith("model.layers.")]
     assert numbers == sorted(numbers), "layers stand in order of their numbers"
-    assert "TP6009" in said and "h.0.attn.c_attn" in said
-    assert "kinds by names: 10 linear, 1 embedding, 4 norm, 3 other" in said
+    assert "kinds by names: 11 linear, 1 embedding, 4 norm, 1 other" in said
+
+
+# GPT-2's Conv1D stores (in, out), Qwen-1's Linear of the same names (out, in).
+CONV1D = {"h.0.attn.c_attn": (8, 24), "h.0.attn.c_proj": (8, 8), "h.0.mlp.c_fc": (8, 32), "h.0.mlp.c_proj": (32, 8)}
+LINEAR = {name: shape[::-1] for name, shape in CONV1D.items()}
+
+
+@pytest.mark.parametrize(
+    ("matrices", "hidden", "module_type", "kind"),
+    [
+        (CONV1D, {"wte": (100, 8)}, "Conv1D", "linear"),
+        (LINEAR, {"wte": (100, 8)}, "Unknown", "linear"),
+        (CONV1D, {"h.0.ln_1": (8,)}, "Conv1D", "linear"),
+        (CONV1D, {}, "Unknown", "other"),
+        (CONV1D | {"h.0.mlp.c_fc": (32, 8)}, {"wte": (100, 8)}, "Unknown", "other"),
+    ],
+    ids=["conv1d", "linear", "hidden-size-of-norms", "no-hidden-size", "contradiction"],
+)
+def test_sizes_orient_matrices(tmp_path, matrices, hidden, module_type, kind):
+    weights = {f"{name}.weight": shape for name, shape in (matrices | hidden).items()}
+    model, said = import_weights(tmp_path, content=checkpoint(**weights))
+    found = {(m["type"], m.get("kind")) for m in model["modules"] if m["path"] in matrices}
+    assert found == {(module_type, kind)}
+    assert ("TP6009" in said) == (kind == "other")
 
 
 @pytest.mark.parametrize(

@@ -254,3 +254,19 @@ def test_glob_characters_in_keys_are_escaped(tmp_path, name, dialect):
             matched.setdefault(parameter["rule"], []).append(parameter["path"])
     own = [rule for rule, paths in matched.items() if any(path.startswith(f"{name}.") for path in paths)]
     assert own and all(len(matched[rule]) == 1 for rule in own), matched
+
+
+def test_sizes_take_precedence_over_names_of_mlp_layers(tmp_path):
+    """Qwen-1 multiplies w1 and w2, which Llama's checkpoints name gate and down, and returns by c_proj."""
+    sizes = {"w1": [176, 64], "w2": [176, 64], "c_proj": [64, 176]}
+    modules = [
+        {"path": f"mlp.{name}", "type": "Linear", "parameters": {"weight": {"shape": shape, "dtype": "float32"}}}
+        for name, shape in sizes.items()
+    ]
+    model = tmp_path / "model.json"
+    model.write_text(json.dumps({"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": modules}))
+    plan = run("init", model, "--mesh", "tp=2", "-o", tmp_path / "plan.yaml")
+    assert plan.returncode == 0, plan.stderr
+    rules = (tmp_path / "plan.yaml").read_text()
+    for name, style in (("w1", "colwise"), ("w2", "colwise"), ("c_proj", "rowwise")):
+        assert f'"mlp.{name}": {style}' in rules or f"mlp.{name}: {style}" in rules

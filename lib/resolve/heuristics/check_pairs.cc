@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <vector>
 
+#include "model/mlp_roles.h"
 #include "model/module_kinds.h"
 #include "model/name_subject.h"
 
@@ -56,6 +57,26 @@ void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
                     : make_whole(n.plan, "rowwise_split_input", "input_layouts");
 }
 
+// Reports a layer that expects shards, as the down projection that its name denotes, although by its sizes it is an up
+// projection and reads the hidden state.
+void report_up_as_down(const Neighbours& n, ModuleId id) {
+  const PlanRule& rule = n.plan.rules[n.rules[id]];
+  const Module& module = n.graph.modules[id];
+  Diagnostic* d = report(n.diagnostics, Code::ShardsWithoutSource, rule.value_span, fmt::format("up/{}", n.rules[id]));
+  if (d == nullptr) return;
+  d->counted = "module";
+  name_subject(*d, module);
+  const LinearSizes sizes = sizes_of_linear(n.graph, id);
+  d->message = fmt::format(
+      "`{}` expects a sharded input, but its sizes ({} to {} features) are those of the layer "
+      "before an activation, which reads the replicated hidden state",
+      module.path, sizes.in, sizes.out);
+  d->notes.push_back({"the up projection beside it has the same sizes", span_of(n.graph, module)});
+  const ModuleId down = find_down(n.graph, id);
+  d->help = fmt::format("shard `{}` with colwise", leaf_of(n.graph, module.path));
+  if (down != kNone) d->help += fmt::format(", and `{}` with rowwise", leaf_of(n.graph, n.graph.modules[down].path));
+}
+
 void report_unpaired(const Neighbours& n, const Unpaired& here) {
   for (const Pending& pending : here.leaves) {
     for (uint64_t i = 0; i < pending.count; ++i) report_unpaired(n, pending, true);
@@ -100,7 +121,10 @@ void check_below(PairCheck& check, ModuleId id, size_t depth) {
   Unpaired& here = check.open[depth];
   const Pieces own = pieces_of(n, id);
   if (own == Pieces::Leaves) add(here.leaves, {n.rules[id], id, 1});
-  if (own == Pieces::Takes) add(here.takes, {n.rules[id], id, 1});
+  if (own == Pieces::Takes && is_up_by_size(n.graph, id))
+    report_up_as_down(n, id);
+  else if (own == Pieces::Takes)
+    add(here.takes, {n.rules[id], id, 1});
   here.layers += n.graph.modules[id].kind == ModuleKind::Linear;
   if (own == Pieces::None && (n.closed[id] || (!here.leaves.empty() && !here.takes.empty()))) {
     here.leaves.clear();

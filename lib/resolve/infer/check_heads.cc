@@ -3,10 +3,12 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/keyed_hash.h"
 #include "base/text.h"
 #include "model/attention_names.h"
+#include "model/mlp_roles.h"
 #include "model/module_kinds.h"
 #include "model/name_subject.h"
 #include "model/quantized.h"
@@ -182,11 +184,37 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
 
 bool is_fused_role(HeadRole role) { return role == HeadRole::FusedInBlocks || role == HeadRole::FusedByHead; }
 
-// Warns about a sharded projection that contains q, k and v by its name, if neither the model file nor head counts say
-// which rows are whose. With operations the walk decides.
-void check_unknown_parts(const HeadCheck& in, ModuleId id) {
+// The parts of a fused projection whose sizes are unknown, as TP5028 names them.
+struct FusedParts {
+  std::string reason;  // why the projection is fused, in a sentence with the dim as subject
+  std::string_view first;
+  std::string_view help;
+};
+
+FusedParts fused_qkv() {
+  return {"is fused of q, k and v by its name, but their sizes are unknown", "q",
+          "import the checkpoint with `--model-config config.json`, or write the sizes of q, k and v into the model as "
+          "`segments` of `out`"};
+}
+
+// Returns the parts of an up projection that returns twice what the down projection reads.
+std::optional<FusedParts> fused_gate_up(const ModelGraph& graph, ModuleId id) {
+  if (mlp_role_of(graph, id) != MlpRole::FusedUp) return std::nullopt;
+  const ModuleId down = find_down(graph, id);
+  const int64_t hidden = down == kNone ? 0 : sizes_of_linear(graph, down).in;
+  if (hidden == 0 || sizes_of_linear(graph, id).out != 2 * hidden) return std::nullopt;
+  return FusedParts{fmt::format("has two rows for each of the {} features that `{}` reads, so it is fused of gate and "
+                                "up, but their order is unknown",
+                                hidden, leaf_of(graph, graph.modules[down].path)),
+                    "gate",
+                    "write the sizes of gate and up into the model as `segments` of `out` if the rows of up follow "
+                    "those of gate"};
+}
+
+// Warns about a sharded projection that is fused by its name or size, if neither the model file nor head counts give
+// the rows of its parts. With operations the walk decides.
+void check_unknown_parts(const HeadCheck& in, ModuleId id, const FusedParts& parts) {
   const Module& module = in.graph.modules[id];
-  if (in.graph.operations.is_there) return;
   for (ParamId param_id = module.first_param; param_id < module.first_param + module.param_count; ++param_id) {
     const Param& param = in.graph.params[param_id];
     const int dim = find_dim(dims_of(in.graph, module, param), kDimOut);
@@ -203,13 +231,9 @@ void check_unknown_parts(const HeadCheck& in, ModuleId id) {
     if (d == nullptr) continue;
     name_subject(*d, in.graph, param);
     d->counted = "parameter";
-    d->message = fmt::format(
-        "dim {} of `{}` is fused of q, k and v by its name, but their sizes are unknown: it is "
-        "sharded as one segment, and a rank may get rows of q only",
-        dim, path_of(in.graph, param));
-    d->help =
-        "import the checkpoint with `--model-config config.json`, or write the sizes of q, k and v into the model as "
-        "`segments` of `out`";
+    d->message = fmt::format("dim {} of `{}` {}: it is sharded as one segment, and a rank may get rows of {} only", dim,
+                             path_of(in.graph, param), parts.reason, parts.first);
+    d->help = parts.help;
   }
 }
 
@@ -244,7 +268,10 @@ void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTabl
     const HeadRole role = known->second;
     ModuleId owner = kNone;
     const ModuleAttributes* attributes = role == HeadRole::None ? nullptr : head_attributes(graph, id, owner);
-    if (attributes == nullptr && is_fused_role(role)) check_unknown_parts(in, id);
+    if (!graph.operations.is_there) {
+      if (attributes == nullptr && is_fused_role(role)) check_unknown_parts(in, id, fused_qkv());
+      if (const auto parts = fused_gate_up(graph, id)) check_unknown_parts(in, id, *parts);
+    }
     if (attributes == nullptr) continue;
     for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
       if (!is_replicated(sharding_of(table, param).spec)) check_param(in, param, role, owner, *attributes);
