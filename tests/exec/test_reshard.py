@@ -5,8 +5,10 @@ import json
 import os
 import pathlib
 import random
+import re
 
 import pytest
+from conftest import run
 from executor import execute, succeeds
 from weights import byte_count, compile_manifest, random_tensors, write_file
 
@@ -211,3 +213,23 @@ def test_any_layout_to_any_other(seed, tmp_path):
     (tmp_path / "A" / "tpplan.json").unlink()
     moved(a, b, tmp_path / "A", tmp_path / "C")
     assert files(tmp_path / "C") == files(tmp_path / "direct")
+
+
+def test_manifest_of_the_same_shardings_fits(saved, tmp_path):
+    """Only the hash of the model file differs, which was formatted again."""
+    manifest, folder = saved
+    model = json.loads((tmp_path / "model.json").read_text())
+    (tmp_path / "model.json").write_text(json.dumps(model, indent=1))
+    again = tmp_path / "again.json"
+    result = run("compile", tmp_path / "model.json", tmp_path / "plan.yaml", "-o", again)
+    assert result.returncode == 0 and again.read_bytes() != manifest.read_bytes()
+    assert moved(again, manifest, folder, tmp_path / "B")["written_bytes"] == 0
+    succeeds("verify", again, "--from", folder, "--weights", tmp_path / "w.safetensors")
+
+
+def test_manifests_of_two_models_are_rejected(saved, tmp_path):
+    manifest, folder = saved
+    padded = compile_manifest(tmp_path, SHAPES | {"m.a": ("float32", (32, 16))}, CUT, {"tp": 2, "fsdp": 2}, "b.json")
+    said = execute("reshard", manifest, padded, "--from", folder, "--to", tmp_path / "B").stderr
+    assert re.search(r"error\[TP8023\]: `m.a` has shape \[24, 16\] in \S*a.json and \[32, 16\] here", said), said
+    assert not (tmp_path / "B").exists()

@@ -304,7 +304,7 @@ def test_each_rank_has_its_line_of_checksums(tmp_path):
     for broken, what in (
         (text[:-9], "does not have the"),
         (text.replace("tpplan.checksums/2", "tpplan.checksums/3"), "does not have the format"),
-        (text.replace(sums["manifest_sha256"], "0" * 64), "another manifest"),
+        (text.replace(sums["shardings_sha256"], "0" * 64), "other shardings"),
         (
             text.replace(json.dumps(sums["paths"][0]), json.dumps("x" * len(sums["paths"][0]))),
             "not a tensor of the manifest",

@@ -16,6 +16,7 @@
 #include "exec/shards/save_shards.h"
 #include "exec/shards/work_together.h"
 #include "job.h"
+#include "manifest/shardings_digest.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -144,7 +145,8 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
       drawn = init_shards(store, arguments.seed, threads);
       seconds = seconds_since(start);
     });
-    SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = plan.left_out};
+    SaveOptions options{
+        .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .left_out = plan.left_out};
     if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
     options.path = arguments.consolidated;
     options.max_file_bytes = arguments.max_file_bytes;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <tuple>
 
+#include "base/keyed_hash.h"
 #include "base/text.h"
 #include "commands.h"
 #include "exec/ranks/gather.h"
@@ -11,6 +12,8 @@
 #include "exec/shards/reshard.h"
 #include "exec/shards/shard_store.h"
 #include "job.h"
+#include "manifest/shardings_digest.h"
+#include "sharding/tensor_size.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -21,6 +24,33 @@ struct RankMoves {
 };
 auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
 
+// Throws if a tensor has another shape in the second manifest: the manifests are those of two models.
+void require_same_model(const ManifestInput& before, const ManifestInput& after) {
+  TextMap<std::string_view, uint32_t> known;  // tensors of `before`
+  const auto count_of = [](const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); };
+  const auto layout_of = [](const Manifest& manifest, size_t i) -> const ParamLayout& {
+    return manifest.layouts[tensor_of(manifest, i).layout];
+  };
+  for (size_t i = 0; i < count_of(before.manifest); ++i)
+    known.try_emplace(path_of(before.manifest, tensor_of(before.manifest, i)), static_cast<uint32_t>(i));
+  for (size_t i = 0; i < count_of(after.manifest); ++i) {
+    const std::string_view path = path_of(after.manifest, tensor_of(after.manifest, i));
+    const auto found = known.find(path);
+    if (found == known.end()) continue;
+    const std::vector<int64_t>&there = layout_of(before.manifest, found->second).shape,
+          &here = layout_of(after.manifest, i).shape;
+    if (there == here) continue;
+    throw Fault{.code = Code::TensorMismatch,
+                .message = fmt::format("`{}` has shape {} in {} and {} here: the manifests belong to different models",
+                                       escape_for_terminal(path), shape_text(there),
+                                       escape_for_terminal(before.file.name), shape_text(here)),
+                .help =
+                    "compile both manifests from one model; `reshard` changes no shapes, such as that of a padded "
+                    "vocabulary",
+                .place = after.file.name};
+  }
+}
+
 // Opens the folder by its manifest if possible, otherwise by reading all headers. Returns the exit status.
 int open_input_folder(const ReshardArguments& arguments, const ManifestInput& before, const ManifestInput& after,
                       const JobArguments& job, ReshardInput& input) {
@@ -28,7 +58,7 @@ int open_input_folder(const ReshardArguments& arguments, const ManifestInput& be
   check_packing(after.manifest);
   input.after = &after.manifest;
   input.from = arguments.from;
-  input.is_known = find_saved_folder(arguments.from, before.manifest, before.sha256, input.known);
+  input.is_known = find_saved_folder(arguments.from, before.manifest, shardings_sha256(before.manifest), input.known);
   if (input.is_known && list_moves(input)) {
     size_t lacking = 0;
     for (size_t i = 0; i < input.missing.size(); ++i)
@@ -38,7 +68,8 @@ int open_input_folder(const ReshardArguments& arguments, const ManifestInput& be
   }
   input = {.after = &after.manifest, .from = arguments.from};
   WeightSource saved;
-  int status = open_saved(arguments.from, before, job, saved);
+  int status = open_saved(arguments.from, before, job, saved, nullptr,
+                          "pass the manifest that the folder was saved with as the first one");
   if (status == 0) status = open_source(arguments.from, after.manifest, job, input.source, &saved);
   if (status == 0) std::ignore = list_moves(input);
   return status;
@@ -51,13 +82,15 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   int status = read_manifest_file(arguments.before, before.file, before.manifest, before.sha256);
   if (status == 0) status = read_manifest_file(arguments.after, after.file, after.manifest, after.sha256);
   if (status != 0) return status;
+  require_same_model(before, after);
   ReshardInput input;
   status = open_input_folder(arguments, before, after, job, input);
   if (status != 0) return status;
   const std::string command = fmt::format("reshard from {} to {}", before.sha256, arguments.to);
+  const std::string sharding = shardings_sha256(after.manifest);
   MovedSums sums;
   return run_job(after, job, agreement_of(command, input.is_known ? input.known.first : input.source), [&](Comm& comm) {
-    const ReshardResult result = reshard(comm, input, sums, after.sha256, arguments.to, job.staging);
+    const ReshardResult result = reshard(comm, input, sums, sharding, arguments.to, job.staging);
     const RankMoves mine{result.read_bytes, result.written_bytes, result.kept_bytes, result.opened_files,
                          result.checked_bytes};
     const RankMoves all = fold(comm, mine, [](RankMoves& sum, const RankMoves& rank, int) {

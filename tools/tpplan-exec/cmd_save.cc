@@ -8,6 +8,7 @@
 #include "exec/ranks/gather.h"
 #include "exec/shards/save_shards.h"
 #include "job.h"
+#include "manifest/shardings_digest.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -60,7 +61,8 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
       [&](Comm& comm) {
         std::ignore = load_together(comm, input.manifest, source, job, shared);
         const ShardStore& store = shards_of(comm, shared);
-        SaveOptions options{.path = arguments.output, .manifest_sha256 = input.sha256, .left_out = source.missing};
+        SaveOptions options{
+            .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .left_out = source.missing};
         RankSaves mine;
         if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
         options.path = arguments.consolidated;

@@ -11,6 +11,7 @@
 #include "exec/shards/checksums.h"
 #include "exec/shards/verify_shards.h"
 #include "job.h"
+#include "manifest/shardings_digest.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -37,7 +38,7 @@ int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestIn
                   std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
   const Checksums checksums = hash_shards(comm, stores, left_out, threads);
   ChecksumJob job{.manifest = &input.manifest,
-                  .manifest_sha256 = input.sha256,
+                  .shardings_sha256 = shardings_sha256(input.manifest),
                   .path = arguments.checksums,
                   .stores = stores,
                   .left_out = left_out};

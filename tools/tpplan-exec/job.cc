@@ -24,6 +24,7 @@
 #include "exec/shards/shard_folder.h"
 #include "exec/shards/weights_identity.h"
 #include "exec/shards/work_together.h"
+#include "manifest/shardings_digest.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -132,15 +133,16 @@ void check_output(std::string_view flag, const std::string& output, const std::v
 }
 
 int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
-               const WeightSource* said) {
-  const std::string written_by = read_note(folder);
-  if (!written_by.empty() && written_by != input.sha256)
-    throw Fault{.code = Code::OtherManifest,
-                .message = fmt::format(
-                    "the folder belongs to another manifest: its SHA-256 is {}..., that of {} is {}...",
-                    written_by.substr(0, 12), escape_for_terminal(input.file.name), input.sha256.substr(0, 12)),
-                .help = "pass the manifest that it was saved with, or convert the shards with `tpplan-exec reshard`",
-                .place = folder};
+               const WeightSource* said, std::string_view help) {
+  const std::string saved_as = read_note(folder), wanted = shardings_sha256(input.manifest);
+  if (!saved_as.empty() && saved_as != wanted)
+    throw Fault{
+        .code = Code::OtherManifest,
+        .message = fmt::format("the folder has other shards than {}: the SHA-256 of its shardings is {}..., that "
+                               "of the manifest is {}...",
+                               escape_for_terminal(input.file.name), saved_as.substr(0, 12), wanted.substr(0, 12)),
+        .help = std::string(help),
+        .place = folder};
   return open_source(folder, input.manifest, job, source, said);
 }
 
@@ -148,7 +150,7 @@ bool find_own_shards(const std::string& path, const ManifestInput& input, const 
   if (job.backend == "local") return false;  // this process has all ranks and needs all headers
   check_packing(input.manifest);
   try {
-    if (!find_saved_folder(path, input.manifest, input.sha256, known)) return false;
+    if (!find_saved_folder(path, input.manifest, shardings_sha256(input.manifest), known)) return false;
   } catch (const Fault&) {  // reported when all headers are read
     return false;
   }

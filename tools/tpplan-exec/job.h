@@ -40,9 +40,14 @@ struct ManifestInput {
 // Throws if the output of option `flag` is standard output or one of the inputs.
 void check_output(std::string_view flag, const std::string& output, const std::vector<std::string>& inputs);
 
-// Opens a folder of shards like open_source. Throws if the folder's note names another manifest.
+inline constexpr std::string_view kHowToReshard =
+    "pass the manifest that it was saved with, or convert the shards with `tpplan-exec reshard`";
+
+// Opens a folder of shards like open_source. Throws TP8030, with this help, if the folder's note has other shardings
+// than the manifest (manifest/shardings_digest.h).
 [[nodiscard]] int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job,
-                             WeightSource& source, const WeightSource* said = nullptr);
+                             WeightSource& source, const WeightSource* said = nullptr,
+                             std::string_view help = kHowToReshard);
 
 // True if `path` is a folder that was saved with the job's manifest and each process needs only the files of its ranks.
 // `known` then describes the folder. Prints a warning for missing buffers. False with --backend local.

@@ -15,7 +15,7 @@
 struct tpplan_load {
   tpplan::SourceFile file;
   tpplan::Manifest manifest;
-  std::string sha256;
+  std::string shardings_sha256;  // manifest/shardings_digest.h
   tpplan::WeightSource source;
   tpplan::ShardStore store;  // its data is set during a read
   std::vector<uint32_t> first;

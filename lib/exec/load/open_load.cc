@@ -13,6 +13,7 @@
 #include "exec/shards/cast_elements.h"
 #include "exec/shards/open_weights.h"
 #include "manifest/read_manifest.h"
+#include "manifest/shardings_digest.h"
 #include "render/render.h"
 
 namespace tpplan {
@@ -133,7 +134,7 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   Findings findings;
   Diagnostics diagnostics;
   load.manifest = read_manifest(load.file, diagnostics);
-  load.sha256 = sha256_hex(load.file.text);
+  load.shardings_sha256 = shardings_sha256(load.manifest);
   add_diagnostics(load, findings, diagnostics, sources_of(load.file));
   if (!findings.text.empty()) return findings;
   const int64_t ranks = device_count(load.manifest.mesh);

@@ -53,7 +53,7 @@ struct TargetsRead {
 void read_sums(TargetsRead& reading, const char* path) {
   Sums& sums = reading.sums.emplace();
   sums.job.manifest = &reading.load.manifest;
-  sums.job.manifest_sha256 = reading.load.sha256;
+  sums.job.shardings_sha256 = reading.load.shardings_sha256;
   sums.job.path = path;
   sums.job.stores = {&reading.load.store, 1};
   sums.job.left_out = reading.asked.left_out;

@@ -24,7 +24,7 @@ void save_sources(tpplan_load& load, const char* folder, const tpplan_load_targe
   }
   for (size_t i = 0; i < count; ++i) load.store.shards[sources[i].tensor].data = sources[i].data;
   std::ignore = write_rank_files(load.store, folder, {}, SaveOptions{}.staging);
-  if (load.store.rank == 0) write_note(folder, load.sha256, load.manifest.mesh);
+  if (load.store.rank == 0) write_note(folder, load.shardings_sha256, load.manifest.mesh);
 }
 
 }  // namespace tpplan

@@ -39,7 +39,7 @@ std::string head_text(const ChecksumJob& job) {
   begin_object(json);
   write_member(json, "format", kFormat);
   next_line(json, 1);
-  write_member(json, "manifest_sha256", job.manifest_sha256);
+  write_member(json, "shardings_sha256", job.shardings_sha256);
   write_member(json, "algorithm", "sha256");
   next_line(json, 1);
   write_key(json, "paths");
@@ -98,11 +98,14 @@ Fault sum_differs(const std::string& path, std::string message, int rank = -1) {
 
 std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view format, std::string_view written_by) {
   if (format != kFormat) return unusable_sums(job.path, std::string(kNoChecksums));
-  if (written_by == job.manifest_sha256) return std::nullopt;
-  return Fault{.code = Code::OtherManifest,
-               .message = fmt::format("the file was written for another manifest: SHA-256 {}... instead of {}...",
-                                      escape_for_terminal(written_by.substr(0, 12)), job.manifest_sha256.substr(0, 12)),
-               .place = job.path};
+  if (written_by == job.shardings_sha256) return std::nullopt;
+  return Fault{
+      .code = Code::OtherManifest,
+      .message = fmt::format("the file was written for a manifest with other shardings: SHA-256 {}... instead "
+                             "of {}...",
+                             escape_for_terminal(written_by.substr(0, 12)), job.shardings_sha256.substr(0, 12)),
+      .help = "pass the manifest that `verify --write-checksums` was run with",
+      .place = job.path};
 }
 
 // Called with each checksum in the file of a rank of this process: index among the job's stores, index of the tensor.
@@ -150,7 +153,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
                                 [&](std::string_view key, const JsonTree& tree) {
                                   if (key == "format" && tree.nodes[0].kind == JsonKind::String)
                                     format = tree.nodes[0].text;
-                                  if (key == "manifest_sha256" && tree.nodes[0].kind == JsonKind::String)
+                                  if (key == "shardings_sha256" && tree.nodes[0].kind == JsonKind::String)
                                     written_by = tree.nodes[0].text;
                                   if (key == "paths" && tree.nodes[0].kind == JsonKind::Array) {
                                     for (uint32_t i = 1; i < tree.nodes[0].end; i = tree.nodes[i].end)

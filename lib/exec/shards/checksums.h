@@ -21,12 +21,12 @@ using Checksums = std::vector<std::vector<std::string>>;
 [[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
                                     int threads);
 
-// A file of checksums: {"format": "tpplan.checksums/2", "manifest_sha256": ..., "algorithm": "sha256", "paths": [...],
+// A file of checksums: {"format": "tpplan.checksums/2", "shardings_sha256": ..., "algorithm": "sha256", "paths": [...],
 // "ranks": [[...], ...]}. The list of each rank is a line, all of one length, so that each rank reads and writes only
 // its own line.
 struct ChecksumJob {
   const Manifest* manifest = nullptr;
-  std::string manifest_sha256;
+  std::string shardings_sha256;
   std::string path;  // a file that all ranks see; "-": standard output of rank 0
   std::span<const ShardStore> stores;
   std::vector<bool> left_out;

@@ -426,7 +426,7 @@ bool list_moves(ReshardInput& input) {
   return true;
 }
 
-ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, const std::string& manifest_sha256,
+ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, const std::string& shardings_sha256,
                       const std::string& path, uint64_t staging) {
   const uint64_t files = count_files().limit / (4 * comm.process.size());
   Mover mover{.input = input,
@@ -462,7 +462,7 @@ ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, co
     check_read(mover, sums, comm);
     seal_own_files(mover, sums, comm.rank);
   };
-  steps.finish = [&](const std::string& folder) { write_note(folder, manifest_sha256, input.after->mesh); };
+  steps.finish = [&](const std::string& folder) { write_note(folder, shardings_sha256, input.after->mesh); };
   write_folder(comm, path, steps);
   for (const auto& [rank, shard] : mover.shards.of_rank) mover.result.opened_files += shard.files.size();
   if (!input.is_known) mover.result.opened_files = input.source.weights.files.size();

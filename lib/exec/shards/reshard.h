@@ -66,6 +66,6 @@ struct MovedSums {
 // against the checksums of the old folder, and the new one has those of what was written: neither is read again for it.
 // Throws where nothing is written.
 [[nodiscard]] ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums,
-                                    const std::string& manifest_sha256, const std::string& path, uint64_t staging);
+                                    const std::string& shardings_sha256, const std::string& path, uint64_t staging);
 
 }  // namespace tpplan

@@ -205,7 +205,7 @@ uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& opt
   steps.write = [&](const std::string& folder) {
     bytes += write_rank_files(store, folder, options.left_out, options.staging);
   };
-  steps.finish = [&](const std::string& folder) { write_note(folder, options.manifest_sha256, store.manifest->mesh); };
+  steps.finish = [&](const std::string& folder) { write_note(folder, options.shardings_sha256, store.manifest->mesh); };
   write_folder(comm, options.path, steps);
   return bytes;
 }

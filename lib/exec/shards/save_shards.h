@@ -11,8 +11,8 @@
 namespace tpplan {
 
 struct SaveOptions {
-  std::string path;             // of the folder, or of the file
-  std::string manifest_sha256;  // for the folder's note
+  std::string path;              // of the folder, or of the file
+  std::string shardings_sha256;  // for the folder's note
   std::vector<bool>
       left_out;  // by number in ShardStore::shards: what is not written (buffers that nobody filled); empty: none
   uint64_t staging = uint64_t{4} << 20;

@@ -121,10 +121,10 @@ std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardF
   return head.fault == ReadError::None ? sums_in_head(expected, head.file.text) : std::nullopt;
 }
 
-bool find_saved_folder(const std::string& path, const Manifest& manifest, std::string_view manifest_sha256,
+bool find_saved_folder(const std::string& path, const Manifest& manifest, std::string_view shardings_sha256,
                        SavedFolder& folder) {
   const ChosenWeights chosen = choose_weights(path);
-  if (!chosen.path.empty() || chosen.shards.empty() || read_note(path) != manifest_sha256) return false;
+  if (!chosen.path.empty() || chosen.shards.empty() || read_note(path) != shardings_sha256) return false;
   folder.manifest = &manifest;
   folder.path = path;
   const std::string first = shard_path(path, chosen.shards.front());

@@ -29,7 +29,7 @@ struct SavedFolder {
 // Whether `path` is such a folder; false where any doubt is left, and open_weights is to say what there is. Finds what
 // stands there from the names of its files, and opens the first.
 [[nodiscard]] bool find_saved_folder(const std::string& path, const Manifest& manifest,
-                                     std::string_view manifest_sha256, SavedFolder& folder);
+                                     std::string_view shardings_sha256, SavedFolder& folder);
 
 // The files of one rank of the folder, and where each tensor's box stands in them.
 struct OpenShard {

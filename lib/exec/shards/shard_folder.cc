@@ -103,12 +103,12 @@ std::string shard_file_name(int rank, size_t part, size_t parts) {
   return fmt::format("shard-{:05}-model-{:05}-of-{:05}.safetensors", rank + 1, part + 1, parts);
 }
 
-void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh) {
+void write_note(const std::string& folder, std::string_view shardings_sha256, const Mesh& mesh) {
   JsonWriter json;
   begin_object(json);
   write_member(json, "format", kNoteFormat);
   next_line(json, 1);
-  write_member(json, "manifest_sha256", manifest_sha256);
+  write_member(json, "shardings_sha256", shardings_sha256);
   next_line(json, 1);
   write_key(json, "mesh");
   write_mesh(json, mesh);
@@ -128,18 +128,18 @@ std::string read_note(const std::string& folder) {
     throw unusable_shards(fmt::format("cannot read the file: {}", result.reason), path);
   std::deque<std::string> strings;
   Diagnostics diagnostics;
-  std::string format, manifest_sha256;
+  std::string format, shardings_sha256;
   const auto read_one = [&](std::string_view key, const JsonTree& tree) {
     if (tree.nodes[0].kind != JsonKind::String) return true;
     if (key == "format") format = tree.nodes[0].text;
-    if (key == "manifest_sha256") manifest_sha256 = tree.nodes[0].text;
+    if (key == "shardings_sha256") shardings_sha256 = tree.nodes[0].text;
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
   if (!read_json(result.file, visitor, strings, diagnostics)) throw unusable_shards(first_finding(diagnostics), path);
-  if (format != kNoteFormat || manifest_sha256.size() != 64)
+  if (format != kNoteFormat || shardings_sha256.size() != 64)
     throw unusable_shards(fmt::format("the file does not have the format {}", kNoteFormat), path);
-  return manifest_sha256;
+  return shardings_sha256;
 }
 
 }  // namespace tpplan

@@ -37,7 +37,7 @@ using SavedOffsets = TextMap<std::string, std::vector<uint64_t>>;
 
 // Writes the note; throws TP8032. Reads its manifest hash back: empty where a folder has no note, as torch writes them;
 // throws TP8021.
-void write_note(const std::string& folder, std::string_view manifest_sha256, const Mesh& mesh);
+void write_note(const std::string& folder, std::string_view shardings_sha256, const Mesh& mesh);
 [[nodiscard]] std::string read_note(const std::string& folder);
 
 }  // namespace tpplan
