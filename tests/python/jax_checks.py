@@ -1,7 +1,9 @@
 """What test_jax.py runs, each in a process with eight devices."""
 
+import contextlib
 import dataclasses
 import fnmatch
+import io
 import json
 import logging
 import os
@@ -994,6 +996,27 @@ def stacked_layers(folder):
     ):
         assert_layout(held, path, mesh, 9)
         compare(plain, held[0])
+
+
+def stacks_at_any_axis(folder):
+    """vmap stacks parameters at `out_axes`: dims are named by the sizes of the layer's attributes."""
+
+    def dims(axis, layers, size_in, size_out):
+        stack = nnx.vmap(lambda rngs: nnx.Linear(size_in, size_out, rngs=rngs), in_axes=0, out_axes=axis)
+        shapes = nnx.eval_shape(lambda: stack(nnx.Rngs(0).fork(split=layers)))
+        (module,) = [x for x in jax_tree.model_graph(shapes)["modules"] if x.get("parameters")]
+        return {name: entry["dims"] for name, entry in module["parameters"].items()}
+
+    assert dims(0, 3, 8, 16) == {"kernel": ["layers", "in", "out"], "bias": ["layers", "out"]}
+    assert dims(1, 3, 8, 16) == {"kernel": ["in", "layers", "out"], "bias": ["out", "layers"]}
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        assert dims(1, 8, 8, 16)["kernel"] == ["layers", "in", "out"]
+    assert "the sizes of `kernel` do not show which dim stacks the layers: dim 0 is assumed" in said.getvalue()
+    equinox_layers = eqx.filter_vmap(lambda key: eqx.nn.Linear(8, 16, key=key), out_axes=1)(
+        jax.random.split(jax.random.key(0), 3)
+    )
+    (module,) = [x for x in jax_tree.model_graph(equinox_layers)["modules"] if x.get("parameters")]
+    assert module["parameters"]["weight"]["dims"] == ["out", "layers", "in"]
 
 
 class Small(linen.Module):

@@ -5,6 +5,7 @@ import os
 import warnings
 
 import bridge
+import pytest
 
 bridge.needs("torch", "transformers")
 os.environ["HF_HUB_OFFLINE"] = "1"
@@ -67,3 +68,35 @@ def test_every_causal_class_is_exported_from_its_config(tmp_path):
             impossible.append(name)
     assert not refused
     assert len(NAMES) > 150 and len(impossible) < 10, f"{len(impossible)} of {len(NAMES)} are not made: {impossible}"
+
+
+SMALL = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 1,
+    "vocab_size": 128,
+    "architectures": ["LlamaForCausalLM"],
+}
+
+
+@pytest.mark.parametrize(
+    "fields, dtype, is_said",
+    [
+        ({}, torch.float32, True),
+        ({"dtype": "bfloat16"}, torch.bfloat16, False),
+        ({"torch_dtype": "float16"}, torch.float16, False),
+    ],
+)
+def test_config_without_dtype_is_reported(tmp_path, capsys, fields, dtype, is_said):
+    (tmp_path / "config.json").write_text(json.dumps(SMALL | {"model_type": "llama"} | fields))
+    model = transformers_model.build(str(tmp_path / "config.json"), {})
+    assert next(model.parameters()).dtype == dtype
+    assert ("the file has no `dtype`, so the parameters are float32" in capsys.readouterr().err) == is_said
+
+
+def test_known_architecture_names_its_model_type(tmp_path):
+    (tmp_path / "config.json").write_text(json.dumps(SMALL | {"model_type": "my_llama"}))
+    with pytest.raises(InputError) as error:
+        transformers_model.build(str(tmp_path / "config.json"), {})
+    assert 'write "model_type": "llama", which is that of LlamaForCausalLM' in error.value.remedy

@@ -30,6 +30,7 @@ def test_rank_slices_match_the_devices(tmp_path, seed):
         "nnx_states",
         "linen_states",
         "stacked_layers",
+        "stacks_at_any_axis",
         "flax_rules",
         "logical_rules",
         "refusals",

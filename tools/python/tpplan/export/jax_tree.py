@@ -2,6 +2,8 @@
 parameters)."""
 
 import inspect
+import itertools
+import sys
 
 from ..files import InputError, find_object, printable
 from ..manifest import DTYPE_BITS, ManifestError
@@ -27,6 +29,9 @@ STACKED_DIMS = {
     ("flax.Linear", "bias"): ["out"],
     ("flax.Embed", "embedding"): ["in", "out"],
 }
+
+# Attributes with the sizes of these dims, in order of preference.
+SIZE_NAMES = {"in": ("in_features", "num_embeddings"), "out": ("out_features", "features", "embedding_size")}
 
 
 def build(name, kwargs, device="meta"):
@@ -125,7 +130,7 @@ def _add_tensor(module, name, path, leaf):
             1,
         )
     entry = {"shape": [int(size) for size in leaf.value.shape], "dtype": dtype}
-    dims = _dims(module["node"], name, len(entry["shape"]))
+    dims = _dims(module["node"], name, entry["shape"], path)
     if dims:
         entry["dims"] = dims
     module.setdefault("parameters" if leaf.is_parameter else "buffers", {})[name] = entry
@@ -146,18 +151,46 @@ def _logical_names(box):
     return [n or None for n in names]
 
 
-def _dims(node, name, ndim):
-    """Returns the dim names of a stacked layer or of Flax' LinearGeneral; None for others. Stacking dims come first.
-    LinearGeneral has several input and output dims; styles shard the first of each (the heads)."""
-    own = STACKED_DIMS.get((_public_type(node), name))
+def _dims(node, name, shape, path):
+    """Returns the dim names of a stacked layer or of Flax' LinearGeneral; None for others. LinearGeneral has several
+    input and output dims; styles shard the first of each (the heads)."""
+    own, ndim = STACKED_DIMS.get((_public_type(node), name)), len(shape)
     if own and ndim > len(own):
-        return [f"layers_{i}" if i else "layers" for i in range(ndim - len(own))] + own
+        return _stacked_dims(node, own, shape, path)
     if type(node).__name__ != "LinearGeneral" or name not in ("kernel", "bias") or not hasattr(node, "out_features"):
         return None
     outs = _group("out", node.out_features)
     ins = _group("in", node.in_features)
     dims = ins + outs if name == "kernel" else outs
     return dims if len(dims) == ndim else None
+
+
+def _stacked_dims(node, own, shape, path):
+    """Returns the dim names of a stacked layer. nnx.vmap and eqx.filter_vmap stack at any axis (`out_axes`), so the
+    sizes of the layer's attributes decide; the stacking dims come first if no position fits. Prints a note if several
+    do, because the first is then a guess."""
+    wanted = [
+        next((v for v in (getattr(node, a, None) for a in SIZE_NAMES[dim]) if isinstance(v, int)), None) for dim in own
+    ]
+    count = len(shape) - len(own)
+    fitting = [
+        stack
+        for stack in itertools.combinations(range(len(shape)), count)
+        if [size for at, size in enumerate(shape) if at not in stack] == wanted
+    ]
+    if len(fitting) > 1:
+        print(
+            f"note: the sizes of `{printable(path)}` do not show which dim stacks the layers: dim {fitting[0][0]} is "
+            "assumed",
+            file=sys.stderr,
+        )
+    stack = fitting[0] if fitting else range(count)
+    layers, others = itertools.count(), iter(own)
+    names = []
+    for at in range(len(shape)):
+        number = next(layers) if at in stack else 0
+        names.append(next(others) if at not in stack else f"layers_{number}" if number else "layers")
+    return names
 
 
 def _public_type(node):

@@ -8,7 +8,7 @@ import os
 import sys
 
 from ..files import InputError, printable, read_json
-from ..graph.settings import make_input
+from ..graph.settings import make_input, read_dtype
 from . import torch_module
 
 
@@ -18,7 +18,7 @@ def build(name, kwargs, device="meta", settings=None):
     (tpplan.graph.settings) has the dtype and the implementations of attention and experts. Raises InputError if it
     cannot be built."""
     transformers, torch = _transformers(), torch_module._torch()
-    model_class, config = _find(transformers, name, kwargs)
+    model_class, config = _find(transformers, name, kwargs, settings is not None and settings.dtype is not None)
     try:
         with torch.device(device):
             return model_class._from_config(config, **_options(model_class, settings))
@@ -99,13 +99,13 @@ def _transformers():
     return transformers
 
 
-def _find(transformers, name, kwargs):
+def _find(transformers, name, kwargs, has_dtype):
     """Returns (model class, configuration). Raises InputError if transformers has no such model."""
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING
 
     remedy = "name a class (LlamaForCausalLM), a model type (llama) or a config.json"
     if name.endswith(".json") or os.path.sep in name:
-        return _find_in_file(transformers, CONFIG_MAPPING, name, kwargs)
+        return _find_in_file(transformers, CONFIG_MAPPING, name, kwargs, has_dtype)
     if name in CONFIG_MAPPING:
         config = _make_config(CONFIG_MAPPING[name], kwargs)
         return _class_of(transformers, config, name), config
@@ -119,7 +119,7 @@ def _find(transformers, name, kwargs):
     return model_class, _make_config(model_class.config_class, kwargs)
 
 
-def _find_in_file(transformers, mapping, path, kwargs):
+def _find_in_file(transformers, mapping, path, kwargs, has_dtype):
     try:
         with open(path, encoding="utf-8") as file:
             written = read_json(file.read(), printable(path))
@@ -128,11 +128,17 @@ def _find_in_file(transformers, mapping, path, kwargs):
             f"cannot read {printable(path)}: {printable(error)}", "give the config.json of a model"
         ) from None
     model_type = written.get("model_type") if isinstance(written, dict) else None
+    names = written.get("architectures") if isinstance(written, dict) else None
+    named = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
+    known = _class_named(transformers, named)
     if not isinstance(model_type, str) or model_type not in mapping:
+        known_type = getattr(known and known.config_class, "model_type", None)
         raise InputError(
             f"{printable(path)}: transformers {transformers.__version__} has no model_type "
             f"{printable(json.dumps(model_type))}",
-            "give the config.json of a model that needs no custom code",
+            f'write "model_type": "{known_type}", which is that of {named}, if the model needs no custom code'
+            if known_type
+            else "give the config.json of a model that needs no custom code",
         )
     if written.get("quantization_config"):
         print(
@@ -143,12 +149,31 @@ def _find_in_file(transformers, mapping, path, kwargs):
     config = _make_config(
         mapping[model_type], {k: v for k, v in written.items() if k not in ("model_type", "auto_map")} | kwargs
     )
-    names = written.get("architectures")
-    named = names[0] if isinstance(names, list) and names and isinstance(names[0], str) else ""
-    model_class = getattr(transformers, named, None) if named.isidentifier() else None
-    if isinstance(model_class, type) and issubclass(model_class, transformers.PreTrainedModel):
-        return model_class, config
-    return _class_of(transformers, config, path), config
+    if not has_dtype and "dtype" not in kwargs:
+        _set_dtype(config, written, path)
+    return known or _class_of(transformers, config, path), config
+
+
+def _set_dtype(config, written, path):
+    """Sets the dtype that from_pretrained takes: that of the file or of its `text_config`. Prints a note if neither has
+    one: from_pretrained then takes the checkpoint's, which is not read here."""
+    for part in (written, written.get("text_config")):
+        found = isinstance(part, dict) and (part.get("dtype") or part.get("torch_dtype"))
+        if isinstance(found, str) and found not in ("auto", ""):
+            if part is not written:
+                config.dtype = read_dtype(found)
+            return
+    print(
+        f"note: {printable(path)}: the file has no `dtype`, so the parameters are float32; `--dtype bfloat16` sets "
+        "the dtype of the checkpoint",
+        file=sys.stderr,
+    )
+
+
+def _class_named(transformers, name):
+    """Returns the model class of this name, or None."""
+    found = getattr(transformers, name, None) if name.isidentifier() else None
+    return found if isinstance(found, type) and issubclass(found, transformers.PreTrainedModel) else None
 
 
 def _make_config(config_class, kwargs):
