@@ -12,6 +12,7 @@
 #include "exec/shards/box_sums.h"
 #include "exec/shards/byte_boxes.h"
 #include "exec/shards/cast_elements.h"
+#include "exec/shards/expert_names.h"
 #include "exec/shards/shard_store.h"
 #include "sharding/tensor_size.h"
 
@@ -55,6 +56,7 @@ struct StoredPart {
   size_t dim = 0;
   uint64_t size = 0;
   std::vector<MappedRun> runs;
+  std::vector<uint64_t> begin, shape;  // the box of the parameter that a matrix of one expert fills; empty: others
 };
 
 // Where a stored piece begins in its tensor: at 0 of every dim, but for folders of shards, whose files say it.
@@ -100,7 +102,8 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
                  SourceTensor& tensor) {
   const WeightsHeader& header = source.weights.headers[place.file];
   const WeightTensor& stored = header.tensors[place.tensor];
-  const std::span<const uint64_t> shape = shape_of(header, stored);
+  const bool is_expert = !part.shape.empty();
+  const std::span<const uint64_t> shape = is_expert ? std::span(part.shape) : shape_of(header, stored);
   const ParamLayout& layout = wanted.layout;
   if (tensor.pieces.empty()) tensor.dtype = stored.dtype;
   if (stored.dtype != (tensor.pieces.empty() ? layout.dtype : tensor.dtype) &&
@@ -110,14 +113,17 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
         fmt::format("{} is {} in the weights and {} in the manifest: {}", wanted.called, dtypes()[stored.dtype].name,
                     dtypes()[layout.dtype].name, wanted.cast ? "this cast is not supported" : "dtypes are not cast"));
   std::vector<uint64_t> begin, sizes = wanted.sizes;
-  if (!find_begin(place, wanted.called, source, begin)) return false;
+  if (is_expert)
+    begin = part.begin;
+  else if (!find_begin(place, wanted.called, source, begin))
+    return false;
   if (!part.runs.empty()) sizes[part.dim] = part.size;
-  if (!fits(begin, shape, sizes, source.is_folder_of_shards))
-    return note(
-        source, Code::TensorMismatch, header.source.name,
-        fmt::format("{} has shape {}{} in the weights and {} in the manifest", wanted.called, shape_text(shape),
-                    source.is_folder_of_shards ? fmt::format(" at {}", shape_text(begin)) : "", shape_text(sizes)),
-        "use the weights and the manifest of the same model");
+  if (!fits(begin, shape, sizes, source.is_folder_of_shards || is_expert))
+    return note(source, Code::TensorMismatch, header.source.name,
+                fmt::format("{} has shape {}{} in the weights and {} in the manifest", wanted.called, shape_text(shape),
+                            source.is_folder_of_shards || is_expert ? fmt::format(" at {}", shape_text(begin)) : "",
+                            shape_text(sizes)),
+                "use the weights and the manifest of the same model");
   std::vector<Intervals> runs;
   for (size_t d = 0; d < shape.size(); ++d)
     runs.push_back({{static_cast<int64_t>(begin[d]), static_cast<int64_t>(begin[d] + shape[d])}});
@@ -327,6 +333,42 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
   return {};
 }
 
+// Returns the stored matrices of experts that a parameter of stacked experts consists of; empty if it is none, or if
+// they are not stored. Reports an expert without matrices.
+std::vector<StoredPart> find_experts(Fusing& fusing, std::string_view path, const ParamLayout& layout) {
+  if (layout.shape.size() != 3) return {};
+  const auto find = [&](const std::string& name) {
+    const auto found = fusing.stored.find(name);
+    return found == fusing.stored.end() ? nullptr : &found->second;
+  };
+  for (const ExpertRow& row : expert_rows()) {
+    if (row.stacked != path.substr(path.rfind('.') + 1) || find(expert_name(path, 0, row.parts[0])) == nullptr)
+      continue;
+    std::vector<StoredPart> parts;
+    for (uint64_t expert = 0; expert < static_cast<uint64_t>(layout.shape[0]); ++expert) {
+      uint64_t at = 0;
+      for (const std::string_view leaf : row.parts) {
+        if (leaf.empty()) continue;
+        const std::string name = expert_name(path, expert, leaf);
+        const std::vector<WeightPlace>* places = find(name);
+        const std::vector<uint64_t> matrix =
+            places == nullptr ? std::vector<uint64_t>{} : stored_shape(*places, fusing.source);
+        if (matrix.size() != 2) {
+          note(fusing.source, Code::MissingParameter, "",
+               fmt::format("`{}` stacks the experts of the weights, which have no matrix `{}`",
+                           escape_for_terminal(path), escape_for_terminal(name)));
+          return {};
+        }
+        parts.push_back({.places = places, .runs = {}, .begin = {expert, at, 0}, .shape = {1, matrix[0], matrix[1]}});
+        at += matrix[0];
+        fusing.used.push_back(name);
+      }
+    }
+    return parts;
+  }
+  return {};
+}
+
 // Where each name stands, as the manifest calls it. Two names become one only by mistake.
 StoredIndex index_stored(const std::string& path, WeightSource& source, const Rename& rename,
                          std::deque<std::string>& renamed) {
@@ -408,6 +450,7 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
     if (places != nullptr) parts = {StoredPart{.places = places, .runs = {}}};
     for (size_t r = 0; parts.empty() && r < options.fuse.size(); ++r)
       parts = find_parts(fusing, options.fuse[r], name, layout);
+    if (parts.empty() && !source.is_folder_of_shards) parts = find_experts(fusing, name, layout);
     if (!parts.empty()) {
       place_tensor(parts, layout, name, options.cast, source, source.tensors[i]);
     } else if (i >= parameters) {
