@@ -17,13 +17,14 @@ namespace tpplan {
 // A local tensor: the region that shard_slice returns for this rank, contiguous and row major. A Partial axis does not
 // shard: each of its ranks holds a partial value of the full region.
 struct LocalTensor {
-  std::string name;                   // for people: what faults and steps call it
-  std::vector<int64_t> shape;         // of the whole tensor
-  std::vector<DimSegments> segments;  // of fused dims, each of which is cut by itself; Sharding::segments
+  std::string name;                   // name in errors and steps
+  std::vector<int64_t> shape;         // global
+  std::vector<DimSegments> segments;  // of fused dims: each segment is sharded separately; see Sharding::segments
   DType dtype = 0;
-  std::vector<Placement> placements;  // one for each mesh axis; of a fused dim Shard, whatever torch calls it
-  uint64_t bytes = 0;                 // of this rank's region
-  std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
+  std::vector<Placement>
+      placements;              // one per mesh axis; Shard for a fused dim, also where DTensor would use StridedShard
+  uint64_t bytes = 0;          // of this rank's region
+  std::shared_ptr<void> data;  // memory of comm.device; null when bytes is 0
 };
 
 // How often a step's call is repeated for timing, in addition to the call whose result is used: `warmup` times untimed,

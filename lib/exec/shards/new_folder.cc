@@ -146,8 +146,8 @@ void remove_leftovers(const std::string& path, std::vector<Fault>& notes) {
   }
 }
 
-// Returns the lock of the new work folder. It is held before the mark exists: another job that writes the same path
-// would take a marked folder without a lock for a leftover.
+// Creates the work folder and returns its lock. The lock is held before the mark exists: otherwise another job that
+// writes the same path would treat the folder as a leftover.
 Lock make_work_folder(const std::string& path, const std::string& work, const std::string& content, bool is_folder) {
   const auto make_folder = [](const std::string& name, const std::string& place) {
     if (noted_call("mkdir", name, kNoOffset, [&] { return mkdir(name.c_str(), 0777); }) != 0)

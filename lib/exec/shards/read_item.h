@@ -19,8 +19,9 @@ struct ReadTo {
   const WeightSource* source = nullptr;
   std::vector<ShardStore*> stores;
   const Device* device = nullptr;
-  std::function<void(uint32_t tensor)> begin;  // called before bytes of it are read into host memory, by any thread
-  BoxSums* sums = nullptr;                     // checksums of the bytes that are read; nullptr: not computed
+  std::function<void(uint32_t tensor)>
+      begin;                // called by any thread before it reads bytes of the tensor into host memory
+  BoxSums* sums = nullptr;  // checksums of the bytes that are read; nullptr: not computed
 };
 
 // Calls visit(segment, target, begin, bytes) for each target of each segment of an item, for the part of the segment
