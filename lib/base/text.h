@@ -36,16 +36,16 @@ namespace tpplan {
 // look different. Other text is unchanged.
 [[nodiscard]] std::string escape_for_terminal(std::string_view text);
 
-// Escapes text of several lines for terminals and logs: every line as above, and none is a workflow command (GitHub's
-// runner executes `::` at the begin of a line, also after blanks, and `##[` anywhere). All human-readable output passes
-// through here, so that names need not be trusted.
+// Escapes text of several lines for terminals and logs: each line as in escape_for_terminal, and no line is a workflow
+// command (GitHub's runner executes `::` at the begin of a line, also after blanks, and `##[` anywhere). All
+// human-readable output passes through here, so that names need not be trusted.
 struct LineLook {
   bool color = false;     // codes of paint() stay
-  bool is_patch = false;  // tabs stay, and returns at the end of lines, as who applies a patch needs them
+  bool is_patch = false;  // tabs and carriage returns before line breaks stay, because patch(1) needs them
 };
 [[nodiscard]] std::string escape_lines(std::string_view text, LineLook look = {});
 
-// `text` between the codes that show it so on a terminal, or as it is.
+// Codes of paint(), which returns `text` between `code` and kReset, or unchanged unless `enabled`.
 inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
                                   kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m", kMagenta = "\x1b[1;35m",
                                   kCyan = "\x1b[1;36m";
