@@ -50,7 +50,8 @@ struct Step {
 // True if a step communicates; a slice does not.
 [[nodiscard]] bool communicates(std::span<const Step> steps);
 
-// The layouts of a value's gradient when it arrives at a module boundary and when it continues behind it.
+// The layouts of a value's gradient in the backward pass: `from` when it reaches the module boundary, `to` after the
+// boundary.
 struct GradientLayouts {
   std::vector<Placement> from, to;
   bool operator==(const GradientLayouts&) const = default;
