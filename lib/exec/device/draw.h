@@ -88,8 +88,8 @@ template <typename T>
   return T::of(value < low ? low : value);
 }
 
-// (-1, 1): jax.random.normal's uniform from nextafter(-1, 0). 1 - nextafter(-1, 0) rounds to 2, so the product is
-// exact.
+// Returns a value in (-1, 1): jax.random.normal's uniform from nextafter(-1, 0). 1 - nextafter(-1, 0) rounds to 2, so
+// the product is exact.
 [[nodiscard]] TPPLAN_HOST_DEVICE inline float symmetric_float(uint32_t bits) {
   return uniform_float(bits, -0x1.fffffep-1f, 2.0f);
 }

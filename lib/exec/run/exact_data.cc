@@ -19,7 +19,7 @@ uint64_t mixed(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// How a dtype with arithmetic encodes an integer, and its lowest test value.
+// The encoding of integers in a dtype with arithmetic, and its lowest test value.
 struct NumberType {
   void (*put)(char* out, int value) = nullptr;
   int lowest = -2;

@@ -40,7 +40,7 @@ OutputFile open_output(const std::string& path, int flags) {
   return {path, share_fd(fd)};
 }
 
-// `help` becomes the help of an error.
+// Syncs a folder to disk. `help` becomes the help of an error.
 void sync_folder(const fs::path& folder, const std::string& help = {}) {
   const std::string path = folder.empty() ? "." : folder.string();
   const auto failed = [&](int error) {

@@ -1,4 +1,4 @@
-// Which rank writes which boxes of a tensor, once for each layout of a manifest.
+// The assignment of a tensor's boxes to the ranks that write them, once for each layout of a manifest.
 #pragma once
 
 #include <cstdint>
