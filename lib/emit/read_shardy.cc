@@ -240,7 +240,7 @@ bool close_attributes(ShardyReader& in, Attributes& attributes) {
   return true;
 }
 
-// `tpplan.uneven = "torch"` of the module.
+// Reads the module's attribute `tpplan.uneven = "torch"`.
 bool read_uneven(ShardyReader& in) {
   std::string value;
   if (!expect(in, "=")) return false;

@@ -57,7 +57,8 @@ struct GradientLayouts {
   bool operator==(const GradientLayouts&) const = default;
 };
 
-// What a boundary does with a partial gradient: Closed reduces it, Open passes it on for an enclosing module to reduce.
+// The treatment of a partial gradient at a boundary: Closed reduces it, Open passes it on for an enclosing module to
+// reduce.
 enum class GradientSums : uint8_t { None, Closed, Open };
 
 // Returns the gradient layouts of a value that is redistributed from `from` to `to`; `sums` states whether the gradient
@@ -76,7 +77,7 @@ enum class StepPart : uint8_t {
   Reduce,  // of its gradient over the axes in GradReduce
 };
 
-// "gather", "reduce".
+// Returns "gather" or "reduce".
 [[nodiscard]] std::string_view to_text(StepPart part);
 
 // Parses the output of to_text. Returns false for any other text.
