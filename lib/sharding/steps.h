@@ -94,10 +94,10 @@ struct ParamStep {
 };
 
 // Returns the steps of a parameter: it is gathered along `gathered` (the data axes and FSDP's that shard it), then its
-// gradient is reduced, reduce_scatters first, as torch's hybrid sharding does, because the later all_reduces are then
-// smaller. If axes minor to that of a step shard the same dim, they are gathered before the step and sharded again
-// after it, since their shards are not shards of one shard of the axis. Segments of a dim that is no longer sharded are
-// ignored.
+// gradient is reduced. reduce_scatters come first, as in torch's hybrid sharding, because they make the later
+// all_reduces smaller. Axes minor to that of a step are gathered before the step and sharded again after it, if they
+// shard the same dim: a collective over a major axis would otherwise join shards that are not adjacent. Segments of a
+// dim that is no longer sharded are ignored.
 [[nodiscard]] std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
                                                  std::span<const GradReduce> reductions,
                                                  std::span<const AxisId> gathered, const Mesh& mesh);

@@ -46,7 +46,7 @@ struct StepMeasure {
 // placements are not a layout of that shape on that mesh.
 [[nodiscard]] bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
 
-// Allocates this rank's region and sets `bytes` and `data`. Returns false with the error in comm.fault if the
+// Allocates this rank's region and sets tensor.bytes and tensor.data. Returns false with the error in comm.fault if the
 // placements are not a layout or the device has no memory left.
 [[nodiscard]] bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 

@@ -39,7 +39,7 @@ void for_each_target(const ReadItem& item, Visit visit) {
 // Returns the bytes of an item in memory after read_packed.
 [[nodiscard]] inline uint64_t packed_bytes(const ReadItem& item) { return item.lines * (item.end - item.begin); }
 
-// Reads an item's lines into `to`, one after the other. Throws as read_exactly does; returns the bytes read.
+// Reads an item's lines into `memory`, one after the other. Returns the bytes read. Throws the errors of read_exactly.
 [[nodiscard]] uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory);
 
 // True if the segments of an item are long enough to be read directly into shards in host memory.

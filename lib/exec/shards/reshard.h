@@ -28,8 +28,8 @@ struct ReshardInput {
   std::vector<RankBoxes> wanted;
 };
 
-// Fills the members that follow from `after` and `known` or `source`. Returns false if the folder is known and its
-// tensors differ from those of `after`: open_weights then reports the differences.
+// Computes the fields of `input` that follow from input.after and input.known or input.source. Returns false if the
+// folder is known and its tensors differ from those of input.after: open_weights then reports the differences.
 [[nodiscard]] bool list_moves(ReshardInput& input);
 
 struct ReshardResult {

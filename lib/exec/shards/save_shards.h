@@ -18,10 +18,10 @@ struct SaveOptions {
   uint64_t max_file_bytes = 0;  // tensor bytes of one file of full tensors; 0: one file (save_unsharded)
 };
 
-// Writes a folder of shards at `path`, in the form of torch's distributed checkpoint (shard_folder.h). All ranks call
-// it. Each element is written by the first rank that holds it, and a tied tensor under each of its names. A shard with
-// several intervals (fused dims) goes into several files. Errors and atomicity as in write_folder: TP8031 if `path`
-// exists, unless it is an empty folder. Returns the bytes that this rank wrote.
+// Writes a folder of shards at options.path, in the form of torch's distributed checkpoint (shard_folder.h). All ranks
+// call it. Each element is written by the first rank that holds it, and a tied tensor under each of its names. A shard
+// with several intervals (fused dims) goes into several files. Errors and atomicity as in write_folder: TP8031 if the
+// path exists, unless it is an empty folder. Returns the bytes that this rank wrote.
 [[nodiscard]] uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Writes only the files of this rank into an existing folder. For callers that synchronize the ranks themselves
@@ -30,7 +30,7 @@ struct SaveOptions {
                                         const std::vector<bool>& left_out, uint64_t staging);
 
 // Writes one safetensors file with full tensors. All ranks call it; each writes the elements of which it is the first
-// holder. Replaces a file at `path` after all ranks have succeeded. Returns the bytes that this rank wrote.
+// holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.
 [[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Writes full tensors as several files and an index in a new folder, with Hugging Face's names:

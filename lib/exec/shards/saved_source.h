@@ -45,8 +45,8 @@ struct OpenShards {
   std::map<int, OpenShard> of_rank;
 };
 
-// Returns file `run` of rank `rank`, and opens it if it is closed. If `most_open` files are open, closes all of them
-// first. Throws if the header is not the one that the manifest determines, or the file changed.
+// Returns file `run` of rank `rank`, and opens it if it is closed. If shards.most_open files are open, closes all of
+// them first. Throws if the header is not the one that the manifest determines, or the file changed.
 [[nodiscard]] const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run);
 
 // Opens only the files with the elements that these ranks hold, which are those of the elements' first holders. Returns
