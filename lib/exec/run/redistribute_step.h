@@ -21,10 +21,9 @@ struct LocalTensor {
   std::vector<int64_t> shape;         // global
   std::vector<DimSegments> segments;  // of fused dims: each segment is sharded separately; see Sharding::segments
   DType dtype = 0;
-  std::vector<Placement>
-      placements;              // one per mesh axis; Shard for a fused dim, also where DTensor would use StridedShard
-  uint64_t bytes = 0;          // of this rank's region
-  std::shared_ptr<void> data;  // memory of comm.device; null when bytes is 0
+  std::vector<Placement> placements;  // one per mesh axis; Shard for every sharded fused dim
+  uint64_t bytes = 0;                 // of this rank's region
+  std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
 };
 
 // How often a step's call is repeated for timing, in addition to the call whose result is used: `warmup` times untimed,
