@@ -25,9 +25,9 @@ struct SavedFolder {
   WeightSource first;  // the first file and its tensors, by which ranks check that they see the same folder
 };
 
-// True if `path` is such a folder; fills `folder`. Compares the manifest's hash in the folder's note, the names of the
-// files, and the header of the first file. False if any of these differs: the caller then uses open_weights, which
-// reports the cause. Throws TP8020 or TP8021 if the folder cannot be used.
+// True if `path` is such a folder; fills `folder`. Compares the hash of the shardings in the folder's note, the names
+// of the files, and the header of the first file. False if any of these differs: the caller then uses open_weights,
+// which reports the cause. Throws TP8020 or TP8021 if the folder cannot be used.
 [[nodiscard]] bool find_saved_folder(const std::string& path, const Manifest& manifest,
                                      std::string_view shardings_sha256, SavedFolder& folder);
 

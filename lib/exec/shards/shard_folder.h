@@ -1,7 +1,7 @@
 // Folders of shards, in the form of torch's distributed checkpoint for Hugging Face (torch 2.13,
 // torch/distributed/checkpoint/_hf_utils.py). Several safetensors files have shards of the same tensor, and the
 // metadata of a file has their offsets: "DCP_SHARDING_INFO": {"NAME": {"saved_offsets": [row, column]}}. tpplan adds a
-// note, `tpplan.json`, with the hash of the manifest that the folder was written for.
+// note, `tpplan.json`, with the mesh and the hash of the shardings (manifest/shardings_digest.h).
 #pragma once
 
 #include <cstdint>
