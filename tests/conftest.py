@@ -1,4 +1,4 @@
-"""What the tests that run the program share. TPPLAN names the program; ctest sets it."""
+"""Shared fixtures and functions of tests that run the programs. ctest sets TPPLAN to the program's path."""
 
 import fcntl
 import gc
@@ -15,26 +15,28 @@ import pytest
 
 from forked import run_forked
 
-# To look for garbage among the values of a large manifest takes as long as to read it.
+# A garbage collection among the values of a large manifest takes as long as reading it.
 gc.set_threshold(100_000, 20, 20)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
 EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
-# Where ctest says so (CMakeLists.txt there) runs are forks: the servers that stand for the programs.
+# If ctest sets TPPLAN_FORKS (tests/CMakeLists.txt), programs run as forks of servers.
 FORKS = {PROGRAM: "tpplan_forks", EXECUTOR: "tpplan_exec_forks"} if "TPPLAN_FORKS" in os.environ else {}
 
 
 def run_program(program, *arguments, **more):
-    """subprocess.run of one of the two programs, its output captured as bytes; `more` are input, env, cwd and timeout."""
+    """Runs one of the two programs like subprocess.run, with its output captured as bytes. `more` are input, env, cwd
+    and timeout.
+    """
     command = [program, *map(str, arguments)]
     if program in FORKS:
         return run_forked(str(pathlib.Path(PROGRAM).parent / "tests" / FORKS[program]), command, **more)
     return subprocess.run(command, capture_output=True, **more)
 
 
-# What neighbours in a tree of modules say. Small models and fragments of plans, which show one fact, leave out the layers
-# that a whole plan has: cases that are about another fact allow these.
+# Codes of heuristics about missing rules next to existing ones. Small models and partial plans lack the layers of a
+# complete plan, so tests of other facts allow them.
 NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
 
 
@@ -47,7 +49,7 @@ def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
 
 
 def on_terminal(columns, *arguments, env=os.environ):
-    """What the program writes to a terminal of this width."""
+    """Returns the program's output on a terminal of this width."""
     try:
         ours, theirs = pty.openpty()
     except OSError as error:
@@ -59,7 +61,7 @@ def on_terminal(columns, *arguments, env=os.environ):
         try:
             while piece := os.read(ours, 1 << 16):
                 out += piece
-        except OSError:  # Linux says so at the end
+        except OSError:  # Linux reports the end this way
             pass
         os.close(ours)
         assert process.wait(30) == 0
@@ -67,14 +69,15 @@ def on_terminal(columns, *arguments, env=os.environ):
 
 
 def codes(result):
-    """The diagnostic codes on standard error or output, in order, each as often as it is reported."""
+    """Returns the diagnostic codes on standard error and output, in order, with repetitions."""
     text = (result.stderr + result.stdout).decode(errors="replace")
     return [part.split("]")[0] for part in text.split("[")[1:] if part.startswith("TP") and part[2:6].isdigit()]
 
 
 def signed(manifest, ensure_ascii=True):
-    """A manifest that was changed, with the digest of its text: as if the program had written it so. It holds for a text that
-    json.dumps writes with the same `ensure_ascii`."""
+    """Returns a changed manifest with the digest of its new text, as if the program had written it. The digest is valid
+    for the text that json.dumps writes with the same `ensure_ascii`.
+    """
     rest = {key: value for key, value in manifest.items() if key != "digest"}
     text = json.dumps(rest, separators=(",", ":"), ensure_ascii=ensure_ascii)[:-1]
     return rest | {"digest": "sha256:" + hashlib.sha256(text.encode()).hexdigest()}

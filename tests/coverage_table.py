@@ -1,5 +1,6 @@
-"""The table of tools/scripts/coverage: coverage_table.py SUMMARY, which gcovr wrote with --json-summary. A row a folder, those with the
-lowest share of lines first, and all of them on the last."""
+"""Prints the table of tools/scripts/coverage: coverage_table.py SUMMARY, where SUMMARY is the output of gcovr
+--json-summary. One row per folder, those with the lowest line coverage first, and the total last.
+"""
 
 import collections
 import json
@@ -14,7 +15,7 @@ def share(covered, total):
 
 
 def rows_of(files):
-    """[(folder, {column: (covered, total)})] of gcovr's entries, whose last is all of them."""
+    """Returns [(folder, {column: (covered, total)})] of gcovr's entries; the last row is the total."""
     folders = collections.defaultdict(lambda: {column: (0, 0) for column in COLUMNS})
     for entry in files:
         for folder in (str(pathlib.PurePosixPath(entry["filename"]).parent), "all"):

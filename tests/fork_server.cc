@@ -1,10 +1,11 @@
-// Runs the program that it is linked with many times: for each request on standard input it forks a child that is the
-// program with these arguments, and answers with how that ended and what it wrote. A child has all that a new process
-// has but the start, which takes 50 to 100 ms under the sanitizers. Ends with its input.
+// Runs the program that it is linked with many times: for each request on standard input it forks a child, which
+// executes the program with these arguments, and replies with the child's exit status and output. A child saves the
+// start of a new process, which takes 50 to 100 ms with sanitizers. The server ends with its input.
 //
-// Numbers are 32 bits in the machine's order; a text is its length and its bytes.
-//   request: directory, standard input, count and arguments, count and variables (NAME=value; all that the child has)
-//   answer:  exit status, or the negative of a signal; standard output, standard error
+// Numbers are 32 bits in native byte order; a text is its length and its bytes.
+//   request: directory, standard input, count and arguments, count and environment variables (NAME=value; all that the
+//            child has)
+//   reply:   exit status, or the negative of a signal; standard output, standard error
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/wait.h>
@@ -40,7 +41,7 @@ struct Answer {
   std::_Exit(EXIT_FAILURE);
 }
 
-// False at the end of the input.
+// Returns false at the end of the input.
 bool read_all(char* data, size_t size) {
   while (size > 0) {
     const ssize_t got = read(STDIN_FILENO, data, size);
@@ -116,18 +117,19 @@ std::vector<char*> pointers_of(std::vector<std::string>& texts) {
 int runs = 0;
 
 #ifdef __SANITIZE_ADDRESS__
-// A search for leaks takes as long as a short run: one run of eight has one, and each that is a process of its own.
+// A leak check takes as long as a short run: one run of eight has one, and so has every run in a separate process.
 constexpr int kRunsPerLeakSearch = 8;
 
-// Runs last of what the program has left to its end. What the sanitizers do behind it takes their own tables apart, a
-// quarter of a short run's time.
+// Runs as the last exit handler of the program. It skips the sanitizers' own teardown, which takes a quarter of a short
+// run.
 void end_here(int status, void*) {
   if (runs % kRunsPerLeakSearch == 0) __lsan_do_leak_check();
   _exit(status);
 }
 #endif
 
-// In the child: the program, with the pipes as its standard streams and no other descriptor of ours.
+// Executes the program in the child, with the pipes as its standard streams and without other descriptors of the
+// server.
 [[noreturn]] void become_program(Request& request, const Pipe& input, const Pipe& output, const Pipe& error) {
   dup2(input.read_end, STDIN_FILENO);
   dup2(output.write_end, STDOUT_FILENO);
@@ -140,15 +142,15 @@ void end_here(int status, void*) {
   std::vector<char*> variables = pointers_of(request.variables);
   std::vector<char*> arguments = pointers_of(request.arguments);
   std::signal(SIGPIPE, SIG_DFL);
-  environ = variables.data();  // the last that is done before the program: bad_input/failing_calls.cc counts from here
+  environ = variables.data();  // directly before the program: bad_input/failing_calls.cc counts from here
 #ifdef __SANITIZE_ADDRESS__
   on_exit(end_here, nullptr);
 #endif
-  // Not `return`: exit runs what a program's end runs, the search for leaks too.
+  // Not `return`: exit runs the program's exit handlers, including the leak check.
   std::exit(tpplan::program_main(static_cast<int>(request.arguments.size()), arguments.data()));
 }
 
-// Sends as much of `input` from `at` as the pipe takes; closes it when all is sent or nobody reads.
+// Sends as much of `input` from `at` on as the pipe accepts. Closes the pipe when all is sent or it has no reader.
 void feed(pollfd& to, const std::string& input, size_t& at) {
   const ssize_t put = write(to.fd, input.data() + at, input.size() - at);
   if (put > 0) at += static_cast<size_t>(put);
@@ -158,7 +160,7 @@ void feed(pollfd& to, const std::string& input, size_t& at) {
   }
 }
 
-// Takes what is there; closes the pipe at its end.
+// Reads the available bytes; closes the pipe at its end.
 void drain(pollfd& from, std::string& text) {
   char block[1 << 16];
   const ssize_t got = read(from.fd, block, sizeof block);
@@ -170,7 +172,7 @@ void drain(pollfd& from, std::string& text) {
   from.fd = -1;
 }
 
-// Both ends of a child's streams at once: neither side waits for the other.
+// Serves all three streams of a child at once, so that neither side blocks the other.
 void exchange(int to, int out, int err, const std::string& input, Answer& answer) {
   pollfd ends[] = {{to, POLLOUT, 0}, {out, POLLIN, 0}, {err, POLLIN, 0}};
   size_t sent = 0;
@@ -193,7 +195,7 @@ Answer run(Request& request) {
   if (child < 0) fail_call("fork server: fork");
   if (child == 0) become_program(request, input, output, error);
   for (const int end : {input.read_end, output.write_end, error.write_end}) close(end);
-  // A full pipe must not hold up who reads the other ends.
+  // A full pipe must not block the server while it should read the child's output.
   if (fcntl(input.write_end, F_SETFL, O_NONBLOCK) != 0) fail_call("fork server: fcntl");
   Answer answer;
   exchange(input.write_end, output.read_end, error.read_end, request.input, answer);
@@ -203,8 +205,8 @@ Answer run(Request& request) {
   return answer;
 }
 
-// The first throw of a process sorts the tables by which a stack is unwound: 4 ms in a static program. Children find
-// them sorted.
+// The first throw of a process sorts the unwind tables, which takes 4 ms in a static program. Children inherit the
+// sorted tables.
 void throw_once() {
   try {
     throw Request();

@@ -1,5 +1,6 @@
-"""Runs of a program as forks of one that is started already (fork_server.cc): a test that runs it thousands of times pays
-for the start once. Where TPPLAN_FORKED is not set, each run is a process of its own, which is the same but for the time."""
+"""Runs a program as forks of a server that is already started (fork_server.cc), so that thousands of runs start the
+program only once. Without TPPLAN_FORKS each run is a separate process, with the same results.
+"""
 
 import atexit
 import os
@@ -12,7 +13,7 @@ SERVERS = {}  # path: Popen, started by the first run
 
 
 def framed(*parts):
-    """Texts (bytes), and lists of them with their count."""
+    """Encodes texts (bytes), and lists of them with their count."""
     out = []
     for part in parts:
         out += [struct.pack("=I", len(part)), part if isinstance(part, bytes) else framed(*part)]
@@ -35,7 +36,7 @@ def stop_all():
 
 
 def stop(path):
-    """The server and its child."""
+    """Kills the server and its child."""
     process = SERVERS.pop(path)
     os.killpg(process.pid, 9)
     process.wait()
@@ -54,7 +55,9 @@ def receive(path, size, limit):
 
 
 def run_forked(path, arguments, input=None, env=None, cwd=None, timeout=60):
-    """What subprocess.run(arguments, capture_output=True, ...) returns, from a fork of the server at `path`."""
+    """Returns the result of subprocess.run(arguments, capture_output=True, ...), from a fork of the server at
+    `path`.
+    """
     variables = [os.fsencode(f"{name}={value}") for name, value in (os.environ if env is None else env).items()]
     request = framed(
         os.fsencode(os.getcwd() if cwd is None else cwd), input or b"", [os.fsencode(a) for a in arguments], variables

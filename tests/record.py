@@ -1,9 +1,10 @@
-"""Runs one test of ctest and notes what it took: record.py FOLDER NAME COMMAND..., {} in COMMAND is the file for its cases.
+"""Runs one test of ctest and records its cost: record.py FOLDER NAME COMMAND...; {} in COMMAND is the file for its
+cases.
 
-Beside the cases (JUnit's XML) it leaves NAME.json: exit status, seconds, and seconds of processor time of all processes that
-the test waited for. Ends with the test's status; with 77 where the test had to be skipped whole.
+In addition to the cases (JUnit's XML) it writes NAME.json: exit status, elapsed seconds, and CPU seconds of all
+processes that the test waited for. Exits with the test's status, or with 77 if the complete test was skipped.
 
-Temporary files of the test stand in memory where that has room: disks take milliseconds for each file that is written again.
+Temporary files of the test are in memory if enough is free: on a disk, rewriting a file takes milliseconds.
 """
 
 import json
@@ -16,14 +17,17 @@ import sys
 import tempfile
 import time
 
-NOTHING_RAN, SKIPPED = 5, 77  # pytest's status, for ctest a failure unless something was skipped; ours for that
+NOTHING_RAN, SKIPPED = (
+    5,
+    77,
+)  # pytest's status if it ran no test, which ctest counts as a failure; our status if all tests were skipped
 
 
-MEMORY, ROOM = "/dev/shm", 4 << 30  # bytes: what the tests that run at a time have, and much more
+MEMORY, ROOM = "/dev/shm", 4 << 30  # bytes: much more than the tests that run at a time need
 
 
 def make_folder():
-    """For temporary files; programs are started from there, too."""
+    """Creates a folder for temporary files, from which programs can be started."""
     try:
         memory = os.statvfs(MEMORY)
     except OSError:
@@ -33,7 +37,7 @@ def make_folder():
 
 
 def show_failures(cases):
-    """For programs that write their cases to the file only."""
+    """Prints the failed cases of programs that write them only to the file."""
     import xml.etree.ElementTree
 
     try:

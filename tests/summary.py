@@ -1,8 +1,10 @@
-"""What the tests did, from what record.py left: summary.py [--times] TITLE=FOLDER...; TITLE=!REASON for what did not run.
+"""Prints a summary of the tests from the files of record.py: summary.py [--times] TITLE=FOLDER...; TITLE=!REASON for
+tests that were not run.
 
-Prints what was skipped and why, one line of what ran, and `N passed, N failed, N skipped` alone on the last. Counts are
-cases; a test that ended badly without a failed case (a crash, a deadline) is one that failed. Exit status 1 where anything
-failed, or a piece ran nothing. Names every test that took more than SLOW seconds; --times adds the times of all tests.
+Prints the reasons for skipped tests, one line about the tests that ran, and `N passed, N failed, N skipped` as the last
+line. Counts are cases; a test that ends abnormally without a failed case (a crash, a timeout) is one failed case. Exit
+status 1 if anything failed, or if all tests of a title were skipped. Lists every test that took more than SLOW seconds;
+--times adds the times of all tests.
 """
 
 import collections
@@ -16,12 +18,14 @@ SLOW = 10  # seconds
 
 
 def read_results(folder):
-    """Of each test its record, with the counts of cases as `passed`, `failed` and, for each reason, `skipped`."""
+    """Returns the record of each test, with the counts of cases as `passed`, `failed` and, for each reason,
+    `skipped`.
+    """
     results = []
     for path in sorted(pathlib.Path(folder).glob("*.json")):
         result = json.loads(path.read_text()) | {"passed": 0, "failed": 0, "skipped": collections.Counter()}
         cases = path.with_suffix(".xml")
-        if not cases.exists() and result["status"] == 0:  # a test without cases is one
+        if not cases.exists() and result["status"] == 0:  # a test without cases counts as one
             result["passed"] = 1
         for case in read_cases(cases) if cases.exists() else []:
             skipped = case.find("skipped")
@@ -41,12 +45,12 @@ def read_results(folder):
 def read_cases(path):
     try:
         return list(xml.etree.ElementTree.parse(path).iter("testcase"))
-    except xml.etree.ElementTree.ParseError:  # cut off: the test ended badly, which its status says
+    except xml.etree.ElementTree.ParseError:  # truncated: the test ended abnormally, which its status shows
         return []
 
 
 def reason_of(skipped):
-    """pytest's text of a whole file's skip is a tuple of place and reason."""
+    """Returns the reason of a skip. If a complete file is skipped, pytest's text is a tuple of place and reason."""
     message = skipped.get("message", "")
     text = (skipped.text or "").strip() if message == "collection skipped" else message
     text = text.rstrip(")").rsplit(", '", 1)[-1].strip("'\"")

@@ -1,5 +1,5 @@
-// CRC-32C (Castagnoli, RFC 3720), also of bytes that are not read in order: the checksum of each part is computed
-// separately and moved to the part's offset, and the XOR of all parts is the checksum of the whole.
+// CRC-32C (Castagnoli, RFC 3720), also of bytes that are not read in order. The checksum of each part is computed
+// separately and moved to the part's offset; the XOR of all parts is the checksum of all bytes.
 #pragma once
 
 #include <array>
@@ -10,7 +10,7 @@ namespace tpplan {
 // Returns the checksum of a part that follows bytes with checksum `before`, without the initial and final XOR of a CRC.
 [[nodiscard]] uint32_t crc32c_part(const void* bytes, uint64_t count, uint32_t before = 0);
 
-// Moves the checksum of a part: `behind` bytes follow the part in the whole.
+// Returns the checksum of a part, moved to its offset: `behind` bytes follow the part.
 [[nodiscard]] uint32_t crc32c_moved(uint32_t part, uint64_t behind);
 
 // A table for moving many parts by the same number of bytes.

@@ -23,7 +23,7 @@ FileCount count_files() {
   if (getrlimit(RLIMIT_NOFILE, &limit) == 0) count.limit = limit.rlim_cur;
   std::error_code failed;
   const std::filesystem::directory_iterator files("/proc/self/fd", failed);
-  if (!failed) count.open = static_cast<uint64_t>(std::distance(begin(files), end(files))) - 1;  // without the folder's
+  if (!failed) count.open = static_cast<uint64_t>(std::distance(begin(files), end(files))) - 1;  // less that of `files`
   return count;
 }
 

@@ -32,12 +32,12 @@ struct ThreadCalls {
   bool is_under_way = false;
   std::string_view what, file;
   uint64_t offset = kNoOffset;
-  Clock::time_point start;  // of the call; of what follows it, when that has come back
+  Clock::time_point start;  // of the current call, else the end of the previous one
   bool is_at_work = false;
-  clockid_t clock{};  // of the processor's time that the thread has had
+  clockid_t clock{};  // the CPU-time clock of the thread
   pid_t id = 0;
-  int64_t had = -1;         // of it, in ns, when somebody looked,
-  Clock::time_point moved;  // and when it had become more
+  int64_t had = -1;         // CPU time in ns at the watcher's last check
+  Clock::time_point moved;  // last check at which the CPU time had increased
 };
 
 // Never destroyed, because detached threads use it until the process ends.
@@ -89,8 +89,9 @@ double idle_seconds(ThreadCalls& thread) {
   return std::chrono::duration<double>(Clock::now() - std::max(thread.start, thread.moved)).count();
 }
 
-// Describes where a thread waits, from /proc: "-1 STACK PLACE" outside of system calls, else the number of the call
-// first. nullopt for a "running" thread, which only lacks CPU time.
+// Describes where a thread waits, from its /proc/self/task/ID/syscall: "-1 STACK PC" outside of system calls, else the
+// number of the system call, its arguments, STACK and PC. Returns nullopt for a "running" thread, which only lacks CPU
+// time.
 std::optional<LongCall> describe_wait(const ThreadCalls& thread, double seconds) {
   LongCall call{.place = thread.place, .what = "work", .file = {}, .seconds = seconds};
   std::ifstream told("/proc/self/task/" + std::to_string(thread.id) + "/syscall");

@@ -15,7 +15,7 @@ std::string paint_lines(std::string_view text, std::span<const LinePaint> rows, 
     const size_t begin = std::min(line.find_first_not_of(' '), line.size());
     size_t stop = line.size();
     if (row != rows.end() && row->head_only) {
-      // An indented line without a head is text.
+      // An indented line without two blanks has no colour.
       const size_t blanks = line.find("  ", begin);
       stop = blanks == std::string_view::npos ? (begin == 0 ? line.size() : begin) : blanks;
     }

@@ -1,4 +1,4 @@
-// Colours for text by the beginnings of its lines.
+// Colours lines of text by how they begin.
 #pragma once
 
 #include <span>
@@ -9,20 +9,21 @@
 
 namespace tpplan {
 
-// The colour of lines with this beginning: of the head before two blanks if the line has one, else of the full line.
+// The colour of lines that start with `beginning`. With `head_only`, only the text before the first two blanks has the
+// colour; a line without two blanks is coloured completely if it is not indented, else not at all.
 struct LinePaint {
   std::string_view beginning;
-  std::string_view code;  // of paint(); empty: as it is
+  std::string_view code;  // as in paint(); empty: no colour
   bool head_only = false;
 };
 
-// What is at the left edge, and the name of a fact below it: `  spec      [tp, null]`.
+// For lists of facts: headings are bold, the names of indented facts blue, as in `  spec      [tp, null]`.
 inline constexpr LinePaint kFactPaints[] = {{" ", kBlue, true}, {"", kBold, true}};
 // Headings of Markdown.
 inline constexpr LinePaint kPagePaints[] = {{"#", kBold}};
 
-// Returns `text` escaped by escape_lines, with each line in the colour of the first row whose beginning it has. Print
-// it with the same `color`.
+// Returns `text` escaped by escape_lines. With `color`, each line has the colour of the first row whose `beginning` it
+// starts with. Print the result with the same `color`.
 [[nodiscard]] std::string paint_lines(std::string_view text, std::span<const LinePaint> rows, bool color);
 
 }  // namespace tpplan

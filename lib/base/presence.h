@@ -1,4 +1,4 @@
-// Whether a file exists, distinguished from a failure to find out: a caller that mistakes such a failure for absence
+// Checks if a file exists. Distinguishes absence from a failed check: a caller that mistakes a failure for absence
 // would ignore an existing file, or overwrite it.
 #pragma once
 

@@ -8,15 +8,16 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// Usually longer than a thread that sleeps for a fraction of a second waits for a processor. If it waits longer, the
-// clock loses that time.
+// If more than kStopped passes between two calls of note_running, the process was stopped, and only kCounted of it
+// counts. A thread that sleeps for a fraction of a second rarely waits that long for a processor; if it does, the clock
+// loses the time.
 constexpr nanoseconds kStopped = std::chrono::seconds(1), kCounted = std::chrono::milliseconds(250);
 
 constexpr nanoseconds kNever = nanoseconds::min();
 
 nanoseconds system_now() noexcept { return std::chrono::steady_clock::now().time_since_epoch(); }
 
-// `seen` is written last, so that a reader of a late value also reads what was added for the time before it.
+// add_gap writes `seen` after `stopped`, so that a reader of the new `seen` also reads the new `stopped`.
 struct Seen {
   std::mutex mutex;  // of writers
   std::atomic<nanoseconds> seen = kNever, stopped = nanoseconds::zero();

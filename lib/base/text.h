@@ -25,10 +25,10 @@ namespace tpplan {
 // True for one or more decimal digits, as the number of a layer in a path.
 [[nodiscard]] bool is_digits(std::string_view text);
 
-// 1536 -> "1.5 KiB". Powers of 1024, at most three significant figures past the integer part.
+// Returns a size in powers of 1024, with at most three significant figures past the integer part: 1536 -> "1.5 KiB".
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
 
-// "1.23 s", "45.6 ms", "7.8 us".
+// Returns text such as "1.23 s", "45.6 ms" or "7.8 us".
 [[nodiscard]] std::string human_seconds(double seconds);
 
 // Returns the text with control characters, DEL, bytes that are not UTF-8, direction overrides and invisible characters
@@ -36,16 +36,16 @@ namespace tpplan {
 // look different. Other text is unchanged.
 [[nodiscard]] std::string escape_for_terminal(std::string_view text);
 
-// Escapes text of several lines for terminals and logs: every line as above, and none is a workflow command (GitHub's
-// runner executes `::` at the begin of a line, also after blanks, and `##[` anywhere). All human-readable output passes
-// through here, so that names need not be trusted.
+// Escapes text of several lines for terminals and logs: each line as in escape_for_terminal, and no line is a workflow
+// command (GitHub's runner executes `::` at the begin of a line, also after blanks, and `##[` anywhere). All
+// human-readable output passes through here, so that names need not be trusted.
 struct LineLook {
   bool color = false;     // codes of paint() stay
-  bool is_patch = false;  // tabs stay, and returns at the end of lines, as who applies a patch needs them
+  bool is_patch = false;  // tabs and carriage returns before line breaks stay, because patch(1) needs them
 };
 [[nodiscard]] std::string escape_lines(std::string_view text, LineLook look = {});
 
-// `text` between the codes that show it so on a terminal, or as it is.
+// Codes of paint(), which returns `text` between `code` and kReset, or unchanged unless `enabled`.
 inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
                                   kBlue = "\x1b[1;34m", kGreen = "\x1b[1;32m", kMagenta = "\x1b[1;35m",
                                   kCyan = "\x1b[1;36m";
@@ -70,7 +70,7 @@ inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = 
 // Joins the parts with `separator`.
 [[nodiscard]] std::string join(std::span<const std::string> parts, std::string_view separator);
 
-// "1 parameter", "32 parameters".
+// Returns the number and the noun, such as "1 parameter" or "32 parameters".
 [[nodiscard]] std::string counted(uint64_t count, std::string_view noun);
 
 // Splits `text` at separators. An empty text has one empty part, as in Python's str.split.

@@ -85,9 +85,9 @@ void start_guarding() {
 
 std::string removed_name(const std::string& path) { return path + std::string(kRemovedSuffix); }
 
-// Removes a file without allocating memory, or a folder.
+// Removes a file, without allocating memory, or a folder with its content.
 void remove_as(const std::string& path, const std::string& removed) {
-  std::rename(path.c_str(), removed.c_str());  // fails where another process, or the final name, was first
+  std::rename(path.c_str(), removed.c_str());  // fails if another process renamed it first
   if (unlink(removed.c_str()) == 0 || errno == ENOENT) return;
   std::error_code ignored;
   std::filesystem::remove_all(removed, ignored);

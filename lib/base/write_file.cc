@@ -70,7 +70,7 @@ bool holds(const std::string& path, std::string_view text) {
   return now.fault == ReadError::None && now.file.text == text;
 }
 
-// With `before` only a file that holds this text is replaced.
+// Replaces the file `target`; with `before`, only if it still has this text.
 std::string replace_file(const std::string& target, mode_t permissions, const Producer& produce,
                          const std::optional<std::string_view>& before) {
   const size_t slash = target.rfind('/');

@@ -36,7 +36,7 @@ using Producer = std::function<bool(const Sink&)>;
 // of a failure, empty on success. Leaves no temporary file.
 [[nodiscard]] std::string write_output(const std::string& path, const Producer& produce);
 
-// Why rewrite_file leaves a file alone that was saved meanwhile.
+// The reason that rewrite_file returns if the file was saved after `before` was read.
 inline constexpr std::string_view kChangedSinceRead = "it has changed since it was read";
 
 // Rewrites an existing regular file in the same way, with its permissions. Fails if it is not writable or not regular,

@@ -29,7 +29,7 @@ struct EditorMessage {
   std::string why;      // the error text; empty for a valid message
 };
 
-// Parses `message.file`. Returns false if it is not a valid message, and sets `fault` and `why`.
+// Parses message.file. Returns false if it is not a valid message, and sets message.fault and message.why.
 [[nodiscard]] bool read_message(EditorMessage& message);
 
 // Returns the text of an object's field; empty if it does not exist or is not a string.

@@ -9,8 +9,8 @@ namespace tpplan {
 extern const LossRow kJaxLossRows[2];
 inline constexpr std::span<const LossRow> kJaxLosses = kJaxLossRows;
 
-// {"mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]}, "specs": {path: [null | axis | [axes]]}}: `mesh`
-// holds the arguments of jax.make_mesh.
+// Writes {"mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]}, "specs": {path: [null | axis | [axes]]}}.
+// `mesh` has the arguments of jax.make_mesh. Returns false if the sink fails.
 [[nodiscard]] bool write_jax(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

@@ -8,9 +8,9 @@ namespace tpplan {
 extern const LossRow kKerasLossRows[3];
 inline constexpr std::span<const LossRow> kKerasLosses = kKerasLossRows;
 
-// {"mesh": {"shape": [2, 4], "axis_names": ["fsdp", "tp"]}, "layout_map": {key: [axis | null]}}: `mesh` holds the
-// arguments of DeviceMesh. Keys are regular expressions for whole paths; paths that differ in numbers only share one,
-// where it matches these paths and no other of the manifest.
+// Writes {"mesh": {"shape": [2, 4], "axis_names": ["fsdp", "tp"]}, "layout_map": {key: [axis | null]}}. `mesh` has the
+// arguments of DeviceMesh. A key is a regular expression for full paths. Paths that differ only in numbers share a key,
+// if it matches no other path of the manifest. Returns false if the sink fails.
 [[nodiscard]] bool write_keras(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

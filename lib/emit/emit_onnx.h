@@ -9,10 +9,11 @@ extern const LossRow kOnnxLossRows[2];
 inline constexpr std::span<const LossRow> kOnnxLosses = kOnnxLossRows;
 inline constexpr int64_t kMaxOnnxRanks = int64_t{1} << 16;
 
-// Two messages in protobuf's JSON form: `model`, a ModelProto with the device configuration, and
-// `device_configuration`, a NodeDeviceConfigurationProto with one ShardingSpecProto for each parameter: a node takes
-// those of the tensors that it reads. Devices are ranks. Shards stand row-major over the sharded dims; a shard that
-// several ranks hold is a negative number, and index_to_device_group_map says which ranks those are.
+// Writes two messages in protobuf's JSON form. `model` is a ModelProto with the device configuration.
+// `device_configuration` is a NodeDeviceConfigurationProto with one ShardingSpecProto per parameter; a node needs those
+// of the tensors that it reads. Devices are ranks. Shards are in row-major order over the sharded dims. A shard that
+// several ranks hold has a negative device number, and index_to_device_group_map lists its ranks. Returns false if the
+// sink fails.
 [[nodiscard]] bool write_onnx(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

@@ -25,8 +25,9 @@ std::string named_sharding(const ParamLayout& layout, const Mesh& mesh) {
 
 }  // namespace
 
-// As Orbax makes the keys of that file (tensorstore_utils.get_sharding_tensorstore_spec: base64.urlsafe_b64encode).
-// Digit k > 0 of a group has the last bits of byte i + k - 1; if there is no such byte, the digit is `=`.
+// Encodes like Orbax's keys of the `_sharding` file (tensorstore_utils.get_sharding_tensorstore_spec:
+// base64.urlsafe_b64encode). Digit k > 0 of a group has the last bits of byte i + k - 1; if there is no such byte, the
+// digit is `=`.
 std::string base64url(std::string_view bytes) {
   static constexpr std::string_view digits = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_";
   const auto byte = [&](size_t i) { return i < bytes.size() ? static_cast<unsigned char>(bytes[i]) : 0u; };

@@ -5,8 +5,8 @@
 
 namespace tpplan {
 
-// Writes {base64url of the path: JSON text of a NamedSharding}, without `device_mesh`, so that a checkpoint opens on
-// any devices. Orbax names a parameter by the keys of its tree, joined with dots.
+// Writes {base64url of the path: JSON text of a NamedSharding}. It has no `device_mesh`, so that a checkpoint opens on
+// any devices. Orbax names a parameter by the keys of its tree, joined with dots. Returns false if the sink fails.
 [[nodiscard]] bool write_orbax(const Manifest& manifest, const Sink& sink);
 
 // Encodes bytes in the URL-safe alphabet of RFC 4648, with padding.

@@ -8,9 +8,10 @@ namespace tpplan {
 extern const LossRow kShardyLossRows[2];
 inline constexpr std::span<const LossRow> kShardyLosses = kShardyLossRows;
 
-// `sdy.mesh @mesh = <["fsdp"=2, "tp"=4]>`, and for each parameter a tensor type with
-// `{sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>, tpplan.path = "..."}`. All dims are closed. A dim that its axes
-// do not divide is legal there, and is cut into pieces of ceil(size / ways), over several axes too.
+// Writes `sdy.mesh @mesh = <["fsdp"=2, "tp"=4]>`, and for each parameter a tensor type with the attributes
+// `{sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>, tpplan.path = "..."}`. All dims are closed. Shardy permits a dim
+// that its axes do not divide: the shards have ceil(size / n) indices for the product n of the axes. Returns false if
+// the sink fails.
 [[nodiscard]] bool write_shardy(const Manifest& manifest, const Sink& sink);
 
 }  // namespace tpplan

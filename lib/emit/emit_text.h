@@ -44,8 +44,9 @@ void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std:
 void write_params(JsonWriter& json, const Manifest& manifest,
                   const std::function<void(JsonWriter&, const ParamLayout&)>& write);
 
-// For formats other than JSON. Sends `head`, the output of `append_line` for each parameter's path and layout text,
-// separated by ",\n", and `tail`. Calls `layout_text` once for each layout. Returns false as soon as the sink fails.
+// Lines of a format other than JSON. write_params sends `head`, the output of `append_line` for each parameter's path
+// and layout text, separated by ",\n", and `tail`. It calls `layout_text` once for each layout, and returns false as
+// soon as the sink fails.
 struct ParamLines {
   std::string head;
   std::function<std::string(const ParamLayout&)> layout_text;

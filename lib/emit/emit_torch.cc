@@ -32,7 +32,7 @@ std::vector<Placement> torch_placements(const ParamLayout& layout, const Mesh& m
   return placements;
 }
 
-// ---- what torch makes of placements ----
+// ---- the shards that torch computes from placements ----
 
 // Appends the part [from, to) of the concatenated intervals.
 void append_part(const std::vector<Interval>& runs, Interval part, std::vector<Interval>& out) {
@@ -83,7 +83,7 @@ bool dim_is_misread(const ParamLayout& layout, size_t dim, const std::vector<Pla
   });
 }
 
-// True if torch makes other shards from the placements. Equal shards of equal segments are always right.
+// True if torch computes other shards from the placements. For equal shards of equal segments it never does.
 bool is_misread(const ParamLayout& layout, const Mesh& mesh) {
   if (!layout.placements) return false;
   const std::vector<Placement> placements = torch_placements(layout, mesh);

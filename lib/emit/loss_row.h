@@ -1,4 +1,4 @@
-// What an export format cannot express.
+// Facts about a parameter that an export format cannot express.
 #pragma once
 
 #include <span>

@@ -15,7 +15,7 @@ struct Grouping {
   std::vector<PathGroup> groups;
 };
 
-// How well the number at one position distinguishes the values of paths with equal texts.
+// Measures how well the number at one position distinguishes the values of paths with equal texts.
 struct Position {
   size_t index = 0;
   size_t numbers = 0;  // different numbers

@@ -24,9 +24,9 @@ struct ShardyReader {
   size_t at = 0;
   bool has_mesh = false;
   std::string mesh_name;
-  bool in_main = false;                                              // inside @main, whose arguments JAX names in `loc`
-  std::optional<PartitionSpec> unnamed{};                            // of the attributes that have just been closed
-  std::vector<std::pair<std::string, PartitionSpec>> by_location{};  // `#loc1` and a spec: locations may follow
+  bool in_main = false;                    // inside @main, whose arguments JAX names in `loc`
+  std::optional<PartitionSpec> unnamed{};  // sharding of the last argument of @main, if it has no tpplan.path
+  std::vector<std::pair<std::string, PartitionSpec>> by_location{};  // `#loc1` and a spec; its name can follow
   TextMap<std::string, std::string> locations{};                     // names of locations
 };
 
@@ -240,7 +240,7 @@ bool close_attributes(ShardyReader& in, Attributes& attributes) {
   return true;
 }
 
-// `tpplan.uneven = "torch"` of the module.
+// Reads the module's attribute `tpplan.uneven = "torch"`.
 bool read_uneven(ShardyReader& in) {
   std::string value;
   if (!expect(in, "=")) return false;

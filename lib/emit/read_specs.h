@@ -35,15 +35,15 @@ using SpecsReader = bool (*)(const SourceFile& file, SpecsFile& specs, Diagnosti
 // Reads the file with `reader` and checks that paths are unique. Returns false after reporting an error.
 [[nodiscard]] bool read_specs(SpecsReader reader, const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-// {"mesh": {"axis_shapes": [...], "axis_names": [...]}, "specs": {path: [null | axis | [axes]]}}
+// Reads {"mesh": {"axis_shapes": [...], "axis_names": [...]}, "specs": {path: [null | axis | [axes]]}}.
 [[nodiscard]] bool read_jax_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-// `sdy.mesh` with all its axes, and parameters with `sdy.sharding` and `tpplan.path`, in any module. The closed,
-// full-axis subset: no open dims (`?`), priorities, sub-axes or device ids.
+// Reads `sdy.mesh` with all its axes, and parameters with `sdy.sharding` and `tpplan.path`, in any module. Supports the
+// closed, full-axis subset: no open dims (`?`), priorities, sub-axes or device ids.
 [[nodiscard]] bool read_shardy_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
-// {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard that does
-// not follow from axes to its right shards segments, whose sizes are in the model.
+// Reads {"mesh": {"mesh_shape": [...], "mesh_dim_names": [...]}, "parameters": {path: [placement]}}. A StridedShard
+// that does not follow from axes to its right shards segments, whose sizes are in the model.
 [[nodiscard]] bool read_torch_specs(const SourceFile& file, SpecsFile& specs, Diagnostics& diagnostics);
 
 // ---- shared by the readers ----

@@ -37,7 +37,8 @@ bool read_placements(const JsonTree& tree, uint32_t at, const Mesh& mesh, std::v
                                         mesh.axes.size()));
 }
 
-// Returns the number of segments from the rightmost axis of a dim, because no axis to its right shards the dim first.
+// Returns the number of segments of a dim: the split factor of the rightmost axis that shards it. Split factors also
+// count axes to the right, but this axis has none.
 int64_t segments_at(const std::vector<Placement>& placements, int dim) {
   const auto last = std::find_if(placements.rbegin(), placements.rend(), [dim](const Placement& p) {
     return p.kind != PlacementKind::Replicate && p.dim == dim;
@@ -45,8 +46,9 @@ int64_t segments_at(const std::vector<Placement>& placements, int dim) {
   return last != placements.rend() && last->kind == PlacementKind::StridedShard ? last->split_factor : 1;
 }
 
-// The placements of the same axes if no dim had segments. `factors_count_segments` is false for torch's own label of
-// FSDP after a packed style, whose factor counts the axes to the right alone.
+// Returns the placements that the axes would have if no dim had segments: with smaller split factors.
+// `factors_count_segments` is false for the placements that torch assigns to FSDP after a packed style: their split
+// factors count only the axes to the right.
 std::vector<Placement> without_segments(std::vector<Placement> placements, bool factors_count_segments) {
   const std::vector<Placement> written = placements;
   std::vector<bool> seen(64);
@@ -62,8 +64,8 @@ std::vector<Placement> without_segments(std::vector<Placement> placements, bool 
   return placements;
 }
 
-// torch does not say how many dims a tensor has: the spec ends at the last dim that is cut. Factors are read as this
-// program writes them, and where that gives no spec as torch labels them.
+// Reads placements into a spec. They do not specify the number of dims, so the spec ends at the last sharded dim. Split
+// factors are read as tpplan writes them, or, if no spec has these, as torch writes them.
 bool read_placed_spec(const JsonTree& tree, uint32_t at, const Mesh& mesh, NamedSpec& named, Diagnostics& diagnostics) {
   std::vector<Placement> placements;
   if (!read_placements(tree, at, mesh, placements, diagnostics)) return false;

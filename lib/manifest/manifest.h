@@ -73,7 +73,7 @@ struct RuleValue {
   bool operator==(const RuleValue&) const = default;
 };
 
-// What a rule with a style specifies for the boundaries of all its modules.
+// The boundary that a rule with a style specifies for all its modules.
 struct RuleBoundary {
   AxisId axis = kNoAxis;  // the only axis over which the layout of values changes
   std::vector<RuleValue> inputs, outputs;

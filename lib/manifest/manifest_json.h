@@ -13,8 +13,8 @@
 
 namespace tpplan {
 
-// Each function writes one JSON value unless stated otherwise.
-// Writes the fields `forward_dtype` and `backward_dtype`, if present.
+// Each function writes one JSON value unless stated otherwise. write_sent_dtypes writes the fields `forward_dtype` and
+// `backward_dtype`, if present.
 void write_sent_dtypes(JsonWriter& json, std::optional<DType> forward, std::optional<DType> backward);
 void write_mesh(JsonWriter& json, const Mesh& mesh);
 

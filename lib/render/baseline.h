@@ -36,13 +36,13 @@ struct Baseline {
 // added, because it prevents the later checks.
 void add_diagnostics(Baseline& baseline, const Diagnostics& diagnostics, const Sources& sources);
 
-// Returns a filter for diagnostics with a code and message of the baseline, wherever they stand; empty for an empty
-// baseline.
+// Returns a filter that is true for diagnostics with a code and message of the baseline, at any location; empty for an
+// empty baseline.
 [[nodiscard]] KnownFilter known_filter(const Baseline& baseline);
 
-// Removes the diagnostics that are in the baseline and returns them. Adds their fingerprints to `met`. If an error
-// stops the walk, heuristics predict what it cannot show: a heuristic about a module with a known diagnostic of the
-// walk is known, too.
+// Removes the diagnostics that are in the baseline and returns them. Adds the fingerprints of these to `met`. An error
+// can stop the walk, and heuristics then check the modules that it did not reach. So heuristic diagnostics are also
+// removed if the baseline has a diagnostic of the walk about the same module.
 [[nodiscard]] Diagnostics remove_known(Diagnostics& diagnostics, const Sources& sources, const Baseline& baseline,
                                        std::set<std::string, std::less<>>& met);
 

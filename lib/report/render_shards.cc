@@ -62,7 +62,8 @@ std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
   return fmt::format("h{} l{}", coordinates[0] % kHues, lightness % kLightnesses);
 }
 
-// `column` is the interval of the column; narrow pages show it in the cell.
+// Returns one tile of the grid as a table cell. `column` is the interval of the column, which only narrow pages show in
+// the cell.
 std::string cell_html(const Drawing& drawing, std::string_view column) {
   const std::vector<int64_t> pieces = shards_at(drawing.grid, drawing.slice);
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);

@@ -37,7 +37,7 @@ Intervals joined(const Intervals& runs) {
   return apart;
 }
 
-// Both lists ascend, so the interval that ends first cannot intersect any later one.
+// Both lists are sorted. The interval that ends first cannot intersect any later one.
 Intervals common_runs(const Intervals& a, const Intervals& b) {
   Intervals common;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size(); a[i].end < b[j].end ? ++i : ++j) {

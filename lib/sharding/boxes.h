@@ -44,8 +44,8 @@ struct HeldBox {
   std::vector<uint64_t> at, sizes;
 };
 
-// The box in a contiguous buffer of its own; in the buffer of the full tensor, of shape `sizes`; in the buffer of a
-// region that contains it.
+// Return the place of a box: in a contiguous buffer of only the box; in the buffer of the full tensor, of shape
+// `sizes`; in the buffer of a region that contains the box.
 [[nodiscard]] HeldBox packed(const Box& box);
 [[nodiscard]] HeldBox within(const Box& box, std::span<const uint64_t> sizes);
 [[nodiscard]] HeldBox within(const Box& box, const Region& region);

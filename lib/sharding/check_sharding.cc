@@ -47,9 +47,8 @@ void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& ax
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
-// Major axis first, each axis shards every shard of the axis before. Shards begin on granules until a boundary is
-// inside one, so only their lengths matter. All shards of an axis have one length but for the last, which a minor axis
-// can split elsewhere.
+// True if a shard boundary is inside a granule. Each axis, major first, splits every shard of the axes before it. As
+// long as no boundary is inside a granule, all shards begin on granules, so only the set of their lengths matters.
 bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
   std::vector<int64_t> lengths{size};
   for (const AxisId axis : axes) {

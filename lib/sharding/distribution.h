@@ -24,7 +24,7 @@ struct DistributionRow {
   std::array<std::string_view, 2> arguments;  // their names; a single one has none: `{constant: 0.5}`
 };
 
-// By DistributionKind.
+// Returns the table, indexed by DistributionKind.
 [[nodiscard]] std::span<const DistributionRow> distribution_table();
 
 // Returns false if no distribution has that name.
@@ -45,7 +45,7 @@ struct DistributionRow {
 // Returns the shortest text that parses to the same double.
 [[nodiscard]] std::string number_text(double value);
 
-// "zeros", "constant 0.5", "normal (mean 0, std 0.02)".
+// Returns text such as "zeros", "constant 0.5" or "normal (mean 0, std 0.02)".
 [[nodiscard]] std::string to_text(const Distribution& distribution);
 
 }  // namespace tpplan

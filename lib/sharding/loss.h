@@ -43,7 +43,7 @@ enum class LossScale : uint8_t { Right, TooLarge, TooSmall, MeanOfMeans };
 // Compares the gradient that results if `joined` reduces the gradients of the ranks along `axis`.
 [[nodiscard]] LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined);
 
-// "mean of output 0, counted over all ranks over [dp], gradients summed".
+// Returns text such as "mean of output 0, counted over all ranks over [dp], gradients summed".
 [[nodiscard]] std::string to_text(const Loss& loss, const Mesh& mesh);
 
 }  // namespace tpplan

@@ -37,7 +37,7 @@ struct Mesh {
 // Returns the name of an axis for output: escaped, so that it is one word on one line.
 [[nodiscard]] std::string axis_name(const Mesh& mesh, AxisId axis);
 
-// "[fsdp=2, tp=4]"
+// Returns text such as "[fsdp=2, tp=4]".
 [[nodiscard]] std::string to_text(const Mesh& mesh);
 
 }  // namespace tpplan

@@ -21,7 +21,8 @@ namespace tpplan {
                                                      std::span<const Placement> placements, const Mesh& mesh,
                                                      size_t dim, int64_t rank);
 
-// Describes where `slice` and the placements give the rank different elements; empty if they agree.
+// Describes the first dim in which `slice` and the placements assign different intervals to the rank; empty if there is
+// none.
 [[nodiscard]] std::string placement_mismatch(std::span<const int64_t> shape, const Sharding& sharding, const Mesh& mesh,
                                              int64_t rank, SliceFunction slice = shard_slice);
 

@@ -28,10 +28,10 @@ struct Placement {
   return p.kind == PlacementKind::Shard || p.kind == PlacementKind::StridedShard;
 }
 
-// "Replicate", "Shard(0)", "StridedShard(0, 4)", "Partial(sum)".
+// Returns "Replicate", "Shard(0)", "StridedShard(0, 4)", "Partial(sum)" and so on.
 [[nodiscard]] std::string to_text(const Placement& placement);
 
-// "[Replicate, Shard(0)]": one for each mesh axis.
+// Returns text such as "[Replicate, Shard(0)]", with one placement for each mesh axis.
 [[nodiscard]] std::string to_text(std::span<const Placement> placements);
 
 // Parses the output of to_text for one placement, and "Partial", "Replicate()" and "Partial()" as torch users write

@@ -27,7 +27,7 @@ struct Collective {
 // (torch 2.13, placement_types.py, _reduce_shard_tensor and _pad_for_new_shard_dim).
 void pad_shards(std::span<int64_t> shape, const Collective& collective, int64_t ranks);
 
-// "all_gather", "all_reduce", "reduce_scatter", "all_to_all", "slice".
+// Returns "all_gather", "all_reduce", "reduce_scatter", "all_to_all" or "slice".
 [[nodiscard]] std::string_view to_text(CollectiveKind kind);
 
 // Parses the output of to_text. Returns false for any other text.

@@ -24,7 +24,7 @@ void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit vis
 
 }  // namespace
 
-// As torch.chunk: chunks of ceil(size / count), the last ones shorter or empty.
+// Splits like torch.chunk: chunks of ceil(size / count), the last ones shorter or empty.
 Interval chunk(Interval whole, int64_t count, int64_t index) {
   const int64_t size = length(whole), piece = size / count + (size % count != 0);
   // index * piece can exceed 2^63 only if it also exceeds the end.

@@ -1,4 +1,4 @@
-// Which elements a mesh coordinate holds: a sharding as a function from coordinates to slices.
+// The elements that a mesh coordinate holds: a sharding as a function from coordinates to slices.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,7 @@ std::optional<size_t> dim_of(const PartitionSpec& spec, AxisId axis) {
 
 constexpr Placement kOpen{.kind = PlacementKind::Partial};
 
-// Replaces Partial by Replicate: the gradient of a sum is the same on every rank.
+// Replaces Partial by Replicate: the gradient of a Partial value is replicated.
 std::vector<Placement> whole_sums(std::span<const Placement> layout) {
   std::vector<Placement> whole(layout.begin(), layout.end());
   for (Placement& placement : whole) {

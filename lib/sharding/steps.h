@@ -50,13 +50,15 @@ struct Step {
 // True if a step communicates; a slice does not.
 [[nodiscard]] bool communicates(std::span<const Step> steps);
 
-// The layouts of a value's gradient when it arrives at a module boundary and when it continues behind it.
+// The layouts of a value's gradient in the backward pass: `from` when it reaches the module boundary, `to` after the
+// boundary.
 struct GradientLayouts {
   std::vector<Placement> from, to;
   bool operator==(const GradientLayouts&) const = default;
 };
 
-// What a boundary does with a partial gradient: Closed reduces it, Open passes it on for an enclosing module to reduce.
+// The treatment of a partial gradient at a boundary: Closed reduces it, Open passes it on for an enclosing module to
+// reduce.
 enum class GradientSums : uint8_t { None, Closed, Open };
 
 // Returns the gradient layouts of a value that is redistributed from `from` to `to`; `sums` states whether the gradient
@@ -75,7 +77,7 @@ enum class StepPart : uint8_t {
   Reduce,  // of its gradient over the axes in GradReduce
 };
 
-// "gather", "reduce".
+// Returns "gather" or "reduce".
 [[nodiscard]] std::string_view to_text(StepPart part);
 
 // Parses the output of to_text. Returns false for any other text.
@@ -92,10 +94,10 @@ struct ParamStep {
 };
 
 // Returns the steps of a parameter: it is gathered along `gathered` (the data axes and FSDP's that shard it), then its
-// gradient is reduced, reduce_scatters first, as torch's hybrid sharding does, because the later all_reduces are then
-// smaller. If axes minor to that of a step shard the same dim, they are gathered before the step and sharded again
-// after it, since their shards are not shards of one shard of the axis. Segments of a dim that is no longer sharded are
-// ignored.
+// gradient is reduced. reduce_scatters come first, as in torch's hybrid sharding, because they make the later
+// all_reduces smaller. Axes minor to that of a step are gathered before the step and sharded again after it, if they
+// shard the same dim: a collective over a major axis would otherwise join shards that are not adjacent. Segments of a
+// dim that is no longer sharded are ignored.
 [[nodiscard]] std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Sharding& sharding,
                                                  std::span<const GradReduce> reductions,
                                                  std::span<const AxisId> gathered, const Mesh& mesh);

@@ -29,7 +29,7 @@ struct JsonVisitor {
   std::function<bool(std::string_view key, const JsonTree& tree)> value;
   // Visits the fields of each value whose key was answered with Members. @pre not nullptr if any was.
   const JsonVisitor* inner = nullptr;
-  // Set on the visitor of the document: help for an empty file, which tells how a file of this kind starts.
+  // Help for an empty file: how a file of this kind starts. Only the document's visitor needs it.
   std::string_view kind_help = "start the file with `{`";
 };
 

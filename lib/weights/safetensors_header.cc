@@ -104,7 +104,8 @@ bool check_size(HeaderReader& reader, const JsonNode& shape, const WeightTensor&
                            bits / 8, tensor.end - tensor.begin));
 }
 
-// Omits a tensor with an error. check_layout does not run in that case, because the gap is no second error.
+// Reads a tensor, or reports an error and omits it. check_layout does not run after an error, because the missing bytes
+// are not a second one.
 bool read_tensor(HeaderReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (entry.kind != JsonKind::Object)

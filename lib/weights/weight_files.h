@@ -33,7 +33,7 @@ struct WeightFiles {
 
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
 
-// Whether the files stay open after their headers are read, for reading the weights.
+// StayOpen keeps the files open after their headers are read, for reading the weights.
 enum class AfterHeader : uint8_t { Close, StayOpen };
 
 // Opens the file at `path`, whose name in messages is `name`, and reads its header in the format of its extension.

@@ -21,13 +21,13 @@ struct WeightTensor {
   std::string_view name;  // points into the header
   uint64_t begin = 0, end = 0;
   uint64_t sizes_begin = 0;  // into WeightsHeader::sizes
-  uint64_t offset = 0;       // place of the name in the header
+  uint64_t offset = 0;       // of the name in the header
   uint32_t ndim = 0;
   DType dtype = 0;
 };
 
 struct WeightsHeader {
-  SourceFile source;        // the file's name, and the text of its header: places count from the header's first byte
+  SourceFile source;        // the file's name and the text of its header; spans count from the header's first byte
   uint64_t data_begin = 0;  // first byte of the weights in the file
   uint64_t file_bytes = 0;
   std::vector<WeightTensor> tensors;  // in the header's order

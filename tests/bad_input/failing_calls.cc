@@ -1,10 +1,10 @@
-// Stands before the C library in the program that it is linked with: counts calls, and lets one of them fail.
-//   FAILING_CALL=write,3,28      the third call of the kind `write` fails with this number of an error
-//   FAILING_CALL=memory,7,gone   as all that follow it: memory is used up from then on
-//   FAILING_CALL=read,2,short    it does half of what it is asked for
-//   CALLS_TO=FILE                at the end of the process FILE says of each kind how often it was called: "write 3"
-// Kinds are the names of the functions, but that those which do one thing have one name: kKinds. Only calls into the C
-// library count; what it calls itself, the closing of what fopen opened, does not. Numbers begin anew when `environ`
+// Linked into the program in front of the C library: counts calls by kind, and makes one of them fail.
+//   FAILING_CALL=write,3,28      the third call of the kind `write` fails with errno 28
+//   FAILING_CALL=memory,7,gone   the seventh call and all later ones fail, as if memory were exhausted
+//   FAILING_CALL=read,2,short    the call does half of its work
+//   CALLS_TO=FILE                at exit, writes the number of calls of each kind to FILE: "write 3"
+// A kind is the name of a function, or one name for several functions that do the same (kKinds). Only calls into the C
+// library count, not the calls inside it, such as the close of an fopen'ed file. Counting restarts when `environ`
 // becomes another array.
 #include <dirent.h>
 #include <dlfcn.h>
@@ -29,7 +29,7 @@
 #include <cstdlib>
 #include <cstring>
 
-// The C library's own allocator, which has these names besides.
+// The C library's own allocator, under its internal names.
 extern "C" {
 void* __libc_malloc(size_t bytes);
 void* __libc_calloc(size_t count, size_t bytes);
@@ -81,7 +81,7 @@ constexpr const char* kNames[kKinds] = {
 constexpr int kShort = -1, kGone = -2;
 
 std::atomic<int> calls[kKinds];
-char** seen = nullptr;  // the environment that was looked at
+char** seen = nullptr;  // the environment that was last read
 int wanted_kind = kKinds, wanted_number = 0, wanted_way = 0;
 
 void look() {
@@ -106,7 +106,7 @@ void look() {
 
 enum class Fate { Whole, Half, Failed };
 
-// Of the call that is made now. A failed one has its errno.
+// Returns the fate of the current call, and sets errno if it fails.
 Fate fate(Kind kind) {
   if (environ != seen) look();
   const int number = ++calls[kind];
@@ -117,7 +117,7 @@ Fate fate(Kind kind) {
   return Fate::Failed;
 }
 
-// Half of the bytes, and at least one.
+// Returns half of the bytes, at least one.
 size_t bytes_of(Fate fate, size_t bytes) { return fate == Fate::Half ? (bytes + 1) / 2 : bytes; }
 
 __attribute__((destructor)) void write_counts() {
@@ -138,14 +138,14 @@ Function next(Function, const char* name) {
 
 }  // namespace
 
-// A call that fails or is made, and nothing between.
+// Defines a function that fails, or passes its call on unchanged.
 #define PASS(kind, result, failed, name, parameters, ...)           \
   result name parameters {                                          \
     static const auto call = next(&name, #name);                    \
     return fate(kind) == Fate::Failed ? failed : call(__VA_ARGS__); \
   }
 
-// One that opens, whose last argument may be missing.
+// Defines an open function, whose last argument is optional.
 #define PASS_OPEN(name, parameters, ...)                                                   \
   int name parameters {                                                                    \
     static const auto call = next(&name, #name);                                           \
@@ -244,7 +244,7 @@ PASS(Wait, pid_t, -1, waitpid, (pid_t process, int* status, int flags), process,
 PASS(Map, void*, MAP_FAILED, mmap, (void* at, size_t bytes, int how, int flags, int fd, off_t offset) noexcept, at,
      bytes, how, flags, fd, offset)
 
-// It is closed all the same, as Linux does.
+// Closes the descriptor even if the call fails, as Linux does.
 int close(int fd) {
   static const auto call = next(&close, "close");
   const Fate own = fate(Close);
@@ -254,7 +254,7 @@ int close(int fd) {
   return -1;
 }
 
-// Those that return the number of the error.
+// Functions that return the error number.
 PASS(Thread, int, errno, pthread_create,
      (pthread_t * to, const pthread_attr_t* how, void* (*run)(void*), void* with) noexcept, to, how, run, with)
 PASS(Spawn, int, errno, posix_spawnp,

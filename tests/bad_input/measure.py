@@ -1,9 +1,9 @@
-"""Runs a command and prints its exit status, processor seconds and peak memory in MiB as JSON; without arguments each
-command of standard input, a JSON list a line.
+"""Runs a command and prints its exit status, CPU seconds and peak memory in MiB as JSON. Without arguments, runs each
+command of standard input, one JSON list per line.
 
-A process of its own: the peak of a child that a large process starts begins with what that process had in memory. A
-command that runs away is killed after MOST_SECONDS of processor time or at MOST_BYTES of memory, and its status says so: that
-is the tests' bound of time, several times what slow machines need, and a part of what work that grows with a product takes.
+It runs in a separate process, because the peak memory of a child includes the memory of its parent at the fork. A
+command is killed after MOST_SECONDS of CPU time or at MOST_BYTES of memory, which its status shows. The limit is
+several times the time of a slow machine, and a fraction of the time of quadratic work.
 """
 
 import atexit
@@ -32,7 +32,7 @@ def measure(command):
         written += len(piece)
     process.stderr.close()
     _, status, usage = os.wait4(process.pid, 0)
-    process.returncode = status  # nobody waits for it again
+    process.returncode = status  # the process is already reaped
     return {
         "status": os.waitstatus_to_exitcode(status),
         "seconds": usage.ru_utime + usage.ru_stime,
@@ -57,12 +57,12 @@ def server():
     process = subprocess.Popen(
         [sys.executable, "-S", "-E", __file__], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
-    atexit.register(process.communicate)  # it ends with its input
+    atexit.register(process.communicate)  # the process ends with its input
     return process
 
 
 def measured(*command):
-    """What a process of its own, which stays for the next command, measures."""
+    """Returns the measurements of a command. One helper process runs all commands."""
     server().stdin.write(json.dumps([str(part) for part in command]) + "\n")
     server().stdin.flush()
     return json.loads(server().stdout.readline())

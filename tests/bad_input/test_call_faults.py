@@ -1,10 +1,11 @@
-"""Any call of the C library may fail, at any point of any command: memory, reads, writes, fsync, rename, stat. The command ends with a
-status and a message that names the failure. Output files hold their old or their complete new content, and a command that succeeds has
-done all its work. The test lets a sample of each command's calls fail; `python tests/bad_input/test_call_faults.py --all [COMMAND...]`
-lets each of them fail, and counts.
+"""Any call of the C library may fail, at any point of any command: memory, reads, writes, fsync, rename, stat. The
+command then ends with a status and a message that names the failure. Output files have their old or their complete new
+content, and a command that succeeds has done all its work. The test makes a sample of each command's calls fail.
+`python tests/bad_input/test_call_faults.py --all [COMMAND...]` makes each call fail and prints the counts.
 
-Calls before main do not fail: mostly those of the loader and the libraries. They are the same for all commands, and the program cannot
-handle a failed start."""
+Calls before main do not fail: mostly those of the loader and the libraries. They are the same for all commands, and the
+program cannot handle a failed start.
+"""
 
 import errno
 import json
@@ -248,14 +249,14 @@ class Case:
         return run_forked(FAILING, words, cwd=self.folder, env=variables(**more), timeout=TIMEOUT)
 
     def faults(self, after=0):
-        """All (kind, number, failure); for memory those after the first `after`."""
+        """Yields all (kind, number, failure); of memory calls only those after the first `after`."""
         for kind, count in self.calls.items():
             for number in range(1 + (after if kind == "memory" else 0), count + 1):
                 for way in WAYS.get(kind, [errno.EIO]):
                     yield kind, number, way
 
     def fault_of(self, kind, number, way):
-        """The broken promises if this call fails; empty if none."""
+        """Returns the broken guarantees if this call fails; empty if none."""
         try:
             result = self.run(FAILING_CALL=f"{kind},{number},{way}")
         except subprocess.TimeoutExpired:
@@ -305,7 +306,7 @@ class Case:
 
 
 def entries(folder):
-    """Names, and which of them are links."""
+    """Returns the names in a folder, and which of them are links."""
     return {(p.name, p.is_symlink()) for p in folder.iterdir()}
 
 

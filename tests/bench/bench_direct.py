@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Whether reading past the page cache would help: a file that is not in the cache, read as `tpplan-exec load` reads, in calls of 2 MiB by
-some threads, and the same with O_DIRECT; and one that is in it. With --uring also by one thread that keeps as many calls under way
-(uring_read.cc, which it compiles), into memory that the kernel is given each time, or that was registered with it.
+"""Measures if reads with O_DIRECT are faster. Reads a file that is not in the page cache in calls of 2 MiB by several
+threads, as `tpplan-exec load` does, with and without O_DIRECT; and a file that is in the cache. With --uring also by
+one thread with several calls in flight (uring_read.cc, which it compiles), into plain and into registered memory.
 
     python3 tests/bench/bench_direct.py FILE [--rounds 3] [--threads 1 2 4 8] [--uring]
 
-GB/s, and seconds of processor a GB, at best. A file is put out of the cache by posix_fadvise, which asks and does
-not order.
+Prints the best GB/s and CPU seconds per GB. posix_fadvise removes a file from the cache, but the kernel may ignore
+it.
 """
 
 import argparse
@@ -25,7 +25,7 @@ CALL = 2 << 20
 
 
 def read_all(path, threads, direct):
-    """(seconds, seconds of processor)"""
+    """Returns (seconds, CPU seconds)."""
     flags = os.O_RDONLY | (os.O_DIRECT if direct else 0)
     descriptor, size = os.open(path, flags), os.path.getsize(path)
     places = iter(range(0, size, CALL))
@@ -52,7 +52,7 @@ def read_all(path, threads, direct):
 
 
 def read_by_uring(program, registered, path, count, direct):
-    """The same, of one thread with `count` calls under way."""
+    """Returns (seconds, CPU seconds) of one thread with `count` calls in flight."""
     command = [program, path, str(count), "direct" if direct else "cached", registered]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
@@ -61,7 +61,7 @@ def read_by_uring(program, registered, path, count, direct):
 
 
 def compiled(folder):
-    """uring_read.cc as a program."""
+    """Compiles uring_read.cc and returns the program."""
     source, program = pathlib.Path(__file__).parent / "uring_read.cc", os.path.join(folder, "uring_read")
     compiler = os.environ.get("CXX", "c++")
     subprocess.run([compiler, "-O2", "-std=c++20", source, "-o", program], check=True)
@@ -102,7 +102,7 @@ def measure(arguments, readers):
     print("| | " + " | ".join(f"{count} | s a GB" for count in arguments.threads) + " |")
     print("|" + "---|" * (1 + 2 * len(arguments.threads)))
     for name, (cold, direct) in ways.items():
-        best = {}  # the ways to read take turns
+        best = {}  # the methods alternate
         for _ in range(arguments.rounds):
             for reader, read in readers.items():
                 for count in arguments.threads:

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Times the matching of many starred rules, beside Python's fnmatch with the same rules on the same paths.
+"""Times the matching of many rules with stars, compared with Python's fnmatch on the same rules and paths.
 
     cmake --build build --target tpplan_bench && python3 tests/bench/bench_globs.py [--runs 5] [--rows 7]
 
-`check` is the whole process; `without` is `check` of the same model under one rule, so that `for the rules` is the difference:
-reading the rules, matching, choosing one for each parameter, and the findings; `-` where that is within the noise. fnmatch
-asks each rule, compiled once, about each path; where these are more than some millions of pairs it is asked about fewer paths,
-evenly chosen, and its time is multiplied (a `~` stands before it). Medians of runs that take turns.
+`check` is the full process, `without` the `check` of the same model with one rule. The difference, `for the rules`, is
+reading the rules, matching, choosing one per parameter, and diagnostics; `-` if it is within the noise. fnmatch tests
+each compiled rule on each path. With more than MOST_PAIRS pairs it tests an even sample of the paths, and its time is
+scaled (marked `~`). Times are medians of alternating runs.
 """
 
 import argparse
@@ -32,7 +32,7 @@ NAMES = [
     "adapter_b",
     "norm_proj",
 ]
-MOST_PAIRS = 4_000_000  # that fnmatch is asked
+MOST_PAIRS = 4_000_000  # pairs of rule and path that fnmatch tests
 
 
 def layer_rules(count, layers):
@@ -41,19 +41,19 @@ def layer_rules(count, layers):
 
 
 def hostile_rules(count, _):
-    """Thirteen stars between texts that all paths of STEMS have, in an order that none has."""
+    """Patterns with thirteen stars between texts that all paths of STEMS have, but in another order."""
     return ["*" + "o*" * 8 + "".join(f"{digit}*" for digit in f"{i:03}") + "o*o" for i in range(count)]
 
 
 def matching_rules(count, _):
-    """All match all paths: other letters of the beginning are said each time."""
+    """Patterns that match all paths; each begins with other letters."""
     beginning = "model.layers."
     return ["".join(c if i >> k & 1 else "*" for k, c in enumerate(beginning)) + "*" for i in range(1, count + 1)]
 
 
-STEMS = {hostile_rules: "o" * 64}  # what paths begin with
+STEMS = {hostile_rules: "o" * 64}  # beginning of the paths
 
-# What the rules are, how they are made, rules, parameters.
+# Kind of rules, function that makes them, number of rules, number of parameters.
 ROWS = [
     ("one parameter each", layer_rules, 1_000, 10_000),
     ("one parameter each", layer_rules, 10_000, 10_000),
@@ -83,7 +83,7 @@ def write_plan(path, rules):
 
 
 def time_fnmatch(rules, paths):
-    """Seconds for all pairs, and whether they were measured on fewer."""
+    """Returns the seconds for all pairs, and True if they were extrapolated from a sample."""
     step = max(1, len(rules) * len(paths) // MOST_PAIRS)
     asked = paths[::step]
     start = time.process_time()
@@ -112,7 +112,7 @@ def main():
         write_plan(one, ["*"])
         commands = {file: [arguments.build / "tpplan", "check", model, file, "-q"] for file in (plan, one)}
         seconds = {file: [] for file in commands}
-        for run in range(arguments.runs + 1):  # the first fills caches
+        for run in range(arguments.runs + 1):  # the first run fills caches
             for file, command in commands.items():
                 taken, *_ = measure(arguments.build, command)
                 seconds[file] += [taken] if run else []

@@ -1,12 +1,14 @@
-"""What it costs a rank to get its shards out of a checkpoint into tensors of torch, by this project and by others, in one run:
+"""Measures loading a rank's shards from a checkpoint into torch tensors, with this project and with others, in one run:
 
-    python tests/bench/bench_loaders.py [--size 2GiB] [--ranks 4] [--rounds 5] [--folder DIR] [--python PATH] [--loaders NAME ...]
+    python tests/bench/bench_loaders.py [--size 2GiB] [--ranks 4] [--rounds 5] [--folder DIR] [--python PATH] [--loaders
+    NAME ...]
 
-A Llama in bfloat16 (exec/bench_load.py), cut for tp; one rank of it, in the page cache. Each loader has a process of its own; they
-take turns, and of each the round with the least processor time counts: seconds of processor (all threads), seconds, MiB of
-memory at the peak beside what the process had before (with pages of mapped files; the shards themselves are in it, but where they
-were there before: `into tensors that are there`). What each brings is compared with what tpplan.load brings. `--python` names
-an environment that has fastsafetensors and runai-model-streamer, too; what is not installed is left out, with the reason."""
+The model is a Llama in bfloat16 (exec/bench_load.py), sharded over tp. One rank is loaded, from the page cache. Each
+loader has a separate process, and the processes alternate. The round with the least CPU time counts: CPU seconds of all
+threads, seconds, and peak memory in MiB above that of the idle process. Peak memory includes pages of mapped files, and
+the shards except for `into tensors that are there`. Values are compared with those of tpplan.load. `--python` names an
+environment that also has fastsafetensors and runai-model-streamer. Missing packages are skipped with the reason.
+"""
 
 import argparse
 import json
@@ -33,8 +35,8 @@ def empty_tensors(manifest, rank):
     }
 
 
-# Each takes (manifest, its path, weights, rank, the number of ranks), makes what is not to be counted, and returns what is: a
-# function that returns {path: tensor}.
+# Each loader takes (manifest, its path, weights, rank, number of ranks), does the setup, which is not timed, and
+# returns the function that is timed: it returns {path: tensor}.
 
 
 def by_load(manifest, path, weights, rank, _):
@@ -75,7 +77,7 @@ def by_get_slice(manifest, _, weights, rank, __):
         with safe_open(weights, framework="pt") as file:
             for path, tensor in manifest.parameters.items():
                 part = file.get_slice(path)[tuple(slice(*runs[0]) for runs in local_slice(manifest, tensor, rank))]
-                found[path] = part.contiguous().clone()  # else it is a view of the whole tensor in the mapped file
+                found[path] = part.contiguous().clone()  # otherwise it is a view of the full tensor in the mapped file
         return found
 
     return read
@@ -89,7 +91,9 @@ def by_dcp(manifest, _, weights, rank, ranks):
     from torch.distributed.tensor import DTensor, Replicate, Shard
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
-    dist.init_process_group("fake", rank=rank, world_size=ranks, store=FakeStore())  # nothing is said over it
+    dist.init_process_group(
+        "fake", rank=rank, world_size=ranks, store=FakeStore()
+    )  # the fake group does not communicate
     mesh = init_device_mesh("cpu", (ranks,), mesh_dim_names=("tp",))
 
     def read():
@@ -107,7 +111,7 @@ def by_dcp(manifest, _, weights, rank, ranks):
 
 
 def whole_tensors(manifest, rank, tensors):
-    """This rank's pieces of what a loader brings whole."""
+    """Returns this rank's shards of full tensors."""
     from tpplan.manifest import local_slice
 
     return {
@@ -163,7 +167,7 @@ def memory_now():
 
 
 def work(name, folder, rank, ranks):
-    """One loader, once: prints what it took, and a digest of what it brought."""
+    """Runs one loader once. Prints its measurements and a digest of its tensors."""
     import zlib
 
     import tpplan
@@ -175,7 +179,7 @@ def work(name, folder, rank, ranks):
         read = LOADERS[name](manifest, folder / "manifest.json", str(folder / "model.safetensors"), rank, ranks)
     except ImportError as error:
         return {"missing": str(error)}
-    pathlib.Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    pathlib.Path("/proc/self/clear_refs").write_text("5")  # resets the peak memory
     before, start, processor = memory_now(), time.perf_counter(), seconds_of_processor()
     found = read()
     seconds, processor = time.perf_counter() - start, seconds_of_processor() - processor
@@ -190,7 +194,7 @@ def work(name, folder, rank, ranks):
 
 
 def error_of(text):
-    """What Python ended with, of all that it wrote: the last line that names an error, and what follows it."""
+    """Returns the last line of Python's output that names an error, and the lines after it."""
     lines = text.strip().splitlines() or ["nothing was said"]
     named = [i for i, line in enumerate(lines) if re.match(r"[\w.]*(Error|Exception|Interrupt)\b", line)]
     return " ".join(line.strip() for line in lines[named[-1] if named else -1 :])
@@ -219,7 +223,7 @@ def main():
         for _ in range(options.rounds):
             for name in found:
                 command = [options.python, __file__, "--work", name, "--folder", folder, "--ranks", str(options.ranks)]
-                env = os.environ | {"TPPLAN": PROGRAM}  # beside which the library is
+                env = os.environ | {"TPPLAN": PROGRAM}  # the library is next to it
                 ran = subprocess.run(command, capture_output=True, text=True, env=env)
                 if ran.returncode:
                     found[name].append({"missing": error_of(ran.stderr)})

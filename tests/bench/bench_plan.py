@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""What one rank of a job works out before it moves a byte, by how many ranks there are: seconds and MiB of a rank in the middle.
+"""Measures the work of one rank before it moves data, by the number of ranks: seconds and MiB of a rank in the middle.
 
     cmake --build build --target tpplan_bench && python3 tests/bench/bench_plan.py [--ranks 8 64 512] [--tensors 1000]
 
-The tensors are cut over both axes of the mesh, {fsdp: ranks / 8, tp: 8}, and resharded to {fsdp: ranks / 4, tp: 4}. `save` lists the
-rank's files, `load` plans what it reads, `reshard` lists who holds what before and after and the files that the rank reads from and
-writes into. The median of five processes.
+Tensors are sharded over both axes of the mesh, {fsdp: ranks / 8, tp: 8}, and resharded to {fsdp: ranks / 4, tp: 4}.
+`save` lists the rank's files, `load` plans its reads, `reshard` lists the holders before and after and the files that
+the rank reads and writes. Times are medians of five processes.
 """
 
 import argparse

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
-"""What a job costs as its ranks become more: seconds of processor and memory of the whole job, all of its ranks simulated as
-threads of one process of this machine.
+"""Measures the cost of a job by its number of ranks: CPU seconds and memory of the full job, with all ranks as threads
+of one process.
 
-    cmake --build build --target tpplan tpplan-exec && python3 tests/bench/bench_ranks.py [--ranks 8 32 128 512] [--tensors 100]
+    cmake --build build --target tpplan tpplan-exec && python3 tests/bench/bench_ranks.py [--ranks 8 32 128 512]
+    [--tensors 100]
 
-The weights are the same bytes at every number of ranks, so that what grows with the ranks is the job's own. `save` cuts them into a
-folder of a file a rank, `load` reads the folder, `verify` compares it with its checksums, `reshard` moves it to a mesh with other axes,
-and `same` to the one that it has. Each runs once. Needs no GPU, and nothing beside Python. `-`: it failed, or took more than --limit
-seconds; larger numbers of ranks are not tried then.
+The weights have the same size for every number of ranks, so only the overhead of the job grows. `save` writes a folder
+with one file per rank, `load` reads it, `verify` compares it with its checksums, `reshard` converts it to a mesh with
+other axes, and `same` to its own mesh. Each runs once. Needs only Python, no GPU. `-`: the command failed, or took more
+than --limit seconds; larger numbers of ranks are then skipped.
 """
 
 import argparse
@@ -22,7 +23,7 @@ import threading
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 COMMANDS = ("save", "load", "verify", "reshard", "same")
 COLUMNS = 64
-DEADLINE = 600  # threads of thousands of ranks share few processors: none of them is late
+DEADLINE = 600  # seconds; thousands of threads share few processors, and none of them is late
 
 
 def write_model(folder, tensors, rows):
@@ -43,7 +44,7 @@ def compile_plan(program, folder, fsdp, tp, name):
 
 
 def measure(command, limit):
-    """(seconds of processor, MiB at most) of a process; None where it fails or takes too long."""
+    """Returns (CPU seconds, peak MiB) of a process; None if it fails or exceeds the limit."""
     job = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
     watch = threading.Timer(limit, job.kill)
     watch.start()
@@ -58,7 +59,7 @@ def measure(command, limit):
 
 
 def run_commands(build, folder, ranks, limit, wanted):
-    """{command: what it cost}, for as many ranks."""
+    """Returns {command: its cost} for this number of ranks."""
     wide, executor = min(8, ranks), build / "tpplan-exec"
     compile_plan(build / "tpplan", folder, ranks // wide, wide, "before.json")
     compile_plan(build / "tpplan", folder, ranks // (wide // 2), wide // 2, "after.json")

@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
-"""What a step of training costs a rank by tpplan.torch, beside what others make of the same model, in one run:
+"""Measures a training step per rank with tpplan.torch, compared with other implementations for the same model, in one
+run:
 
     python tests/bench/bench_step.py [--hidden 64] [--layers 4] [--batch 2] [--length 32] [--rounds 15] [--ranks 2]
 
-A Llama of transformers in float32 on CPU ranks under gloo: forward, backward and a step of SGD. `tp` is the plan that ships with
-transformers, applied by its own apply_tensor_parallelism and by tpplan.torch; `fsdp` is torch's fully_shard of each layer and of the
-model, and the plan that says the same. They take turns in the same processes; of each the round with the least processor time of the
-first rank (all its threads) counts, in milliseconds, and the ratio to the other one. Gradients are compared with those of one process
-before. A machine that has other work shows in the seconds, less so in processor time."""
+The model is a Llama of transformers in float32 on CPU ranks with gloo: forward, backward and an SGD step. `tp` is the
+plan that ships with transformers, applied by its apply_tensor_parallelism and by tpplan.torch. `fsdp` is torch's
+fully_shard of each layer and of the model, and the equivalent plan. The implementations alternate in the same
+processes. Prints the round with the least CPU time of the first rank (all its threads), in milliseconds, and the ratio
+to the other implementation. Gradients are first compared with those of one process. Other work on the machine affects
+elapsed times more than CPU times.
+"""
 
 import argparse
 import json
@@ -72,7 +75,7 @@ def by_parameter(options, mesh, manifest):
     return parallelize(make(options), manifest, mesh, units=False)
 
 
-# Axis of the mesh, who shards, and beside whom.
+# Axis of the mesh, implementation, and the one that it is compared with.
 CONTENDERS = {
     "transformers, tp": ("tp", by_transformers, None),
     "tpplan, tp": ("tp", by_tpplan, "transformers, tp"),
@@ -83,7 +86,7 @@ CONTENDERS = {
 
 
 def compiled(options, axis, folder):
-    """The path of the manifest of the plan for an axis."""
+    """Compiles the plan for an axis and returns the path of the manifest."""
     python, program = [sys.executable, "-m", "tpplan.export"], os.environ.get("TPPLAN", ROOT / "build" / "tpplan")
     environment = os.environ | {"PYTHONPATH": f"{ROOT / 'tools' / 'python'}:{pathlib.Path(__file__).parent}"}
     names = "config.json", "model.json", "plan.yaml", "manifest.json"
@@ -124,7 +127,7 @@ def rank_of(rank, options, manifests, port, results):
         optimizer = torch.optim.SGD(model.parameters(), lr=1e-6)
         scale = (
             options.ranks if name.startswith("tpplan, fsdp") else 1
-        )  # it sums gradients of batches, which are alike here
+        )  # it sums the gradients of the batches, which are identical here
 
         def step(model=model, optimizer=optimizer, scale=scale, update=True):
             (model(tokens, labels=tokens).loss / scale).backward()

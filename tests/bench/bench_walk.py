@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Times the walk over a model's operations, beside what else can judge the same plan: a dry run of transformers on a fake
-process group, and Shardy's propagation of a model of the same size in jaxlib. Then recorded plans, right and wrong: what
-tpplan, the dry run and Meta's type checker spmd_types find of them.
+"""Times the walk over a model's operations, compared with other checks of the same plan: a dry run of transformers on a
+fake process group, and Shardy's propagation of a model of the same size in jaxlib. With --peers, also counts which
+recorded plans, right and wrong, are rejected by tpplan, the dry run and Meta's type checker spmd_types.
 
     cmake --build build --target tpplan_bench && python3 tests/bench/bench_walk.py [--layers 80 98 273] [--peers]
 
-User and system seconds of whole processes, medians of runs that take turns. `reading` is reading the model file, its operations
-and the plan, and proving them; `check` does that too, and `judging` is what it does beyond: matching, inferring, and the walk, forward
-and backward. Needs torch and transformers to record the operations, and jax for Shardy. spmd_types is left out with the reason where
-it is missing (tests/requirements-bench.txt).
+Times are user and system seconds of full processes, medians of alternating runs. `reading` reads and validates the
+model file, its operations and the plan. `check` does that too; `judging` is the rest of it: matching, inference, and
+the walk, forward and backward. Needs torch and transformers to trace the operations, and jax for Shardy. Skips
+spmd_types, with the reason, if it is missing (tests/requirements-bench.txt).
 """
 
 import argparse
@@ -45,14 +45,14 @@ OF_FRAMEWORKS = """  "model.embed_tokens": embedding_rowwise
 OF_TORCH = """  "model.embed_tokens": {style: rowwise, input_layouts: Replicate}
   "lm_head": {style: colwise, output_layouts: Replicate}
 """
-# Who runs a plan: its dialect, and how it cuts what is in no layer.
+# Runtime of a plan: its dialect, and its rules for modules outside of layers.
 WAYS = {
     "transformers": ("transformers", OF_FRAMEWORKS),
     "parallelize_module": ("torch", OF_TORCH),
     "tpplan.torch": ("glob", OF_FRAMEWORKS),
 }
 
-# One step of the first rank, with the collectives of a fake process group.
+# One step of the first rank on a fake process group.
 DRY_RUN = """
 import json, sys, torch, torch.distributed as dist
 from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -68,7 +68,7 @@ apply_tensor_parallelism(model, mesh, plan)
 model(torch.zeros(2, 16, dtype=torch.long)).logits.sum().backward()
 """
 
-# Shardy's whole pipeline over the gradient of Llama-like blocks; prints its own seconds, without JAX's tracing.
+# Shardy's complete pipeline over the gradient of Llama-like blocks. Prints its CPU seconds without JAX's tracing.
 SHARDY = """
 import json, sys, time, jax, jax.numpy as jnp
 jax.config.update("jax_num_cpu_devices", 4)
@@ -106,7 +106,7 @@ with module.context:
 
 
 def cpu_seconds(command, may_fail=False):
-    """User and system seconds of one process, its status, and what it prints."""
+    """Returns user and system seconds of one process, its status, and its output."""
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     result = subprocess.run([str(part) for part in command], capture_output=True, text=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -116,7 +116,7 @@ def cpu_seconds(command, may_fail=False):
 
 
 def record(folder, layers):
-    """A model file with its operations, and how many these are, without the borders of modules."""
+    """Writes a model file with operations. Returns it and the number of its operations, without module boundaries."""
     model = folder / f"model-{layers}.json"
     sizes = json.dumps(SIZES | {"num_hidden_layers": layers})
     step = ["--mode", "train", "--batch", 2, "--sequence", 16, "--attention", "eager"]
@@ -133,7 +133,7 @@ def plan_of(way):
 
 
 def own_row(build, folder, recorded, way, runs):
-    """One line: seconds of whole processes, medians of runs that take turns."""
+    """Returns one line of the table: seconds of full processes, medians of alternating runs."""
     layers, model, operations = recorded
     plan = folder / "plan.yaml"
     plan.write_text(plan_of(way))

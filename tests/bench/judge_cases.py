@@ -1,5 +1,6 @@
-"""How many of recorded plans are found wrong, and in what time: tpplan, a dry run on a fake process group, and the type checker
-spmd_types, each on the same cases (tests/truth/data, runs_transformers). Run by bench_walk.py --peers."""
+"""Compares the verdicts on recorded plans, and their times: tpplan, a dry run on a fake process group, and the type
+checker spmd_types, each on the same cases (tests/truth/data, runs_transformers). Run by bench_walk.py --peers.
+"""
 
 import collections
 import json
@@ -12,7 +13,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(ROOT / "tests"), str(ROOT / "tests" / "truth")]
 
-# How a recorded run ended, as the columns of the table. What ended well is counted where it is refused.
+# Recorded outcome -> column of the table. For correct plans the table counts false rejections.
 KINDS = {
     "crash_apply": "crashes",
     "crash_forward": "crashes",
@@ -22,12 +23,12 @@ KINDS = {
     "ok": "right",
 }
 COLUMNS = ("crashes", "wrong results", "wrong gradients", "right")
-# What spmd_types says where it has no type for a layout of DTensor: no verdict, on right and wrong plans alike.
+# Error of spmd_types if it has no type for a DTensor placement: no verdict, for right and wrong plans.
 NO_VERDICT = "Unknown DTensor placement"
 
 
 def sample(folder, step):
-    """Every step-th recorded plan: (case for peer_runs.py, model file, plan file)."""
+    """Returns every step-th recorded plan: (case for peer_runs.py, model file, plan file)."""
     from run_cases import FAMILIES
     from test_runs import files
 
@@ -37,12 +38,12 @@ def sample(folder, step):
 
 
 def needed(package):
-    """The version of a package that tests/requirements-bench.txt asks for."""
+    """Returns the version of a package in tests/requirements-bench.txt."""
     return re.search(rf"^{package}==(\S+)", (ROOT / "tests" / "requirements-bench.txt").read_text(), re.MULTILINE)[1]
 
 
 def why_not(python, package):
-    """Why a Python cannot judge with this package; empty where it can."""
+    """Returns why this Python cannot check plans with the package; empty if it can."""
     question = f"import importlib.metadata as m; print(m.version({package!r}))"
     asked = subprocess.run([python, "-c", question], capture_output=True, text=True)
     wanted = needed(package)
@@ -52,7 +53,7 @@ def why_not(python, package):
 
 
 def table_row(name, cases, reasons, seconds):
-    """One line: of the plans of each kind how many are refused. A reason is a text, empty where a plan is taken."""
+    """Returns one line of the table: rejected plans by kind. `reasons` are texts, empty for an accepted plan."""
     total, found, stops = collections.Counter(), collections.Counter(), 0
     for case, reason in zip(cases, reasons, strict=True):
         total[KINDS[case["outcome"]]] += 1
@@ -63,7 +64,9 @@ def table_row(name, cases, reasons, seconds):
 
 
 def judge_cases(program, folder, step, spmd_python, cpu_seconds):
-    """The table's lines. `cpu_seconds(command, may_fail)` runs a process: its seconds, status and output."""
+    """Returns the lines of the table. `cpu_seconds(command, may_fail)` runs a process and returns its seconds, status
+    and output.
+    """
     rows = list(sample(folder, step))
     cases = [case for case, _, _ in rows]
     (folder / "cases.json").write_text(json.dumps(cases))

@@ -1,6 +1,6 @@
-// How often a second a plan is judged and priced in memory, as a search would do it, and where the time goes: the
-// phases by themselves, each with all that stands before it; by all processors at once, where seconds are those of the
-// clock and not of a processor; last, of plans that differ: each is judged once. MODEL PLAN TOPOLOGY [CALLS].
+// Prints how many plans per second are checked and priced in memory, as in a search, and the time of each phase: for a
+// phase alone, including the phases before it; for all processors at once, in elapsed time; and for different plans,
+// each checked once. Arguments: MODEL PLAN TOPOLOGY [CALLS].
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -27,7 +27,7 @@ namespace {
 
 SourceFile read(const char* path) { return read_file(path, uint64_t{1} << 30).file; }
 
-// Prints the mean of so many calls.
+// Prints the mean time of `calls` calls.
 void time_row(const char* name, int calls, const std::function<void()>& work) {
   work();
   const std::clock_t start = std::clock();
@@ -36,7 +36,7 @@ void time_row(const char* name, int calls, const std::function<void()>& work) {
   std::printf("%-48s %9.1f us %9.1f a second\n", name, seconds / calls * 1e6, calls / seconds);
 }
 
-// The same of so many threads at once, which share what they read.
+// Prints the mean time of calls on `threads` threads at once, which share what they read.
 void time_threads(unsigned threads, int calls, const std::function<void()>& work) {
   const auto start = std::chrono::steady_clock::now();
   std::vector<std::thread> running;
@@ -51,7 +51,7 @@ void time_threads(unsigned threads, int calls, const std::function<void()>& work
   std::printf("%-48s %9.1f us %9.1f a second\n", name.c_str(), seconds.count() / all * 1e6, all / seconds.count());
 }
 
-// Drops what earlier plans left, so that the next check is a first one.
+// Drops the cached results of earlier plans, so that the next check is like a first one.
 void forget_plans(Judge& judge) {
   judge.hits = {};
   judge.walk = {};
@@ -63,7 +63,7 @@ struct Searched {
   const Topology& topology;
 };
 
-// Verdict, bytes, memory and time of a plan; nothing but the verdict where it is wrong.
+// Computes verdict, bytes, memory and time of a plan; only the verdict if it is wrong.
 bool ask(const Searched& search, const TpPlan& plan, bool keeps) {
   if (!keeps) forget_plans(search.judge);
   Diagnostics found;
@@ -71,17 +71,17 @@ bool ask(const Searched& search, const TpPlan& plan, bool keeps) {
   CheckResult j = check_plan(search.judge, plan, found, Phase::Manifest, walk);
   if (has_errors(found)) return false;
   std::ignore = price_plan(search.judge.graph, plan, j, walk, search.recipe, &search.topology);
-  if (keeps) search.judge.walk.spare_trace = std::move(j.forecast.trace);  // its buffers are used again
+  if (keeps) search.judge.walk.spare_trace = std::move(j.forecast.trace);  // reuses its buffers
   return true;
 }
 
-// How plans are drawn: neighbours, each one rule away from the last one that was right; of these only the right ones,
-// which take longest; or every rule at random.
+// How plans are drawn: neighbours, each one rule away from the last correct one; only the correct neighbours, which
+// take longest; or every rule at random.
 enum class Drawn : uint8_t { Neighbours, RightNeighbours, Random };
 constexpr const char* kDrawnNames[] = {"neighbours, one rule apart", "right neighbours", "plans drawn at random"};
 static_assert(std::size(kDrawnNames) == static_cast<size_t>(Drawn::Random) + 1);
 
-// So many, all different.
+// Returns `count` different plans.
 std::vector<TpPlan> draw_plans(const Searched& search, const TpPlan& base, size_t count, Drawn drawn) {
   PlanDraw draw = begin_draw(base, 1);
   std::vector<TpPlan> plans;

@@ -1,11 +1,13 @@
-"""Judges recorded plans of transformers as its peers do, in one process on a fake process group:
+"""Checks recorded plans of transformers with other checkers, in one process on a fake process group:
 
     python tests/bench/peer_runs.py dry|spmd CASES.json
 
-`dry` makes one step of the first rank and sees whether it raises. `spmd` makes the same step under the type checker spmd_types, as
-its documentation has it: parameters that nobody cuts are invariant (replicated where the plan sums their gradients), inputs,
-buffers and the output are invariant, DTensors are typed by its own bridge, and transformers' two collectives that are autograd
-functions have hooks. CASES are those of tests/truth/run_cases.py. Prints, for each, why it is refused, or null."""
+`dry` executes one step of the first rank and reports if it raises. `spmd` executes the same step under the type checker
+spmd_types, as its documentation describes: unsharded parameters are invariant (replicated if the plan reduces their
+gradients); inputs, buffers and the output are invariant; its bridge types DTensors; transformers' two collectives that
+are autograd functions have hooks. CASES are those of tests/truth/run_cases.py. Prints for each case why it is rejected,
+or null.
+"""
 
 import json
 import pathlib
@@ -20,7 +22,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 
 
 def hooked():
-    """transformers' collectives, as spmd_types wants them described."""
+    """Registers transformers' collectives with spmd_types."""
     import spmd_types as spmd
     from spmd_types import rules
     from transformers.distributed import parallel_utils
@@ -36,7 +38,7 @@ def hooked():
 
 
 def typed(model, plan, values):
-    """Types of what nobody cuts."""
+    """Assigns types to unsharded values."""
     import spmd_types as spmd
     from torch.distributed.tensor import DTensor
 
@@ -63,7 +65,7 @@ def step(runner, model, case, check):
 
 
 def judge(runner, case, check):
-    """Why the plan of a case is refused; None where it is not."""
+    """Returns why the plan of a case is rejected; None if it is accepted."""
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=case["tp"])
     try:
         mesh = dist.init_device_mesh("cpu", (case["tp"],), mesh_dim_names=("tp",))

@@ -1,7 +1,8 @@
-// What one rank of a large job works out before it moves a byte, as JSON: seconds, and MiB that it then has in memory.
+// Prints the work of one rank of a large job before it moves data, as JSON: seconds, and MiB of memory that the result
+// takes.
 //   tpplan_plan_one_rank BEFORE AFTER RANK
-// of two manifests of one model: `save` lists the rank's files, `load` plans its reads of one file with whole tensors,
-// `reshard` lists who holds what before and after, and the files that the rank writes into and reads from.
+// BEFORE and AFTER are manifests of one model. `save` lists the rank's files, `load` plans its reads of one file with
+// full tensors, `reshard` lists the holders before and after, and the files that the rank reads and writes.
 #include <malloc.h>
 #include <spdlog/fmt/fmt.h>
 
@@ -33,7 +34,7 @@ struct Cost {
   double seconds = 0, mebibytes = 0;
 };
 
-// Of what `make` gives, while that lives; the second time that it is made.
+// Returns the cost of a result of `make` while it exists. Measures the second call.
 template <typename Make>
 Cost cost_of(Make make) {
   std::ignore = make();
@@ -54,7 +55,7 @@ Manifest read(const char* path, SourceFile& file) {
 
 size_t tensors_of(const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); }
 
-// All tensors whole in one file.
+// Returns a source with all full tensors in one file.
 WeightSource one_file(const Manifest& manifest) {
   WeightSource source;
   uint64_t offset = 0;
@@ -74,8 +75,8 @@ struct ReshardPlan {
   std::vector<std::vector<ShardFile>> read, written;
 };
 
-// As exec/shards/reshard.cc does it: a rank's own bands, the files that they are written into, and those that they
-// stand in.
+// Plans like exec/shards/reshard.cc: the bands of a rank, the files that they are written into, and the files that have
+// them.
 ReshardPlan plan_reshard(const Manifest& before, const Manifest& after, uint64_t rank) {
   ReshardPlan plan{list_rank_boxes(before), list_rank_boxes(after), {}, {}};
   const auto world = static_cast<uint64_t>(device_count(after.mesh));

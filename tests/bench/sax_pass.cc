@@ -1,4 +1,4 @@
-// The yardstick of the benchmark: a bare nlohmann SAX pass over a file, which counts its values and keeps nothing.
+// Reference of the benchmark: a bare nlohmann SAX pass over a file, which counts values and stores nothing.
 #include <fstream>
 #include <iostream>
 #include <iterator>

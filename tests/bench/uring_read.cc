@@ -1,8 +1,8 @@
-// Reads a file as bench_direct.py does, by one thread that keeps calls under way with io_uring:
+// Reads a file like bench_direct.py, on one thread with DEPTH calls in flight, by io_uring:
 //
 //     uring_read FILE DEPTH direct|cached registered|plain
 //
-// Prints seconds, and seconds of processor. Ends with 1 and a line where the kernel refuses.
+// Prints elapsed and CPU seconds. Exits with 1 and a message if the kernel rejects a call.
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <sys/mman.h>
@@ -29,7 +29,7 @@ constexpr uint64_t kCall = 2 << 20;
   std::exit(1);
 }
 
-// The rings that the kernel and this thread write to by turns (io_uring_setup(2)).
+// The rings that this thread shares with the kernel (io_uring_setup(2)).
 struct Ring {
   int fd = -1;
   unsigned *sq_tail = nullptr, *sq_mask = nullptr, *sq_array = nullptr;
@@ -62,7 +62,7 @@ Ring make_ring(unsigned depth) {
   return ring;
 }
 
-// One call under way.
+// A call in flight.
 struct Slot {
   void* buffer = nullptr;
   uint64_t place = 0, bytes = 0;
@@ -113,11 +113,11 @@ int main(int count, char** words) {
   const double used = processor_seconds();
   const auto start = std::chrono::steady_clock::now();
   uint64_t next = 0, total = 0;
-  unsigned waiting = 0, fresh = 0;  // under way; of them, those that the kernel has not been told of
+  unsigned waiting = 0, fresh = 0;  // calls in flight; those that were not submitted yet
   const auto begin = [&](unsigned number) {
     if (next >= size) return;
     slots[number].place = next;
-    slots[number].bytes = kCall;  // past the end of a file O_DIRECT wants whole blocks, too
+    slots[number].bytes = kCall;  // past the end of the file, because O_DIRECT requires full blocks
     next += kCall;
     add_call(ring, file, slots, number, is_registered);
     ++waiting;
@@ -138,7 +138,7 @@ int main(int count, char** words) {
       const auto got = static_cast<uint64_t>(end.res);
       --waiting;
       total += got;
-      if (slot.place + got < size && got < slot.bytes) {  // a part: the rest again
+      if (slot.place + got < size && got < slot.bytes) {  // a short read: reads the rest
         slot.place += got;
         slot.bytes -= got;
         add_call(ring, file, slots, number, is_registered);

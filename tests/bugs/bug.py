@@ -1,4 +1,4 @@
-"""What a bug on record is here: a model, a plan that has it, and the same plan without it."""
+"""A known bug: a model, a plan with the bug, and the same plan without it."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -10,8 +10,9 @@ BOTH, ONLY, NEVER = (False, True), (True,), (False,)
 
 @dataclass(frozen=True)
 class Bug:
-    """`model`, `wrong` and `right` are functions of whether the plan is sequence parallel; plans are the members of a plan
-    beside `format` and `mesh`. `code` finds it, at `place`: a word of the finding's message."""
+    """`model`, `wrong` and `right` are functions of `sp`, whether the plan is sequence parallel; plans have no `format`
+    and `mesh`. `code` is the code of the diagnostic, `place` a word of its message.
+    """
 
     row: str
     source: str
@@ -22,16 +23,16 @@ class Bug:
     wrong: Callable
     right: Callable
     sequence: tuple = BOTH
-    axes: tuple = ("tp",)  # of the mesh, all of one size; over the others every rank has data of its own
+    axes: tuple = ("tp",)  # of the mesh, all of one size; along other axes each rank has different data
     fits: tuple = (2, 3, 4)  # sizes of the axes
 
 
 def rules(**members):
-    """A plan of rules by their keys, with `_` for `.` and `ALL_` for `*.` left to the caller: keys are given as a dict."""
+    """Returns a plan: `plan` has its rules by key, the other arguments are its other fields."""
     return {"tp_plan": members.pop("plan"), **members}
 
 
-# ---- the model that most of them are of: a language model of one layer, without attention ----
+# ---- the model of most bugs: a language model of one layer, without attention ----
 
 
 def language_model(sp=False, **kwargs):
@@ -47,7 +48,7 @@ def layer(m, path, x, norm=g.scale):
 
 
 def language_plan(sp, without=(), **changed):
-    """Its plan, right: rules by key, without some, with others changed."""
+    """Returns its correct plan, without some rules and with others changed."""
     plan = (
         {
             "embed": {"style": "rowwise", "input_layouts": "Replicate", "output_layouts": "Shard(1)"},

@@ -1,4 +1,4 @@
-"""All bugs on record that a plan can have, by the part of the checker that sees them."""
+"""All known bugs of plans, by the part of the checker that detects them."""
 
 import gradients
 import layouts

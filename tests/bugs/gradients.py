@@ -1,4 +1,4 @@
-"""Gradients that nobody sums, or that are summed too often: who sums what a rank has of a parameter's gradient (K4)."""
+"""Gradients that are never reduced, or reduced too often (K4)."""
 
 import graphs as g
 from bug import NEVER, ONLY, Bug, language_model, language_plan, layer
@@ -12,7 +12,7 @@ def planned(dialect=None, **changes):
 
 
 def given(rules, **members):
-    """One plan, sequence parallel or not."""
+    """The same plan with and without sequence parallelism."""
     return lambda sp: {"tp_plan": rules, **members}
 
 
@@ -20,16 +20,16 @@ def in_transformers(rules):
     return given(rules, **LOCAL)
 
 
-# ---- norms and routers that see a part of the sequence ----
+# ---- norms and routers on a shard of the sequence ----
 
 
 def missing_norm(which, kept):
-    """The language model in sequence parallel whose norms are only those of `kept`."""
+    """The sequence-parallel plan of the language model with rules for only the norms in `kept`."""
     return given({key: rule for key, rule in language_plan(True).items() if key != "*norm"} | dict.fromkeys(kept, NORM))
 
 
 def routed_model(sp):
-    """A router and an expert that see the same tokens; the router's result weighs the expert's."""
+    """A router and an expert with the same tokens; the router's result weights the expert's."""
     m = g.new_model()
     x = g.embedding(m, "embed", g.tokens(m))
     normed = g.scale(m, "norm", x)
@@ -49,11 +49,11 @@ def biased_model(sp):
     return g.ends(m, g.linear(m, "head", g.scale(m, "final_norm", x), g.VOCABULARY))
 
 
-# ---- weights in a region of heads ----
+# ---- weights used per head ----
 
 
 def heads_model(name, bias=False):
-    """Queries of heads that go through a norm of the width of one head."""
+    """Queries whose heads each go through a norm as wide as one head."""
 
     def model(sp):
         m = g.new_model()
@@ -104,7 +104,7 @@ def cut(up, down):
 
 
 def experts_model(sp):
-    """Experts, all of which every token goes through, with one weight for all; the router's result weighs them."""
+    """Experts that every token goes through, with one common weight; weighted by the router's result."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
     w = g.weight(m, "mlp.experts", "up", [g.INNER, g.HIDDEN], "Experts")
@@ -120,7 +120,7 @@ EXPERTS = {"mlp.experts.up": "colwise", "mlp.experts.down": "rowwise"}
 
 
 def chunked_model(sp):
-    """The head's product by chunks of the sequence, one after the other."""
+    """The head's matmul on one chunk of the sequence after the other."""
     m = g.new_model()
     x = g.scale(m, "final_norm", g.hidden(m))
     parts = [g.relu(m, g.linear(m, "head", part, g.INNER)) for part in g.chunks(m, x, 2, 1)]
@@ -128,7 +128,7 @@ def chunked_model(sp):
 
 
 def region_model(sp):
-    """A replicated weight inside of a region that computes on pieces."""
+    """A replicated weight in a region that computes on local shards."""
     m = g.new_model()
     x = g.linear(m, "region.up", g.scale(m, "norm", g.hidden(m)), g.INNER)
     w = g.weight(m, "region.gate", "weight", [1], "Gate")
@@ -141,7 +141,7 @@ REGION = {"region.up": "colwise", "region.down": "rowwise"}
 
 
 def gathered_model(sp):
-    """A module that takes the whole sequence of what comes in pieces of it."""
+    """A module that gathers a sequence that arrives sharded."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     inner = g.enter(m, "block", x)
@@ -160,13 +160,13 @@ GATHER = {
 
 
 def two_axes(norm):
-    """The sequence is cut over cp, where every rank has a part of it, and over tp by sequence parallel."""
+    """The sequence is sharded over cp, a data axis, and over tp by sequence parallelism."""
     return lambda sp: {"tp_plan": language_plan(True, rules={"*norm": norm} if norm else {}, without=() if norm else ("*norm",)),
                        "data": {"axes": ["cp"], "dim": 1}}  # fmt: skip
 
 
 def frozen_model(sp):
-    """A trainable norm and a frozen weight that see pieces."""
+    """A trainable norm and a frozen weight on local shards."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     x = g.scale(m, "base.final_norm", g.mlp(m, "mlp", x), grad=False)

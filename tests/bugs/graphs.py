@@ -1,7 +1,8 @@
-"""Models with their operations, written down without a framework: functions that add to one document (schemas/model.schema.json).
+"""Models with operations, built without a framework: functions that add to one document (schemas/model.schema.json).
 
-Values are numbers, sizes are those of the whole model. What a module computes with stands between `enter` and `leave`, which give
-its arguments and its result ids of their own, as the recorder does."""
+Values are ids, sizes are global. The operations of a module are between `enter` and `leave`, which give its arguments
+and results new ids, as the tracer does.
+"""
 
 BATCH, SEQUENCE, HIDDEN, INNER, VOCABULARY, HEADS = 2, 24, 24, 48, 48, 12
 
@@ -43,7 +44,7 @@ def has_grad(model, id_):
 
 
 def given(model, name, shape, dtype=None):
-    """An input of the model."""
+    """Adds an input of the model."""
     id_ = value(model, shape, False, dtype)
     model["graph"]["leaves"].append([id_, "input", text(model, name)])
     return id_
@@ -66,7 +67,7 @@ def module(model, path, type_="Part", **members):
 
 
 def weight(model, path, name, shape, type_="Part", grad=True, **members):
-    """A parameter of the module at `path`, as a value."""
+    """Adds a parameter of the module at `path`, and returns its value."""
     owner = module(model, path, type_)
     owner.setdefault("parameters", {})[name] = {"shape": list(shape), "dtype": model["dtype"], **members}
     id_ = value(model, shape, grad)
@@ -83,13 +84,13 @@ def buffer(model, path, name, shape):
 
 
 def size(model, id_, dim):
-    """The size of a dim, as the model asks for it where it runs."""
+    """Returns the size of a dim as a traced size."""
     sizes = model["graph"]["sizes"]
     return ["e", _number(sizes, ["size", id_, dim])]
 
 
 def _ids(argument):
-    """The values in an argument of a node."""
+    """Returns the values in an argument of a node."""
     if not isinstance(argument, list):
         return []
     if argument and isinstance(argument[0], int):
@@ -98,7 +99,7 @@ def _ids(argument):
 
 
 def op(model, name, args, shape, dtype=None, grad=None, **keywords):
-    """One operation; values among the arguments are lists of one."""
+    """Adds one operation; an argument that is a value is a list of one id."""
     graph = model["graph"]
     out = value(model, shape, any(has_grad(model, i) for i in _ids(list(args))) if grad is None else grad, dtype)
     words = [part for key, argument in keywords.items() for part in (text(model, key), argument)]
@@ -107,7 +108,9 @@ def op(model, name, args, shape, dtype=None, grad=None, **keywords):
 
 
 def enter(model, path, *arguments, names=None):
-    """Enters a module with these values; gives the ids inside. `names`: keywords in the place of positions."""
+    """Enters a module with these values and returns their ids inside. `names`: keywords of arguments that are passed by
+    keyword.
+    """
     inside = [value(model, shape_of(model, a), has_grad(model, a), _dtype(model, a)) for a in arguments]
     places = [[name] for name in names] if names else [[i] for i in range(len(arguments))]
     module(model, path)
@@ -134,7 +137,7 @@ def leave(model, path, result):
 
 
 def ends(model, *outputs):
-    """The model, whose results these are."""
+    """Returns the model with these outputs."""
     graph = model["graph"]
     graph["output"] = outputs[0] if len(outputs) == 1 else list(outputs)
     return {key: member for key, member in model.items() if key != "dtype"}
@@ -163,7 +166,7 @@ def embedding(model, path, ids, wide=HIDDEN, rows=VOCABULARY):
 
 
 def scale(model, path, x, grad=True, type_="RMSNorm"):
-    """A norm but for what is no parameter: every element by its weight."""
+    """Adds a norm without its reduction: an elementwise product with the weight."""
     w = weight(model, path, "weight", shape_of(model, x)[-1:], type_, grad)
     inner = enter(model, path, x)
     return leave(model, path, op(model, "mul", [[w], [inner]], shape_of(model, x)))
@@ -177,7 +180,7 @@ def layer_norm(model, path, x):
 
 
 def wrapped(model, path, x, body, names=None):
-    """A module around what `body(model, inner)` computes."""
+    """Adds a module around the operations of `body(model, inner)`."""
     return leave(model, path, body(model, enter(model, path, x, names=names)))
 
 
@@ -196,7 +199,7 @@ def mean(model, x, dim=-1):
 
 
 def chunks(model, x, count, dim=-1):
-    """The results of one chunk."""
+    """Adds a chunk operation and returns its results."""
     shape = shape_of(model, x)
     shape[dim] //= count
     outs = [value(model, shape, has_grad(model, x)) for _ in range(count)]
@@ -211,7 +214,7 @@ def cat(model, parts, dim):
 
 
 def view(model, x, *sizes):
-    """`sizes` are numbers, or pairs (size as the model asks for it, number)."""
+    """Adds a view. `sizes` are numbers, or pairs (traced size, number)."""
     shape = [s[1] if isinstance(s, tuple) else s for s in sizes]
     asked = [s[0] if isinstance(s, tuple) else s for s in sizes]
     if -1 in shape:

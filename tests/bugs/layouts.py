@@ -1,4 +1,4 @@
-"""Values that are not what they are taken for: sums that are open, pieces, indices (K1 to K3)."""
+"""Values whose actual layout differs from the assumed one: pending partial sums, shards, local indices (K1 to K3)."""
 
 import graphs as g
 from bug import NEVER, ONLY, Bug, language_plan
@@ -15,7 +15,7 @@ def in_transformers(rules):
 
 
 def block(between=None, bias=False, up="mlp.up", down="mlp.down"):
-    """norm, up, something between, down in a module of its own; added to what came in."""
+    """A residual block: norm, then up, `between` and down in one module, added to the input."""
 
     def model(sp):
         m = g.new_model()
@@ -38,12 +38,12 @@ OPEN = {"mlp.up": "colwise", "mlp.down.weight": "rowwise", "mlp.down": "local_pa
 
 
 def centred(m, y):
-    """What is left of every element when the mean of all is taken off."""
+    """Subtracts the mean of all elements."""
     return g.op(m, "sub", [[y], [g.mean(m, y)]], g.shape_of(m, y))
 
 
 def scaled(m, y):
-    """Divided by the mean of its squares, as a norm does."""
+    """Divides by the mean of the squares, as a norm does."""
     squares = g.op(m, "mul", [[y], [y]], g.shape_of(m, y))
     return g.op(m, "div", [[y], [g.mean(m, squares)]], g.shape_of(m, y))
 
@@ -54,7 +54,7 @@ def halves(m, y):
 
 
 def sliced(m, y):
-    """The first half and the second, by numbers of the whole, put together again."""
+    """Slices the first and the second half by global indices, and concatenates them again."""
     half = g.shape_of(m, y)[-1] // 2
     shape = [*g.shape_of(m, y)[:-1], half]
     parts = [
@@ -64,7 +64,7 @@ def sliced(m, y):
 
 
 def packed(m, y):
-    """Parts of a fused result: q, k, v, and z, b and a."""
+    """Splits a fused result into q, k, v and z, b, a."""
     parts = g.chunks(m, y, 4)
     q, k, v = parts[:3]
     mixed = g.op(m, "mul", [[q], [k]], g.shape_of(m, q))
@@ -72,7 +72,7 @@ def packed(m, y):
 
 
 def auxiliary_model(sp):
-    """A loss of the router beside the experts' sum."""
+    """An auxiliary loss of the router, in addition to the experts' output."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
 
@@ -85,7 +85,7 @@ def auxiliary_model(sp):
 
 
 def positions(own):
-    """Positions that a module makes for its own tokens, from 0 (`own`), or that the model gives it."""
+    """Positions that a module computes for its local tokens, from 0 (`own`), or that the model passes to it."""
 
     def model(sp):
         m = g.new_model()
@@ -112,7 +112,7 @@ AROUND_ROPE = {
 
 
 def expert_pieces(sp):
-    """Tokens that a rank has of the sequence, and columns of the experts' weight."""
+    """A rank's tokens of the sequence, and its columns of the experts' weight."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     y = g.relu(m, g.linear(m, "experts.up", x, g.INNER))
@@ -124,14 +124,14 @@ EXPERTS.pop("head")
 
 
 def smoothed_model(sp):
-    """Logits with the mean over the vocabulary taken off, as label smoothing has it."""
+    """Logits minus their mean over the vocabulary, as in label smoothing."""
     m = g.new_model()
     y = g.linear(m, "head", g.scale(m, "norm", g.hidden(m)), g.VOCABULARY)
     return g.ends(m, g.mean(m, y))
 
 
 def whole_model(sp):
-    """Logits that leave a module of their own."""
+    """Logits that a separate module returns."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
     return g.ends(m, g.wrapped(m, "whole", g.linear(m, "head", x, g.VOCABULARY), g.relu))
@@ -143,7 +143,7 @@ def whole_takes(layout):
 
 
 def loss_model(sp):
-    """Logits that a module makes a loss of, per token."""
+    """A module that computes a per-token loss from logits."""
     m = g.new_model()
     y = g.linear(m, "head", g.scale(m, "norm", g.hidden(m)), g.VOCABULARY)
 
@@ -160,7 +160,7 @@ def loss_takes(layout, head="Replicate"):
 
 
 def adapter_model(sp):
-    """A branch beside the product that it adapts."""
+    """An adapter branch parallel to the matmul that it adapts."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
 
@@ -172,7 +172,7 @@ def adapter_model(sp):
 
 
 def balance_model(sp):
-    """A router's bias that follows how many tokens came, in place."""
+    """A router's bias that is updated in place from the token counts."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     gates = g.linear(m, "router", x, 12)

@@ -1,4 +1,4 @@
-"""What becomes of the loss: terms, counts and gradients."""
+"""The loss: tokens, counts and gradients."""
 
 from bug import BOTH, ONLY, Bug, language_model, language_plan
 
@@ -6,18 +6,18 @@ MEAN = {"reduction": "mean", "count": "global"}
 
 
 def losing(loss, **more):
-    """The right plan of the language model with this loss."""
+    """The correct plan of the language model, with this loss."""
     return lambda sp: {"tp_plan": language_plan(sp), "loss": loss, **more}
 
 
 def sharded(loss):
-    """Every rank has the logits of its part of the sequence, and its own loss."""
+    """Every rank has the logits of its shard of the sequence, and a local loss."""
     whole = {"style": "colwise", "input_layouts": "Shard(1)", "output_layouts": "Shard(1)"}
     return lambda sp: {"tp_plan": language_plan(sp) | {"head": whole}, "data": {"axes": ["dp"]}, "loss": loss}
 
 
 def both_axes(loss):
-    """Ranks along dp have sequences of their own, those along cp parts of one."""
+    """Ranks along dp have different sequences, ranks along cp shards of one sequence."""
     return lambda sp: {"tp_plan": language_plan(sp), "data": {"axes": ["dp", "cp"]}, "loss": loss}
 
 

@@ -57,7 +57,7 @@ def test_known_bug_is_found_and_the_fixed_plan_passes(tmp_path, bug):
                 told(wrong),
             )
             right = found(tmp_path, model, data | bug.right(sequence), mesh)
-            # The load of a router is also that of one data rank, whatever the plan does over tp.
+            # The token counts of a router are also local to a data rank, whatever the plan does over tp.
             expected = ["TP5124"] if data and bug.row == "tt4154" else []
             assert [d["code"] for d in right] == expected, (mesh, sequence, told(right))
 

@@ -1,4 +1,6 @@
-"""Rules over the wrong one of two axes of one size, which no shape betrays (K5), and what a plan leaves without a word (K7, K8)."""
+"""Rules over the wrong one of two axes of equal size, so that shapes match (K5), and parts that a plan silently leaves
+unsharded (K7, K8).
+"""
 
 import graphs as g
 from bug import NEVER, ONLY, Bug, language_model, language_plan
@@ -8,7 +10,7 @@ NORM = {"style": "sequence_parallel", "use_local_output": True}
 
 
 def changed(rules, **members):
-    """The language model's plan in sequence parallel, with these rules over others."""
+    """The sequence-parallel plan of the language model, with some rules replaced."""
     return lambda sp: {"tp_plan": language_plan(sp) | rules, **members}
 
 
@@ -17,7 +19,7 @@ def over(rule, axis):
 
 
 def attention_model(sp):
-    """Queries of one input and keys of another, multiplied."""
+    """Attention scores from the queries of one input and the keys of another."""
     m = g.new_model()
     x, y = g.scale(m, "norm", g.hidden(m)), g.hidden(m, "y")
     q, k = g.linear(m, "q", x, g.INNER), g.linear(m, "k", y, g.INNER)
@@ -45,7 +47,7 @@ def scatter(axis):
 
 
 def gather_model(sp, name=None):
-    """A module that takes the whole sequence of pieces, by position or by name."""
+    """A module that gathers a sharded sequence, passed by position or by name."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     inner = g.enter(m, "block", x, names=[name] if name else None)
@@ -77,7 +79,7 @@ def gather_by_name(name):
 
 
 def mask_model(sp):
-    """A mask of the tokens, whose module takes the part that the experts' tokens have."""
+    """A mask of the tokens, whose module selects the part for the experts' local tokens."""
     m = g.new_model()
     mask = g.given(m, "mask", [g.BATCH, g.SEQUENCE, 1])
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
@@ -101,7 +103,7 @@ def mask(axis):
 def tied_model(sp):
     model = language_model(sp)
     model["tied"] = [["embed.weight", "head.weight"]]
-    for leaf in model["graph"]["leaves"]:  # the recorder has one value for both names
+    for leaf in model["graph"]["leaves"]:  # the tracer has one value for both names
         if model["graph"]["strings"][leaf[2]] == "head.weight":
             tied = leaf
     model["graph"]["leaves"].remove(tied)
@@ -112,7 +114,7 @@ def tied_model(sp):
 
 
 def uneven_model(sp):
-    """Five columns, in pieces of unlike sizes; without operations, as a module tree has them."""
+    """Five columns in shards of different sizes; without operations, as in a module tree."""
     m = g.new_model()
     y = g.linear(m, "up", g.hidden(m), 5)
     return {key: member for key, member in g.ends(m, y).items() if key != "graph"}

@@ -1,6 +1,6 @@
 """No output option of any command overwrites an input of the command.
 
-What options there are the programs' help says: one that names a file, and that LINES lacks, fails the test.
+The options are read from the programs' help: an option that names a file and is missing in LINES fails the test.
 """
 
 import json
@@ -14,7 +14,7 @@ import pytest
 
 from conftest import EXECUTOR, PROGRAM, ROOT, linear_model, plan_text, run, run_program, write
 
-# A new file or a new folder. All other values are inputs; options that exclude another one have a separate line.
+# A new file or a new folder. All other values are inputs. Mutually exclusive options have separate lines.
 FILE, FOLDER = "new file", "new folder"
 INPUTS = {"MODEL": "model.json", "PLAN": "plan.yaml"}
 SPEEDS = {"--topology": "h100.yaml"}
@@ -51,7 +51,7 @@ LINES = {
         ("reshard", {"BEFORE": "manifest.json", "AFTER": "before.json", "--from": "saved", "--to": FOLDER}),
     ],
 }
-# Help's words for values that are no files, and positionals and options that are no files despite such a word.
+# Words in the help for values that are not files, and arguments and options that are not files despite another word.
 NO_FILE = "AXIS=SIZE CODE SHARE PHASE FORMAT NAME RANK INT UINT FLOAT BYTES SECONDS COMMIT WHEN TEXT Excludes".split()
 NO_FILES = {"KIND", "CODE", "--parameter"}
 ENTRY = re.compile(r"^  (?:-\w,)?(--[\w-]+|[A-Z]+)(?: ([A-Z[][^\s:]*?)(?:=\d+)?(?=[\s:]))?", re.M)

@@ -6,7 +6,9 @@ RULES = {"embed": "colwise", "layers.*.a": "colwise", "layers.*.b": "rowwise"}
 
 
 def compile_sides(folder, old, new, model, new_model=None, **settings):
-    """The paths of the manifests of the old rules and of the new ones; settings of plan_text for the new side."""
+    """Compiles the old and the new rules and returns the paths of both manifests. `settings` are arguments of plan_text
+    for the new side.
+    """
     paths = []
     for name, rules, of, more in (("old", old, model, {}), ("new", new, new_model or model, settings)):
         (folder / name).mkdir()

@@ -22,7 +22,9 @@ def model_of(modules, framework="torch"):
 
 
 def plan_of(rules, mesh=MESH, more=""):
-    """A plan of `spec` rules: {key: spec}. JSON is YAML, but for DEL and for keys of more than 1024 bytes."""
+    """A plan of `spec` rules: {key: spec}. It is written as JSON, which is YAML except for DEL and for keys of more
+    than 1024 bytes.
+    """
     keys = [json.dumps(key, ensure_ascii=False).replace("\x7f", "\\u007f") for key in rules]
     lines = [f"  ? {key}\n  : {{spec: {json.dumps(spec)}}}\n" for key, spec in zip(keys, rules.values())]
     return f"format: tpplan.plan/1\nmesh: {mesh}\n{more}tp_plan:\n" + "".join(lines)
@@ -64,7 +66,7 @@ UNEVEN = (
 )
 UNEVEN_TWO_AXES = (model_of({"a": {"w": [10, 3]}}), plan_of({"a.w": [["fsdp", "tp"], None]}, more="uneven: torch\n"))
 UNEVEN_STRIDED = (model_of({"a": {"w": [10, 3]}}), plan_of({"a.w": [["tp", "fsdp"], None]}, more="uneven: torch\n"))
-# 7 over 2 x 2 is 2, 2, 2, 1 both axis by axis and over the product.
+# 7 over 2 x 2 is 2, 2, 2, 1, both axis by axis and over the product.
 UNEVEN_ALIKE = (model_of({"a": {"w": [7]}}), plan_of({"a.w": [["a", "b"]]}, "{a: 2, b: 2}", "uneven: torch\n"))
 FIVES = {"dims": ["out", "in"], "segments": {"out": [5, 5]}}
 UNEVEN_SEGMENTS = (
@@ -85,7 +87,7 @@ UNEQUAL = (
     plan_of({"a.qkv": ["tp", "fsdp"]}),
 )
 
-# Paths that mean something else to JSON, YAML, MLIR, globs, regular expressions or terminals.
+# Paths with a special meaning in JSON, YAML, MLIR, globs, regular expressions or terminals.
 HOSTILE_NAMES = [
     'quote"',
     "back\\slash",
@@ -148,7 +150,7 @@ HOSTILE_NAMES = [
 
 
 def hostile_case():
-    """Every name cut in one of four ways, by exact paths."""
+    """Every name sharded in one of four ways, by exact paths."""
     specs = ([None, None], ["tp", None], [None, "fsdp"], ["tp", "fsdp"])
     model = {
         "format": "tpplan.model/1",
@@ -167,7 +169,7 @@ def hostile_case():
 
 
 def glob_of(path):
-    """The glob that matches this path alone."""
+    """Returns the glob that matches only this path."""
     return "".join(f"[{c}]" if c in "*?[" else c for c in path)
 
 
@@ -181,8 +183,9 @@ def random_spec(rng, ndim, axes, used=1.0):
 
 
 def random_case(seed, uneven=False, segments=False):
-    """A model with numbered paths and a plan of exact keys; layouts repeat, so that groups form, and clash, so that they
-    must not."""
+    """A model with numbered paths and a plan of exact keys. Some layouts repeat, so that paths form groups; others
+    differ, so that they must not.
+    """
     rng = random.Random(seed)
     mesh = {name: rng.choice((2, 2, 3, 4)) for name in rng.sample(["a", "b", "c"], rng.randint(1, 3))}
     modules, rules = {}, {}
@@ -205,7 +208,9 @@ def random_case(seed, uneven=False, segments=False):
 
 
 def random_seams_case(seed):
-    """Small tensors with segments, cut over up to two axes of the mesh in any order, evenly in every second case."""
+    """Small tensors with segments, sharded over up to two axes of the mesh in any order; evenly in every second
+    case.
+    """
     rng = random.Random(seed)
     axes = rng.sample(["a", "b"], 2)
     sizes = [rng.choice((2, 3)), 2]

@@ -1,8 +1,8 @@
-"""What the real libraries make of exports. `python libraries.py LIBRARY < requests` prints the answers as JSON, in the same
-order; exit status 77 and a reason where the library is not installed. A request holds an export's text and the shapes of
-its parameters.
+"""Reads exports with the real libraries. `python libraries.py LIBRARY < requests` prints the results as JSON, in the
+order of the requests; exit status 77 with a reason if the library is not installed. A request has an export's text and
+the shapes of its parameters.
 
-Slices are answered as {path: [for each rank the sorted indices, flattened row-major]}.
+Slices are {path: [for each rank the sorted indices, flattened row-major]}.
 """
 
 import base64
@@ -16,7 +16,7 @@ RANKS = 8
 
 
 def flat_indices(shape, slices):
-    """The row-major indices that a tuple of slices selects."""
+    """Returns the row-major indices that a tuple of slices selects."""
     ranges = [range(*s.indices(size)) for s, size in zip(slices, shape)]
     strides = [math.prod(shape[i + 1 :]) for i in range(len(shape))]
     return sorted(sum(i * s for i, s in zip(index, strides)) for index in itertools.product(*ranges))
@@ -57,7 +57,9 @@ def ask_keras(export, shapes):
 
 
 def ask_mlir(export, shapes):
-    """Parsed, verified and printed again by the MLIR of jaxlib: the text, and the dims of each parameter."""
+    """Parses, verifies and prints the export with the MLIR of jaxlib. Returns the text, and the dims of each
+    parameter.
+    """
     jax_on_eight_devices()
     from jax._src.interpreters import mlir
     from jaxlib.mlir import ir
@@ -97,7 +99,7 @@ def ask_orbax(export, shapes):
 
 
 def ask_torch(export, shapes):
-    """distribute_tensor on every rank of a fake process group. The export is the JSON or the Python form."""
+    """Calls distribute_tensor on every rank of a fake process group. The export is the JSON or the Python form."""
     import torch
     from torch.distributed.tensor import Replicate, Shard, distribute_tensor, init_device_mesh
     from torch.distributed.tensor.placement_types import _StridedShard
@@ -128,7 +130,9 @@ def ask_torch(export, shapes):
 
 
 def ask_onnx(export, shapes):
-    """Parsed by protobuf, checked by onnx in a model that reads every parameter; pieces as the proposal defines them."""
+    """Parses the export with protobuf, checks it with onnx in a model that reads every parameter, and computes the
+    shards by the ONNX proposal.
+    """
     import onnx
     from google.protobuf import json_format
 

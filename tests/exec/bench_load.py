@@ -1,11 +1,12 @@
-"""How fast weights are loaded and verified, beside what the machine can do, in one run:
+"""Measures how fast weights are loaded and verified, compared with the limits of the machine, in one run:
 
     python tests/exec/bench_load.py [--size 2GiB] [--ranks 4] [--rounds 5] [--folder DIR]
 
-Against plain parallel pread of the same file into fresh memory (pread_peer.cc, as many threads, memory of the same kind), against the
-package safetensors, which reads the same shards by get_slice, and against the memory's bandwidth (a parallel memcpy: bytes copied a
-second; it reads and writes each). All with the file in the page cache; each figure is the best of the rounds. TPPLAN
-names tpplan; tpplan-exec and tpplan_pread_peer stand beside it or in its folder `tests`."""
+Compares with plain parallel pread of the same file into fresh memory (pread_peer.cc, with as many threads and the same
+kind of memory), with the package safetensors, which reads the same shards by get_slice, and with the memory bandwidth
+(a parallel memcpy; bytes copied per second). The file is in the page cache. Each figure is the best of the rounds.
+TPPLAN is the path of tpplan; tpplan-exec and tpplan_pread_peer are next to it or in its folder `tests`.
+"""
 
 import argparse
 import json
@@ -26,7 +27,7 @@ UNITS = {"KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30}
 
 
 def shapes_of(size):
-    """Names and shapes of a Llama in bfloat16 of about that many bytes."""
+    """Names and shapes of a Llama in bfloat16 of about `size` bytes."""
     scale = 1 if size >= 1 << 30 else 16 if size >= 16 << 20 else 32
     hidden, inner, vocabulary = HIDDEN // scale, INNER // scale, VOCABULARY // scale
     shapes = {
@@ -69,7 +70,9 @@ def make_file(path, size):
 
 
 def make_checkpoint(folder, size, ranks):
-    """A file of weights in the folder, and manifest.json of it for that many ranks; the file's path and how many bytes its tensors take."""
+    """Writes a weights file, and manifest.json for this number of ranks. Returns the file's path and the bytes of its
+    tensors.
+    """
     path = folder / "model.safetensors"
     data = make_file(path, size)
     assert run("import", "--from", "safetensors", path, "-o", folder / "model.json").returncode == 0
@@ -87,7 +90,9 @@ def make_checkpoint(folder, size, ranks):
 
 
 def time_safetensors(path, slices, rounds):
-    """Seconds in which the package reads the shards of all ranks, with torch or numpy; None where it is not installed."""
+    """Returns the seconds in which the package reads the shards of all ranks, with torch or numpy; None if it is not
+    installed.
+    """
     try:
         import torch  # noqa: F401
         from safetensors import safe_open
@@ -133,7 +138,7 @@ def main():
             )
             slices.append({e["path"]: e["intervals"] for e in map(json.loads, lines)})
         machine, best = {"pread": 0, "copy": 0}, {"load": 0, "verify": 0}
-        for _ in range(options.rounds):  # turn by turn, so that a busy moment meets all of them
+        for _ in range(options.rounds):  # the methods alternate, so that other load affects all of them
             measured = json.loads(
                 subprocess.run([peer, path, str(threads), "1"], check=True, capture_output=True).stdout
             )

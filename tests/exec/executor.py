@@ -1,4 +1,4 @@
-"""What the tests of the executor share."""
+"""Shared functions of the executor's tests."""
 
 import os
 import pathlib
@@ -8,7 +8,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
 from conftest import EXECUTOR, PROGRAM, ROOT, run, run_program  # noqa: E402, F401
 
-# Variables of this machine that would make a rank of a test's process.
+# Prefixes of environment variables that would turn a test's process into a rank.
 LAUNCHERS = ("TPPLAN_", "SLURM_", "OMPI_", "PMI_", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_")
 
 
@@ -16,7 +16,7 @@ def execute(*arguments, env=None, cwd=None, timeout=120, **more):
     """Runs tpplan-exec; the result has returncode, stdout and stderr as text."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(LAUNCHERS)}
     clean |= env or {}
-    if more:  # what a fork cannot have: limits and the like
+    if more:  # forks do not support limits and other options
         return subprocess.run(
             [EXECUTOR, *map(str, arguments)],
             capture_output=True,

@@ -1,10 +1,11 @@
-"""How fast weights come onto a GPU, beside what its bus can do, in one run:
+"""Measures how fast weights are loaded onto a GPU, compared with the limits of its bus, in one run:
 
     python tests/exec/gpu_bench.py [--size 2GiB] [--ranks 4] [--rounds 5] [--folder DIR] [--device cuda]
 
-`tpplan-exec load --device cuda`, all ranks on one GPU, against a copy of as many bytes from pinned memory (pinned_copy.cc), and
-against plain parallel pread of the same file into fresh memory (pread_peer.cc), since one of the two bounds it. The file is in the
-page cache; each figure is the best of the rounds. TPPLAN names tpplan, as for bench_load.py."""
+Compares `tpplan-exec load --device cuda`, all ranks on one GPU, with a copy of as many bytes from pinned memory
+(pinned_copy.cc), and with plain parallel pread of the same file into fresh memory (pread_peer.cc): one of the two is
+the limit. The file is in the page cache. Each figure is the best of the rounds. TPPLAN is as for bench_load.py.
+"""
 
 import argparse
 import json
@@ -38,7 +39,7 @@ def main():
     options = parser.parse_args()
     size = int(float(options.size[:-3]) * UNITS[options.size[-3:]])
     threads = len(os.sched_getaffinity(0))
-    copy = measure("tpplan_pinned_copy", options.device, size)["pinned_copy"]  # also says whether there is a GPU
+    copy = measure("tpplan_pinned_copy", options.device, size)["pinned_copy"]  # also reports a missing GPU
     with tempfile.TemporaryDirectory(dir=options.folder) as folder:
         folder = pathlib.Path(folder)
         path, data = make_checkpoint(folder, size, options.ranks)

@@ -1,4 +1,4 @@
-"""Models, plans and values of `tpplan-exec init`, and threefry by its definition."""
+"""Models, plans and values of `tpplan-exec init`, and a reference implementation of threefry."""
 
 import json
 import struct
@@ -10,7 +10,7 @@ NORMAL = {"normal": {"mean": 0, "std": 0.02}}
 
 
 def model_of(tensors, framework="torch", kind="Linear", **more):
-    """A model of one module a tensor: {path of the module: (shape, dtype)}."""
+    """A model with one module per tensor: {path of the module: (shape, dtype)}."""
     name = "kernel" if framework == "keras" else "weight"
     modules = [
         {"path": path, "type": kind, "parameters": {name: {"shape": list(shape), "dtype": dtype, **parts}}}
@@ -39,7 +39,7 @@ def compile_plan(folder, model, mesh=None, rules=None, init=None, **more):
 
 
 def read_tensors(path):
-    """{name: (dtype, shape, bytes)} of a safetensors file."""
+    """Returns {name: (dtype, shape, bytes)} of a safetensors file."""
     data = path.read_bytes()
     (size,) = struct.unpack("<Q", data[:8])
     header = json.loads(data[8 : 8 + size])
@@ -54,7 +54,7 @@ def initialise(manifest, seed=0, **more):
     return read_tensors(out), json.loads(result.stdout)
 
 
-# ---- threefry by its definition ----
+# ---- threefry, from its definition ----
 
 MASK = 0xFFFFFFFF
 

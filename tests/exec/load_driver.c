@@ -1,11 +1,19 @@
-/* libtpplan_load as a program in C uses it: load_driver MANIFEST WEIGHTS RANK [OPTION=VALUE]... Fills memory with 0xa5,
- * reads into it, and prints of each tensor what it holds in hex; last status and error. Options, each a test's wish:
- *   only=PATH     this tensor alone        short=PATH      its target has a byte less   twice=PATH  it has two targets
- *   null=PATH     its target is NULL       stop=N          the N-th callback stops      text=1      the manifest's text
- * is given checksums=F   this file                threads=N staging=N size=N                   shared=1    tied names
- * share memory again=1       reads a second time      kept=1          prints memory after a failure, too malloc=N from
- * opening on, the N-th allocation fails, and so on with every N + 1, .. until all are enough
- *   inside=1      callbacks read, save and close      at_once=N       so many threads read by it, until one was refused
+/* Calls libtpplan_load from C: load_driver MANIFEST WEIGHTS RANK [OPTION=VALUE]...
+ * Fills memory with 0xa5, reads into it, and prints each tensor's bytes in hex; last status and error. Options:
+ *   only=PATH     reads only this tensor
+ *   short=PATH    its target has a byte less
+ *   twice=PATH    it has two targets
+ *   null=PATH     its target is NULL
+ *   stop=N        the N-th callback stops the read
+ *   text=1        passes the manifest's text
+ *   checksums=F   passes this file of checksums
+ *   threads=N staging=N size=N
+ *   shared=1      tied names share memory
+ *   again=1       reads a second time
+ *   kept=1        prints memory also after a failure
+ *   malloc=N      from the open on, the N-th allocation fails; repeats with N + 1 and so on until none fails
+ *   inside=1      callbacks read, save and close
+ *   at_once=N     N threads read with one handle, until one is rejected
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -15,7 +23,7 @@
 #include "exec/load/tpplan_load.h"
 
 extern void* __libc_malloc(size_t bytes);
-static long failing = -1; /* how many allocations are left until one fails; -1: none does */
+static long failing = -1; /* number of allocations before one fails; -1: none fails */
 
 #ifdef LOAD_DRIVER_FAILS
 void* malloc(size_t bytes) {
@@ -38,7 +46,7 @@ static const char* option(int argc, char** argv, const char* name) {
   return NULL;
 }
 
-/* What may not be done while a reading is under way: refused, and nothing happens. */
+/* Makes the calls that are not permitted during a read. Returns 1 if each is rejected without an effect. */
 static int is_refused_inside(struct run* run) {
   const int read = tpplan_load_read(run->load, NULL, 0, NULL, NULL);
   const int said = strstr(tpplan_load_error(run->load), "another call with this handle") != NULL;
@@ -68,7 +76,7 @@ static const char* without_prefix(void* user, const char* stored) {
   return strncmp(stored, user, length) == 0 ? stored + length : NULL;
 }
 
-/* Reads by one tpplan_load from several threads: each call succeeds or is refused, none does anything else. */
+/* Reads with one tpplan_load from several threads: each call either succeeds or is rejected. */
 struct together {
   tpplan_load* load;
   const tpplan_load_target* targets;
@@ -172,7 +180,7 @@ static int run_once(int argc, char** argv, int quiet) {
 int main(int argc, char** argv) {
   if (argc < 4) return 98;
   if (option(argc, argv, "malloc") == NULL) return run_once(argc, argv, 0);
-  for (long n = atol(option(argc, argv, "malloc"));; ++n) { /* until one run needs fewer */
+  for (long n = atol(option(argc, argv, "malloc"));; ++n) { /* until N exceeds the number of allocations */
     failing = n;
     const int status = run_once(argc, argv, 1);
     if (status == 0 && failing >= 0) return printf("%ld allocations\n", n), 0;

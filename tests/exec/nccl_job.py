@@ -1,4 +1,4 @@
-"""Starts the ranks of one job as torchrun would: a process each, with its variables."""
+"""Starts the ranks of one job like torchrun: one process per rank, with its environment variables."""
 
 import collections
 import os
@@ -13,7 +13,7 @@ RANKS = str(TESTS / "tpplan_ranks")
 DEVICE = str(TESTS / "tpplan_device")
 FAKE = str(TESTS / "libtpplan_fake_nccl.so")
 
-# What the ranks came to; `log` has a line for each call of the stand-in: rank, function, numbers.
+# Results of the ranks. `log` has a line for each call of the stand-in: rank, function, numbers.
 Job = collections.namedtuple("Job", "statuses outputs errors seconds log")
 
 
@@ -24,8 +24,8 @@ def free_port():
 
 
 def run_ranks(world, command, environment=None, of_rank=lambda rank: {}, timeout=60):
-    """Runs `command` as every rank of `world`; of_rank(rank) are variables that only this rank has."""
-    # The leak checker stops all threads at the end, and now and then fails at that itself where one is just leaving.
+    """Runs `command` as every rank of `world`. of_rank(rank) returns environment variables of this rank only."""
+    # The leak checker stops all threads at the end, which sometimes fails if one is just ending.
     shared = {
         **os.environ,
         "ASAN_OPTIONS": "detect_leaks=0",
@@ -61,7 +61,7 @@ def run_ranks(world, command, environment=None, of_rank=lambda rank: {}, timeout
 
 
 def run_on_stand_in(folder, world, command, of_rank=lambda rank: {}, **environment):
-    """The same with the stand-in in NCCL's place; its files go to a new folder in `folder`."""
+    """Runs like run_ranks, with the stand-in for NCCL. Its files are in a new folder in `folder`."""
     own = folder / f"nccl-{time.monotonic_ns()}"
     own.mkdir()
     job = run_ranks(

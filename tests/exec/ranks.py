@@ -1,4 +1,4 @@
-"""Starts tpplan_ranks (ranks_driver.cc) under the launchers that this machine has."""
+"""Starts tpplan_ranks (ranks_driver.cc) under the launchers of this machine."""
 
 import os
 import re
@@ -14,8 +14,8 @@ import pytest
 
 RANKS = str(Path(os.environ["TPPLAN"]).parent / "tests" / "tpplan_ranks")
 NO_RANKS = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "OMPI_", "PMI", "SLURM_", "MASTER_", "TPPLAN_EXEC_", "TORCHELASTIC_")
-# Seconds after the deadline in which a job must end: two are promised, the rest is for a machine that does other things too.
-# What they tell apart is a job that ends and one that hangs.
+# Seconds after the deadline in which a job must end. Two are promised; the rest tolerates other load. They only
+# distinguish a job that ends from one that hangs.
 GRACE = 30
 needs_mpi = pytest.mark.skipif(
     shutil.which("mpirun") is None, reason="no mpirun here: apt-get install openmpi-bin libopenmpi-dev"
@@ -23,8 +23,9 @@ needs_mpi = pytest.mark.skipif(
 
 
 def environment(**more):
-    """The environment without any launcher's variables, and mpirun's leave to run as root. It asks for this machine's own
-    name: where nobody answers (an empty system without /etc/hosts), a second is enough."""
+    """Returns the environment without variables of a launcher, and with mpirun's permission to run as root. A lookup of
+    this machine's name fails after one second (an empty system without /etc/hosts).
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith(NO_RANKS)}
     return (
         clean
@@ -35,7 +36,7 @@ def environment(**more):
 
 
 def run(*command, timeout=60, **variables):
-    """The finished process, with `seconds` that it took."""
+    """Runs the command and returns the finished process, with its `seconds`."""
     start = time.monotonic()
     result = subprocess.run(
         [str(part) for part in command], capture_output=True, text=True, env=environment(**variables), timeout=timeout
@@ -44,11 +45,11 @@ def run(*command, timeout=60, **variables):
     return result
 
 
-NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI keeps memory to the end
+NO_LEAKS = {"ASAN_OPTIONS": "detect_leaks=0"}  # Open MPI does not free all memory
 
 
 def mpirun(world, *arguments, timeout=60, **variables):
-    """Each job has its own folder for what Open MPI writes: jobs that begin and end at once take the common one from each other."""
+    """Runs mpirun with a separate folder for Open MPI's files: concurrent jobs would remove the common one."""
     variables = NO_LEAKS | variables
     exports = [part for name in variables for part in ("-x", name)]
     with tempfile.TemporaryDirectory(prefix="mpi", ignore_cleanup_errors=True) as folder:
@@ -57,14 +58,16 @@ def mpirun(world, *arguments, timeout=60, **variables):
 
 
 def side_by_side(function, cases):
-    """What `function` answers for each case, in order, four jobs at a time: a job of mpirun mostly waits."""
+    """Returns function(case) for each case, in order, with four jobs at a time: an mpirun job mostly waits."""
     with ThreadPoolExecutor(4) as workers:
         return list(workers.map(function, cases))
 
 
 def names(rank, said):
-    """Whether a job's words name the rank that was lost: our own, or mpirun's, which may end all others before they speak."""
-    launcher = rf"Process name: \[(\[\d+,1\]|prterun-[^\]]*@1),{rank}\]"  # of Open MPI 4, and of 5
+    """Returns True if a job's output names the rank that was lost: in our message, or in mpirun's, which may end all
+    ranks before they report.
+    """
+    launcher = rf"Process name: \[(\[\d+,1\]|prterun-[^\]]*@1),{rank}\]"  # Open MPI 4 and 5
     return f"rank {rank} " in said or re.search(launcher, said) is not None
 
 
@@ -75,8 +78,9 @@ def free_port():
 
 
 def start_ranks(each, port, **variables):
-    """One process for each entry of `each`: the arguments and variables of a rank that no launcher starts. Returns
-    (status, output, seconds) of all."""
+    """Starts one process for each entry of `each`: the arguments and environment variables of a rank without launcher.
+    Returns (status, output, seconds) of all.
+    """
     start = time.monotonic()
     processes = []
     for arguments, own in each:

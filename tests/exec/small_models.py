@@ -1,10 +1,10 @@
-"""Small models and plans whose products and redistributions cover every kind that a manifest can name."""
+"""Small models and plans whose matmuls and redistributions cover every kind that a manifest can have."""
 
 import json
 
 
 def llama(layers=2, hidden=24, ffn=40, vocab=50, tied=False):
-    """A decoder as torch writes it; it says nothing of heads, so that any number of ranks may cut it."""
+    """A decoder in torch's layout, without head counts, so that any number of ranks can shard it."""
     modules = [
         {"path": "", "type": "LlamaForCausalLM"},
         {"path": "model.embed_tokens", "type": "Embedding", "parameters": {"weight": tensor(vocab, hidden)}},

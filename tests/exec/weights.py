@@ -1,4 +1,6 @@
-"""Weights for tests, made and read byte by byte: safetensors files, models and manifests for them, what a rank holds of them."""
+"""Weights for tests, written and read byte by byte: safetensors files, their models and manifests, and the shards of
+ranks.
+"""
 
 import itertools
 import json
@@ -8,7 +10,7 @@ import struct
 
 from executor import run
 
-# Cuts of each dim and of several, by axes of a mesh that has `tp` and may have `fsdp`.
+# Specs that shard each dim, or several, over a mesh that has `tp` and may have `fsdp`.
 SPECS = {
     "rows": ["tp", None],
     "columns": [None, "tp"],
@@ -73,7 +75,7 @@ def byte_count(dtype, shape):
 
 
 def random_tensors(shapes, seed=0):
-    """{name: (dtype, shape)} -> {name: (dtype, shape, bytes)}; any bytes, so NaNs too."""
+    """Converts {name: (dtype, shape)} to {name: (dtype, shape, bytes)} with random bytes, including NaNs."""
     source = random.Random(seed)
     return {name: (dtype, shape, source.randbytes(byte_count(dtype, shape))) for name, (dtype, shape) in shapes.items()}
 
@@ -92,7 +94,9 @@ def write_file(path, tensors, metadata=None):
 
 
 def read_file(path):
-    """(metadata, {name: (dtype, shape, bytes)}) of a file, whose header is padded to 8 bytes and which is full."""
+    """Returns (metadata, {name: (dtype, shape, bytes)}) of a file. Checks that the header is padded to 8 bytes and the
+    file has no gaps.
+    """
     content = path.read_bytes()
     length = struct.unpack("<Q", content[:8])[0]
     assert length % 8 == 0
@@ -101,14 +105,14 @@ def read_file(path):
     metadata = header.pop("__metadata__")
     assert max((e["data_offsets"][1] for e in header.values()), default=0) == len(data)
     order = [(-BITS[dtypes[e["dtype"]]], name) for name, e in header.items()]
-    assert order == sorted(order)  # as the reference writer orders them
+    assert order == sorted(order)  # the order of the reference writer
     return metadata, {
         name: (dtypes[e["dtype"]], tuple(e["shape"]), data[slice(*e["data_offsets"])]) for name, e in header.items()
     }
 
 
 def write_index(folder, tensors, files=2):
-    """Tensors over several files with an index, as Hugging Face keeps them."""
+    """Writes tensors to several files with an index, like Hugging Face."""
     names = list(tensors)
     weight_map = {}
     for i in range(files):
@@ -119,7 +123,9 @@ def write_index(folder, tensors, files=2):
 
 
 def compile_manifest(folder, shapes, specs, mesh, name="manifest.json", tied=(), segments=None, buffers=()):
-    """Writes the manifest of a model with these parameters ({name: (dtype, shape)}), cut by these specs ({name: spec})."""
+    """Writes the manifest of a model with these parameters ({name: (dtype, shape)}), sharded by these specs ({name:
+    spec}).
+    """
     modules = {}
     for parameter, (dtype, shape) in shapes.items():
         path, _, leaf = parameter.rpartition(".")
@@ -150,7 +156,7 @@ def compile_manifest(folder, shapes, specs, mesh, name="manifest.json", tied=(),
 
 
 def slices(manifest, ranks):
-    """[{path: intervals}] by rank, as `tpplan show` says it."""
+    """Returns [{path: intervals}] by rank, as `tpplan show` prints them."""
     out = []
     for rank in range(ranks):
         result = run("show", manifest, "--rank", rank, "--format", "json")
@@ -161,14 +167,14 @@ def slices(manifest, ranks):
 
 
 def elements(shape, box):
-    """Row-major numbers of the elements of a box [(begin, end), ...] of a tensor."""
+    """Returns the row-major indices of the elements of a box [(begin, end), ...] of a tensor."""
     strides = [math.prod(shape[d + 1 :]) for d in range(len(shape))]
     for index in itertools.product(*(range(*run_) for run_ in box)):
         yield sum(i * s for i, s in zip(index, strides))
 
 
 def cut(tensor, box):
-    """The bytes of a box of a tensor whose elements have whole bytes."""
+    """Returns the bytes of a box of a tensor with whole bytes per element."""
     dtype, shape, content = tensor
     width = BITS[dtype] // 8
     return b"".join(content[n * width : (n + 1) * width] for n in elements(shape, box))

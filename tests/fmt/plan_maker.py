@@ -1,6 +1,7 @@
-"""Random plans as people write them: any order, indentation, quotes, brackets, blank lines, and comments everywhere.
+"""Random plans in the style of users: any order, indentation, quotes, brackets, blank lines, and comments everywhere.
 
-Every comment is unique. `beside` and `above` say what a comment must still stand beside or above after formatting.
+Every comment is unique. `beside` and `above` map a comment to the token that it must still be next to or above after
+formatting.
 """
 
 import json
@@ -43,7 +44,7 @@ class Maker:
         return text
 
     def above_lines(self, indent, token):
-        """Blank and comment lines above what begins with `token`."""
+        """Adds blank lines and comments above the line that begins with `token`."""
         for _ in range(self.random.choice([0, 0, 0, 0, 1, 1, 2])):
             if self.chance(0.3):
                 self.lines += [""] * self.random.choice([1, 2, 3])
@@ -54,7 +55,7 @@ class Maker:
             self.lines += [self.random.choice(["", "  "])] * self.random.choice([1, 2])
 
     def tail(self, token):
-        """What stands behind the last token of a line."""
+        """Returns the end of a line after its last token: spaces, a comment, or nothing."""
         if not self.chance(0.25):
             return self.random.choice(["", "", "", " "])
         comment = self.comment()
@@ -72,7 +73,7 @@ class Maker:
         )
 
     def flow(self, value):
-        """A value in brackets, on one line."""
+        """Returns a value in brackets, on one line."""
         space = lambda: self.random.choice(["", " ", "  "])
         if isinstance(value, dict):
             items = [f"{k if self.chance(0.7) else json.dumps(k)}: {self.flow(v)}" for k, v in value.items()]
@@ -84,7 +85,7 @@ class Maker:
         return opening + space() + (space() + "," + self.random.choice([" ", "  "])).join(items) + space() + closing
 
     def entry(self, indent, key, value, block_share=0.5):
-        """`key: value` in some layout; `key` as it is to be written."""
+        """Writes `key: value` in a random layout; `key` is written as given."""
         self.above_lines(indent, key)
         head = " " * indent + key + self.random.choice(["", "", "", " "]) + ":"
         if not isinstance(value, (dict, list)):
@@ -92,13 +93,13 @@ class Maker:
         elif not value or not self.chance(block_share):
             text = self.flow(value)
             if self.chance(0.15) and value:
-                # Over several lines; the comment belongs to somebody inside, so only its text is held on to.
+                # Over several lines. The comment belongs to a token inside, so only its text is checked.
                 comma = text.find(", ")
                 if comma > 0 and isinstance(value, dict):
                     text = text[: comma + 1] + "  " + self.comment() + "\n" + " " * (indent + 4) + text[comma + 2 :]
             self.lines += (head + " " + text + self.tail(key)).split("\n")
         else:
-            # Beside the key of a block.
+            # Next to the key of a block.
             self.lines.append(head + self.tail(key))
             step = self.random.choice([1, 2, 2, 2, 4])
             if isinstance(value, dict):
@@ -195,7 +196,7 @@ class Maker:
 def make(seed):
     maker = Maker(seed)
     text, first = maker.plan()
-    # Comments above the first key are the file's, wherever that key goes.
+    # Comments above the first key belong to the file, wherever the key moves.
     above = {comment: token for comment, token in maker.above.items() if token != first}
     return text, maker.comments, maker.beside, above
 
@@ -239,7 +240,7 @@ PIECES = [
 
 
 def mutate(seed):
-    """A random plan with some bytes put in, taken out or moved: most are no plan any more, the others are odd ones."""
+    """A random plan with some bytes inserted, removed or moved: most are invalid, the others unusual."""
     chance = random.Random(f"mutate {seed}")
     text = make(seed)[0]
     for _ in range(chance.choice([1, 1, 2, 3])):

@@ -1,4 +1,4 @@
-"""Reads every format of `tpplan check` back into the same plain findings, each as its own consumer would read it."""
+"""Reads every format of `tpplan check` into the same plain tuples, like the consumer of that format."""
 
 import html
 import json
@@ -11,7 +11,7 @@ from conftest import linear_model, plan_text, run, write
 
 FORMATS = ("human", "json", "jsonl", "sarif", "github", "gitlab", "markdown", "junit")
 
-# file, line and column are None where the finding has no place, column also where the format has no columns.
+# file, line and column are None if the diagnostic has no position; column also if the format has no columns.
 Finding = namedtuple("Finding", "code severity file line column count")
 
 HEADLINE = re.compile(r"^(?:(.*):(\d+):(\d+)|tpplan): (error|warning)\[(TP\d{4})\]: ", re.DOTALL)
@@ -20,23 +20,23 @@ COMMAND = re.compile(r"::(\w+)(?: ([^\n]*?))?::([^\n]*)")
 
 
 def check(model, plan, *flags, format, cwd=None, stdin=None):
-    """`tpplan check` in a format; the result of conftest.run."""
+    """Runs `tpplan check` with a format, and returns the result of conftest.run."""
     return run("check", model, plan, "--format", format, "--color", "never", *flags, cwd=cwd, stdin=stdin)
 
 
 def check_text(folder, model, plan, *flags, format):
-    """The same for a model and a plan that are written to the folder first; names are model.json and plan.yaml."""
+    """Writes a model and a plan to model.json and plan.yaml in the folder, and runs check()."""
     write(folder, model, plan)
     return check("model.json", "plan.yaml", *flags, format=format, cwd=folder)
 
 
 def described(folder, model, plan, *flags):
-    """The findings of the JSON format as the objects that they are."""
+    """Returns the diagnostics of the JSON format as objects."""
     return json.loads(check_text(folder, model, plan, *flags, format="json").stdout)["diagnostics"]
 
 
 def shown(name):
-    """A name as people and JUnit see it: control characters, and what nobody sees, written out."""
+    """Returns a name as JUnit and human-readable formats print it: control and invisible characters are escaped."""
     names = {"\n": "\\n", "\t": "\\t"} | {c: f"\\u{ord(c):04x}" for c in "\xa0\u200b\u2028\u202e\ufeff"}
     return "".join(
         names.get(c, f"\\x{ord(c):02x}") if ord(c) < 0x20 or 0x7F <= ord(c) < 0xA0 else names.get(c, c) for c in name
@@ -44,12 +44,12 @@ def shown(name):
 
 
 def in_property(name):
-    """A name as GitHub reads it in `file=`: line breaks are escaped for the runner, and stand for themselves."""
+    """Returns a name as GitHub reads it in `file=`: line breaks are escaped for the runner and decoded by it."""
     return "".join(part if part in "\r\n" else shown(part) for part in re.split(r"([\r\n])", name))
 
 
 def at_line_start(text):
-    """As it is printed where a line begins with it, and in a line at all: no command to who runs a job."""
+    """Returns text as printed at the beginning of a line, or within one, without commands to the CI runner."""
     return (r"\x3a" + text[1:] if text.startswith("::") else text).replace("##[", r"\x23#[")
 
 
@@ -59,7 +59,7 @@ def count_in(text):
 
 
 def headline(text):
-    """The finding whose first line is `text`, with a count of 1."""
+    """Returns the Finding with `text` as its first line, with a count of 1."""
     file, line, column, severity, code = HEADLINE.match(text).groups()
     return Finding(code, severity, file, line and int(line), column and int(column), 1)
 
@@ -75,7 +75,7 @@ def read_human(text):
 
 
 def read_object(finding):
-    """A finding of json or jsonl."""
+    """Returns the Finding of an object in json or jsonl."""
     place = finding["place"] or {}
     return Finding(
         finding["code"],
@@ -107,7 +107,7 @@ def read_sarif(text):
 
 
 def commands(text):
-    """Workflow commands as the runner reads them: (name, properties, message) of every line that is one."""
+    """Returns (name, properties, message) of every line that the runner reads as a workflow command."""
     found = []
     for line in text.split("\n"):
         command = COMMAND.fullmatch(line)
@@ -158,7 +158,7 @@ def read_gitlab(text):
 
 
 def markdown_rows(text):
-    """The cells of the table, as text: names as they are shown, a line a remark."""
+    """Returns the cells of the table as text: names as shown, one line per remark."""
     rows = [line[2:-2].split(" | ") for line in text.splitlines() if line.startswith("| ")][1:]
     return [[html.unescape(re.sub("</?code>", "", cell.replace("<br>", "\n"))) for cell in row] for row in rows]
 
@@ -193,12 +193,14 @@ READERS = {
 
 
 def read(format, output):
-    """The findings in the bytes that the program wrote."""
+    """Returns the Findings in the program's output."""
     return READERS[format](output.decode("utf-8"))
 
 
 def many_findings(errors, warnings):
-    """A model and a plan with so many errors (rules that match nothing) and warnings (unknown keys in the model)."""
+    """A model and a plan with `errors` errors (rules that match nothing) and `warnings` warnings (unknown keys in the
+    model).
+    """
     model = linear_model(w=[8, 8])
     model["modules"][1] |= {f"unknown{i}": 0 for i in range(warnings)}
     return model, plan_text({f"nothing{i:05}": "colwise" for i in range(errors)} | {"w": "colwise"})

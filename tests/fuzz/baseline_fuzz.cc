@@ -1,4 +1,4 @@
-// Any bytes as a baseline. What is accepted and written is read again as the same.
+// Any bytes as a baseline. An accepted baseline is written and read back as the same.
 #include "fuzz_input.h"
 #include "mutate_tree.h"
 #include "render/baseline.h"

@@ -1,4 +1,4 @@
-// A model and a plan, separated by a line `%%`. A manifest that comes out is one that read_manifest accepts.
+// A model and a plan, separated by a line `%%`. read_manifest accepts every manifest that is produced.
 #include <tuple>
 
 #include "compile.h"

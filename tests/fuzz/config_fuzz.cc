@@ -1,5 +1,5 @@
-// Any bytes as a config.json. A model that is made of one is a model that is read. Many layers are left out: they make
-// large models of a few bytes, which take their time and show nothing that few do not.
+// Any bytes as a config.json. A model that is built from it can be read. Many layers are excluded: a few bytes would
+// produce large, slow models that test nothing more.
 #include "fuzz_disk.h"
 #include "fuzz_input.h"
 #include "import_formats.h"

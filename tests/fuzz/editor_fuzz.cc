@@ -1,5 +1,5 @@
-// Any bytes as what an editor sends: as a stream, however it is cut, as one message, and the text that a message opens
-// as a plan in which something is typed, at any place.
+// Any bytes from an editor: as a stream in chunks, as one message, and as the text of a plan that is edited at any
+// position.
 #include "editor/completion.h"
 #include "editor/frames.h"
 #include "editor/message.h"
@@ -12,7 +12,7 @@ TPPLAN_MUTATE_AS(tpplan::InputForm::Json)
 namespace tpplan {
 namespace {
 
-// The bodies in a stream that comes in pieces of so many bytes, and the fault that ends it.
+// Returns the bodies in a stream that arrives in chunks of `piece` bytes, and the error that ends it.
 std::string bodies_of(std::string_view stream, size_t piece) {
   FrameBuffer buffer;
   std::string all, body;

@@ -1,4 +1,4 @@
-// Inputs that a reader opens by their names.
+// Input files for readers that open files by name.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace tpplan {
 
-// A folder of this process, in memory where there is some to hold files; removed when the process ends as it should.
+// Returns a folder of this process, in memory if possible; removed when the process exits normally.
 inline const std::string& fuzz_folder() {
   struct Folder {
     std::string path =

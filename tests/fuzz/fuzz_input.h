@@ -1,4 +1,4 @@
-// What the fuzz targets share: bytes as an input file, and every way of showing what was found in it.
+// Shared by the fuzz targets: bytes as an input file, and all renderings of its diagnostics.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ inline SourceFile fuzz_file(std::string_view name, const uint8_t* data, size_t s
   return fuzz_file(name, std::string_view(reinterpret_cast<const char*>(data), size));
 }
 
-// A model and a plan, which a line `%%` separates.
+// A model and a plan, separated by a line `%%`.
 struct ModelAndPlan {
   SourceFile model, plan;
 };
@@ -45,14 +45,14 @@ inline Sources sources_of(const ModelAndPlan& files) {
   return sources_of(both);
 }
 
-// Stops the fuzzer: what `holds` says must be true of every input.
+// Stops the fuzzer if a property that every input must have does not hold.
 inline void require(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "broken promise: %s\n", what);
   std::abort();
 }
 
-// Renders all that was reported, in both forms, and holds the text for people to what a terminal may be sent.
+// Renders all diagnostics in both forms, and checks that the human-readable text is safe for a terminal.
 inline void show(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
   const std::string text = render_human(diagnostics, sources, {.color = false, .width = 80});

@@ -1,5 +1,4 @@
-// Any bytes as the index of shards, beside two of them. What is accepted has each tensor once, in a shard that is
-// there.
+// Any bytes as the index of shards, next to two shards. An accepted index has each tensor once, in an existing shard.
 #include "fuzz_disk.h"
 #include "fuzz_input.h"
 #include "mutate_tree.h"

@@ -1,5 +1,5 @@
-// Any bytes as a manifest. One that is accepted is written again, and accepted again with the same bytes; every rank's
-// slices can be asked for.
+// Any bytes as a manifest. An accepted manifest is written and read back with the same bytes, and the slices of every
+// rank can be computed.
 #include "fuzz_input.h"
 #include "manifest/read_manifest.h"
 #include "manifest/write_manifest.h"

@@ -27,7 +27,7 @@ void list_nodes(TreeNode& node, std::vector<TreeNode*>& all) {
   for (TreeNode& child : node.children) list_nodes(child, all);
 }
 
-// Names: keys and texts, of the whole document. What refers to a name is written by such a one.
+// Returns the names of the document: all keys and texts. A mutation writes references with these names.
 std::vector<std::string> names_of(const std::vector<TreeNode*>& nodes) {
   std::vector<std::string> names;
   for (const TreeNode* node : nodes) {
@@ -42,7 +42,7 @@ std::string any_name(Random& random, const std::vector<TreeNode*>& nodes) {
   return names.empty() ? "tp" : names[below(random, names.size())];
 }
 
-// ---- mutations: of one node, with all others beside it ----
+// ---- mutations of one node, with access to all other nodes ----
 
 using Mutation = void (*)(TreeNode& node, const std::vector<TreeNode*>& all, Random& random);
 
@@ -129,7 +129,7 @@ void put_copy(TreeNode& node, const std::vector<TreeNode*>& all, Random& random)
   node = std::move(copy);
 }
 
-// A member of the same name elsewhere is of the same kind: what it holds is legal here, and seldom right.
+// Replaces a node by one with the same key elsewhere: its value has the right kind, but is rarely correct here.
 void put_namesake(TreeNode& node, const std::vector<TreeNode*>& all, Random& random) {
   std::vector<const TreeNode*> same;
   for (const TreeNode* other : all)
@@ -184,7 +184,7 @@ constexpr Mutation kMutations[] = {put_number,   put_scalar,    change_number, c
                                    rename_key,   put_copy,      put_namesake,  put_namesake,  drop_child, drop_child,
                                    repeat_child, swap_children, add_child,     wrap,          unwrap,     empty};
 
-// A node that a copy is taken of may hold the one that is changed: sizes are bounded by what is written in the end.
+// A copied node may contain the changed node, so sizes are bounded only when the text is written.
 void mutate_tree(TreeNode& tree, Random& random) {
   for (size_t rounds = 1 + below(random, 4); rounds-- > 0;) {
     std::vector<TreeNode*> all;
@@ -230,7 +230,7 @@ std::optional<std::string> changed_document(InputForm form, std::string_view tex
   return write_document(*parts, random);
 }
 
-// The end of the data that the header speaks of, where it is small enough to be written.
+// Returns the end of the data that the header describes, if it is small enough to write.
 size_t data_bytes(const TreeNode& header, size_t otherwise) {
   size_t most = 0;
   for (const TreeNode& tensor : header.children)
@@ -240,8 +240,7 @@ size_t data_bytes(const TreeNode& header, size_t otherwise) {
   return most > 4096 ? otherwise : most;
 }
 
-// The header is changed, and the length before it and the data behind it made to fit again, but for once in sixteen
-// times.
+// Changes the header, and adjusts the length before it and the data after it, except one time in sixteen.
 std::optional<std::string> changed_safetensors(std::string_view text, std::string_view other, Change change,
                                                Random& random) {
   const auto header_of = [](std::string_view file) -> std::string_view {
@@ -288,7 +287,7 @@ std::optional<std::string> changed_input(InputForm form, std::string_view text, 
   return first + std::string(kSeparator) + second;
 }
 
-// A node of one tree in the place of a namesake in the other, or anywhere.
+// Replaces a node of one tree by a node of the other: one with the same key, or any.
 void cross(TreeNode& tree, const TreeNode* other, Random& random) {
   if (other == nullptr) return;
   TreeNode copy = *other;
@@ -312,7 +311,7 @@ std::optional<size_t> append_result(const std::optional<std::string>& text, uint
 
 }  // namespace
 
-// A third of all mutations are libFuzzer's: texts that are no documents are met, and words of its dictionary.
+// A third of all mutations are libFuzzer's, for invalid documents and words of its dictionary.
 size_t mutate_input(InputForm form, uint8_t* data, size_t size, size_t max_size, unsigned seed) {
   Random random(seed);
   random.discard(2);

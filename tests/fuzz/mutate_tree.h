@@ -1,5 +1,5 @@
-// Mutations that keep the form of a document: libFuzzer's own change bytes, and hardly ever bring two names together,
-// write an entry twice, or give a list one size more. These read the input as a tree, change the tree, and write it
+// Mutations that preserve the form of a document. libFuzzer's mutations change bytes, and rarely produce equal names,
+// duplicate entries, or a list with one more size. These parse the input as a tree, change the tree, and write it
 // again.
 #pragma once
 
@@ -11,20 +11,20 @@
 
 namespace tpplan {
 
-// How a target's input is written. What cannot be read so is left to libFuzzer's mutations.
+// The format of a target's input. libFuzzer's mutations handle input that cannot be parsed.
 enum class InputForm : uint8_t {
   Json,
   Yaml,
-  JsonOrYaml,   // whichever it is
+  JsonOrYaml,   // either of them
   JsonAndYaml,  // a model and a plan, with a line `%%` between them
   Safetensors,  // eight bytes of length, a JSON header, data
 };
 
-// Scalars are kept as they are written: a number as its digits, a text with `is_text` decoded.
+// Scalars are stored as written: a number as its digits, a text (`is_text`) decoded.
 struct TreeNode {
   enum class Kind : uint8_t { Scalar, List, Map } kind = Kind::Scalar;
   bool is_text = false;
-  std::string key;  // of a member of a map; keys may repeat
+  std::string key;  // of a field of a map; keys may repeat
   std::string text;
   std::vector<TreeNode> children;
 };
@@ -36,7 +36,7 @@ struct TreeNode {
 
 }  // namespace tpplan
 
-// Gives a target these mutations.
+// Uses these mutations for a fuzz target.
 #define TPPLAN_MUTATE_AS(form)                                                                                   \
   extern "C" size_t LLVMFuzzerCustomMutator(uint8_t* data, size_t size, size_t max_size, unsigned seed) {        \
     return tpplan::mutate_input(form, data, size, max_size, seed);                                               \

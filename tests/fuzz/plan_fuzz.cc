@@ -1,4 +1,4 @@
-// Any bytes as a plan file, read and formatted. Formatting what was formatted changes nothing.
+// Any bytes as a plan file, read and formatted. Formatting twice changes nothing more.
 #include "fuzz_input.h"
 #include "mutate_tree.h"
 #include "plan/format_plan.h"

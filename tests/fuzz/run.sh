@@ -1,10 +1,9 @@
 #!/usr/bin/env bash
 # Builds the fuzz targets with clang's libFuzzer in a folder and runs each for a while:
 #   tests/fuzz/run.sh BUILD_FOLDER SECONDS [TARGET...]
-# Findings stay in BUILD_FOLDER/findings, what the fuzzer learned in BUILD_FOLDER/corpus, what came of each target in
-# BUILD_FOLDER/results (../record.py). Exits 1 when a target crashed, leaked, hung or ran out of memory, and 77 where clang
-# is missing. CXX names another clang++, JOBS says how many files are compiled and how many targets run
-# at once.
+# Writes failing inputs to BUILD_FOLDER/findings, the corpus to BUILD_FOLDER/corpus, and the result of each target to
+# BUILD_FOLDER/results (../record.py). Exits with 1 if a target crashed, leaked, hung or ran out of memory, and with 77 if
+# clang is missing. CXX names another clang++. JOBS is the number of files to compile, and of targets to run, at once.
 set -euo pipefail
 
 if [ $# -lt 2 ]; then
@@ -20,7 +19,7 @@ targets=("${@:3}")
 [ ${#targets[@]} -gt 0 ] ||
   targets=({plan,model,graph,graph_text,manifest,compile,safetensors,specs,speeds,config,index,settings,baseline,editor}_fuzz)
 
-# The first clang++ that can link a fuzzer.
+# Prints the first clang++ that can link a fuzzer.
 find_clang() {
   local name
   echo 'extern "C" int LLVMFuzzerTestOneInput(const unsigned char*, unsigned long) { return 0; }' > "$build/probe.cc"
@@ -40,12 +39,12 @@ cd "$root"
 cmake --preset fuzz -B "$build" -DCMAKE_CXX_COMPILER="$clang" > /dev/null
 cmake --build "$build" -j "${JOBS:-1}" --target "${targets[@]}"
 
-# run_target TARGET: what it says is one piece, at its end.
+# run_target TARGET: prints its output in one piece at the end, because targets run in parallel.
 run_target() {
   local target=$1 status=0
   local corpus=$build/corpus/$target findings=$build/findings/$target log=$build/$target.log
   mkdir -p "$corpus" "$findings"
-  # Limits that no input of 64 KiB should meet: 10 seconds or 1 GiB for one of them.
+  # Limits that no input of 64 KiB should reach: 10 seconds or 1 GiB.
   python3 "$here/../record.py" "$build/results" "fuzz/$target" "$build/tests/fuzz/$target" \
     "$corpus" "$here/corpus/${target%_fuzz}" -dict="$here/${target%_fuzz}.dict" \
     -max_total_time="$seconds" -max_len=65536 -timeout=10 -rss_limit_mb=1024 -artifact_prefix="$findings/" \

@@ -13,7 +13,8 @@ TPPLAN_MUTATE_AS(tpplan::InputForm::Safetensors)
 
 namespace {
 
-// What an accepted header promises: tensors inside the file, as large as their type and shape say, that fill it.
+// Properties of an accepted header: tensors are inside the file, have the size of their dtype and shape, and fill the
+// file.
 void check(const tpplan::WeightsHeader& header) {
   using tpplan::require;
   const uint64_t there = header.file_bytes - header.data_begin;

@@ -1,5 +1,5 @@
-// Any bytes as a specs file of each format. What a reader accepts becomes a plan, and one that can be read is that
-// plan.
+// Any bytes as a specs file of each format. Accepted specs are converted to a plan, which is written and read back as
+// the same plan.
 #include "emit/plan_of_specs.h"
 #include "fuzz_input.h"
 #include "import_formats.h"

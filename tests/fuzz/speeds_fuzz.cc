@@ -1,5 +1,5 @@
-// Any bytes as what `--topology` names: figures, the table of nccl-tests, or timings of a run. Speeds that are accepted
-// are there for every axis that sends anything, and are numbers.
+// Any bytes as a file of `--topology`: figures, the table of nccl-tests, or timings of a run. Accepted speeds exist for
+// every axis that communicates, and are finite numbers.
 #include <cmath>
 
 #include "fuzz_input.h"

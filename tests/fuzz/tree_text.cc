@@ -14,7 +14,7 @@ using Kind = TreeNode::Kind;
 constexpr size_t kMostValues = 20'000;
 constexpr size_t kMostLevels = 64;
 
-// What nlohmann calls while it reads. Unlike its own tree this one keeps members that stand twice.
+// The SAX handler of nlohmann. Unlike its own tree it preserves duplicate keys.
 struct JsonEvents : nlohmann::json_sax<nlohmann::json> {
   TreeNode root{.kind = Kind::List};
   std::vector<TreeNode*> open{&root};
@@ -58,7 +58,7 @@ bool add_yaml(const YAML::Node& node, TreeNode& tree, size_t level, size_t& valu
       tree.children.back().key = member.first.Scalar();
     }
   } else if (node.IsScalar()) {
-    tree.is_text = node.Tag() == "!";  // it stood in quotes
+    tree.is_text = node.Tag() == "!";  // the scalar is quoted
     tree.text = node.Scalar();
   } else {
     tree.text = "null";
@@ -66,7 +66,7 @@ bool add_yaml(const YAML::Node& node, TreeNode& tree, size_t level, size_t& valu
   return true;
 }
 
-// Bytes that are no UTF-8 are written as they are: readers must meet them.
+// Writes invalid UTF-8 unchanged, because readers must handle it.
 std::string quoted(const std::string& text) {
   std::string out = "\"";
   for (const char c : text) {
@@ -90,7 +90,7 @@ bool is_word(const std::string& text) {
   });
 }
 
-// As JSON, which YAML reads as well; there words stand without quotes, too.
+// Writes JSON, which is also YAML; YAML can have unquoted words, too.
 void write_flow(const TreeNode& node, bool is_yaml, const Chance& chance, std::string& out) {
   if (node.kind == Kind::Scalar) {
     out += node.is_text ? quoted(node.text) : node.text;

@@ -176,7 +176,7 @@ def test_no_includes_in_a_circle(unit_of):
 
 
 def test_no_phase_tests_for_a_dialect():
-    """Phases ask columns of the row; that a plan is glob by default is the one place that names a dialect."""
+    """Phases read columns of the dialect's row. Only the default of a plan, glob, names a dialect."""
     asks = re.compile(r"\bk[A-Z]\w*Dialect\b|dialect->name *[=!]=|dialect *[=!]= *&")
     wrong = [
         str(path.relative_to(ROOT))

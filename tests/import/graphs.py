@@ -1,11 +1,11 @@
-"""Graphs of operations held to each other: what a value, a size, a shape or a text is numbered does not count."""
+"""Compares graphs of operations independently of the ids of values, sizes, shapes and texts."""
 
 import hashlib
 import json
 
 
 def canonical(graph):
-    """The graph with values numbered as nodes use them, and names, shapes and sizes in their places."""
+    """Returns the graph with values numbered in the order of use, and with names, shapes and sizes inlined."""
     strings, numbers = graph["strings"], {}
 
     def value(number):
@@ -51,7 +51,7 @@ def canonical(graph):
 
 
 def digest(graph):
-    """A short text that is another for another graph. Numbers count by what they are, not by how they are written."""
+    """Returns a short text that differs for different graphs. Equal numbers written differently count as equal."""
 
     def plain(part):
         if isinstance(part, dict):

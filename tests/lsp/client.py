@@ -1,4 +1,4 @@
-"""A client of `tpplan lsp`, as an editor is one: over standard input and output, one message at a time."""
+"""A client of `tpplan lsp`, like an editor: over standard input and output, one message at a time."""
 
 import contextlib
 import json
@@ -10,11 +10,11 @@ import time
 
 from conftest import PROGRAM
 
-PATIENCE = 60  # seconds for what comes at once, on a machine that is busy
+PATIENCE = 60  # seconds for immediate replies, on a busy machine
 
 
 class Client:
-    """A server that runs. `told` has the findings of each document as the server told them last."""
+    """A running server. `told` has the latest diagnostics that it sent for each document."""
 
     def __init__(self, *flags, cwd=None):
         clean = {key: value for key, value in os.environ.items() if not key.startswith("TPPLAN_")}
@@ -50,7 +50,7 @@ class Client:
         self.send({"jsonrpc": "2.0", "method": method, "params": params})
 
     def read(self):
-        """The next message of the server; None at its end."""
+        """Returns the next message of the server; None at its end."""
         until = time.monotonic() + PATIENCE
         while True:
             head, end, rest = self.bytes.partition(b"\r\n\r\n")
@@ -69,7 +69,7 @@ class Client:
             self.bytes += piece
 
     def answer(self):
-        """The next message that is an answer; what comes before it is kept in `told`."""
+        """Returns the next response. Stores earlier notifications in `told`."""
         while True:
             message = self.read()
             assert message is not None, "the server has ended"
@@ -82,7 +82,7 @@ class Client:
         self.told[message["params"]["uri"]] = message["params"]["diagnostics"]
 
     def ask(self, method, **params):
-        """The result of a request; a refusal is an error of the test."""
+        """Returns the result of a request; an error response fails the test."""
         self.number += 1
         self.send({"jsonrpc": "2.0", "id": self.number, "method": method, "params": params})
         message = self.answer()
@@ -90,7 +90,7 @@ class Client:
         return message["result"]
 
     def findings(self):
-        """The findings that the server tells next."""
+        """Returns the next diagnostics that the server sends."""
         message = self.read()
         self.keep(message)
         return message["params"]["diagnostics"]
@@ -99,7 +99,7 @@ class Client:
         return self.ask("initialize", processId=None, capabilities={}, **params)
 
     def open(self, path, text=None, version=1):
-        """Opens a document; what the server finds in it."""
+        """Opens a document and returns its diagnostics."""
         text = pathlib.Path(path).read_text() if text is None else text
         document = {"uri": uri_of(path), "languageId": "yaml", "version": version, "text": text}
         self.notify("textDocument/didOpen", textDocument=document)
@@ -120,7 +120,7 @@ class Client:
         return self.ask("textDocument/codeAction", textDocument=document, range=found["range"], context=context)
 
     def end(self):
-        """Shuts the server down as editors do; its exit status."""
+        """Shuts the server down like an editor, and returns its exit status."""
         assert self.ask("shutdown") is None
         self.send({"jsonrpc": "2.0", "method": "exit"})
         return self.process.wait(PATIENCE)
@@ -131,7 +131,9 @@ def uri_of(path):
 
 
 def edited(text, edits):
-    """A text with edits of the protocol; its lines end with "\\n", its characters are of one unit of UTF-16 each."""
+    """Returns the text with edits of the protocol. @pre lines end with "\\n", and characters are one UTF-16 unit
+    each.
+    """
     lines = text.split("\n")
     starts = [sum(len(line) + 1 for line in lines[:number]) for number in range(len(lines))]
     offset = lambda place: starts[place["line"]] + place["character"]

@@ -1,14 +1,14 @@
-"""Mistakes that people make, and what the program must say of each: a place, a reason and a remedy.
+"""Common mistakes of users, and the required diagnostic for each: a position, a reason and a help.
 
-A plan's mistake is an edit of a right plan (project.py): lines by number. `line` is where the finding must point, `reason`
-must be found in what it says, `remedy` in its help. A command's mistake is a line of arguments.
+A mistake in a plan is an edit of the correct plan (project.py), by line numbers. `line` is the required line of the
+diagnostic. `reason` must match in its message, `remedy` in its help. A mistake in a command is a list of arguments.
 """
 
 from dataclasses import dataclass, field
 
 from project import PLAN
 
-Q, K, V, O = 7, 8, 9, 10  # lines of the right plan
+Q, K, V, O = 7, 8, 9, 10  # lines of the correct plan
 GATE, UP, DOWN, HEAD = 11, 12, 13, 14
 MESH, AXIS, TP_PLAN, DATA = 3, 4, 5, 15
 ATTENTION = '"model.layers.*.self_attn'
@@ -20,12 +20,12 @@ CHECK_WITH_MESH = "checks: [{model: model.json, plan: plan.yaml, mesh: {tp: 4}}]
 @dataclass
 class Mistake:
     name: str
-    edits: dict = field(default_factory=dict)  # line: its text; None leaves the line out
-    line: int = 0  # 0: any
+    edits: dict = field(default_factory=dict)  # line: its text; None removes the line
+    line: int = 0  # 0: any line
     reason: str = ""
     remedy: str = ""
     file: str = "plan.yaml"  # which of project.py's plans is edited
-    findings: int = 1  # the most that one cause may give
+    findings: int = 1  # maximum number of diagnostics for one cause
     mesh: str = ""
 
 

@@ -1,4 +1,4 @@
-"""A right model, plan and folder, which the mistakes of slips_*.py are made in."""
+"""A correct model, plan and folder, in which slips_*.py make mistakes."""
 
 import json
 
@@ -100,7 +100,7 @@ CONFIG = {
 
 
 def edited(text, edits):
-    """The text with lines, counted from 1, replaced; None leaves one out."""
+    """Returns the text with some lines replaced, counted from 1; None removes a line."""
     lines = text.splitlines()
     for number, line in edits.items():
         lines[number - 1] = line
@@ -108,7 +108,7 @@ def edited(text, edits):
 
 
 def write_project(folder):
-    """model.json, keras.json, plan.yaml, keras.yaml and config.json in a folder."""
+    """Writes model.json, keras.json, plan.yaml, keras.yaml and config.json to a folder."""
     (folder / "model.json").write_text(json.dumps(llama(), indent=1), encoding="utf-8")
     (folder / "keras.json").write_text(json.dumps(keras(), indent=1), encoding="utf-8")
     (folder / "config.json").write_text(json.dumps(CONFIG, indent=2), encoding="utf-8")

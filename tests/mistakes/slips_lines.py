@@ -1,4 +1,4 @@
-"""Mistakes on the command line, in files that are given for another, and in settings."""
+"""Mistakes on the command line, in settings, and files passed as the wrong kind."""
 
 from mistakes import CHECK_WITH_MESH, Line
 

@@ -1,4 +1,4 @@
-"""Mistakes in keys: paths and patterns that match nothing, or not what is meant."""
+"""Mistakes in keys: paths and patterns that match nothing, or the wrong modules."""
 
 from mistakes import DATA, DOWN, GATE, HEAD, K, Mistake, O, Q, Q_PATH, UP, V, rule
 
@@ -367,7 +367,7 @@ MATCHING = [
         "TP4066",
         "TP40|code",
     ),
-    # ---- what a module is called elsewhere ----
+    # ---- names of modules in other models ----
     Mistake("a fused layer", {Q: rule("model.layers.*.self_attn.qkv_proj")}, Q, "matches nothing", "`q_proj`"),
     Mistake(
         "a zero for an o beside names with rules",

@@ -1,4 +1,4 @@
-"""Mistakes in YAML itself: what no parser takes, or takes for something else."""
+"""YAML syntax errors, and texts that YAML reads differently from the user's intent."""
 
 from mistakes import AXIS, ATTENTION, DATA, HEAD, K, MESH, Mistake, Q, RULES, TP_PLAN, rule
 
@@ -98,7 +98,7 @@ SYNTAX = [
     Mistake("at sign first", {Q: "  @q_proj: colwise"}, Q, "@", "quote"),
     Mistake("backtick first", {Q: "  `q_proj`: colwise"}, Q, "`|backtick", "quote"),
     Mistake("null byte", {AXIS: "axis: t\0p"}, AXIS, "control|byte|x00|NUL", ""),
-    # ---- what other tools and editors leave ----
+    # ---- remains of other tools and editors ----
     Mistake("semicolon in a flow mapping", {MESH: "mesh: {dp: 2; tp: 4}"}, MESH, "comma.*`;`", "`2, tp`"),
     Mistake("a mapping without braces", {MESH: "mesh: dp: 2, tp: 4"}, MESH, "second `:`", "`{dp: 2, tp: 4}`"),
     Mistake("options without braces", {HEAD: '  "lm_head": style: colwise'}, HEAD, "second `:`", "`{style: colwise}`"),

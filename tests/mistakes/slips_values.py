@@ -1,4 +1,4 @@
-"""Mistakes in what stands behind a key: styles, specs, layouts, sizes, settings."""
+"""Mistakes in the values of keys: styles, specs, layouts, sizes, settings."""
 
 from mistakes import AXIS, DATA, HEAD, MESH, Mistake, O, Q, TP_PLAN, rule
 
@@ -184,7 +184,7 @@ VALUES = [
         "colwise_gather_output|transformers",
         "colwise|output_layouts|dialect",
     ),
-    # ---- what is called so elsewhere ----
+    # ---- words of other frameworks ----
     Mistake(
         "torch's call with arguments",
         {HEAD: rule("lm_head", "ColwiseParallel(output_layouts=Replicate())")},

@@ -1,9 +1,11 @@
-"""What a plan says of a model, worked out a second time: from the documents alone (README.md, plans/, schemas/, the pages of
-`tpplan explain`, lib/README.md), in plain Python and for the dialects glob and regex. It shares no code and no tables with
-lib/; where the two differ one of them is wrong, or a document is unclear.
+"""A second implementation of the checker, written only from the documents (README.md, plans/, schemas/, the pages of
+`tpplan explain`, lib/README.md), in plain Python and for the dialects glob and regex. It shares no code and no tables
+with lib/. If the two differ, one of them is wrong, or a document is unclear.
 
-A model is what model.json says. A plan is a dict: `dialect`, `mesh` ({axis: size}), `axis`, `uneven`, `data` (axes), `rules`
-([(key, treatment)]), `blocks` ([(pattern, [(key, treatment)])]). A treatment is a style, a spec or a dict, as in the file."""
+A model is the content of model.json. A plan is a dict: `dialect`, `mesh` ({axis: size}), `axis`, `uneven`, `data`
+(axes), `rules` ([(key, treatment)]), `blocks` ([(pattern, [(key, treatment)])]). A treatment is a style, a spec or a
+dict, as in the file.
+"""
 
 import itertools
 import math
@@ -11,7 +13,7 @@ import re
 
 BYTES = {"bfloat16": 2, "float16": 2, "float32": 4, "float64": 8, "int8": 1, "int64": 8}
 
-# What a style cuts, by the names of dims; None: nothing. Only those that are drawn.
+# Dim that a style shards, by name; None: no dim. Only styles that random_plans.py draws.
 CUTS = {
     "colwise": "out",
     "colwise_gather_output": "out",
@@ -26,7 +28,7 @@ CUTS = {
 OPTIONS = {"colwise": {"use_local_output"}, "rowwise": {"use_local_output"}, "sequence_parallel": {"use_local_output"}}
 PLAN_KEYS = {"dialect", "mesh", "axis", "uneven", "data", "rules", "blocks"}
 
-# How the dims of a weight are called, by framework and type.
+# Names of the dims of a weight, by framework and type.
 DIMS = {
     ("torch", "Linear"): {"weight": ["out", "in"], "bias": ["out"]},
     ("torch", "Embedding"): {"weight": ["in", "out"]},
@@ -34,8 +36,8 @@ DIMS = {
     ("keras", "Dense"): {"kernel": ["in", "out"], "bias": ["out"]},
 }
 SIZES = {"TP5001", "TP5003", "TP5005", "TP5006", "TP5018"}
-LEAVE_VALUES_ALONE = {"replicate", "replicated_with_grad_allreduce"}  # these may name an axis of the batch
-UNREADABLE = {"TP3002", "TP3003", "TP3009"}  # exit status 2: nothing can be judged
+LEAVE_VALUES_ALONE = {"replicate", "replicated_with_grad_allreduce"}  # their rules may name a batch axis
+UNREADABLE = {"TP3002", "TP3003", "TP3009"}  # exit status 2: the plan cannot be checked
 NORMS = {"LayerNorm", "RMSNorm", "LayerNormalization"}
 
 
@@ -43,7 +45,7 @@ NORMS = {"LayerNorm", "RMSNorm", "LayerNormalization"}
 
 
 def parts(treatment):
-    """A treatment in full: {"style" or "spec": ..., options}."""
+    """Returns a treatment in full: {"style" or "spec": ..., options}."""
     if isinstance(treatment, dict):
         return treatment
     return {"spec": treatment} if isinstance(treatment, list) else {"style": treatment}
@@ -56,7 +58,7 @@ def spec_axes(spec):
 
 
 def all_rules(plan):
-    """Every rule in the order of the file: (pattern of its block or None, key, treatment in full)."""
+    """Returns every rule in file order: (pattern of its block or None, key, treatment in full)."""
     outside = [(None, key, parts(value)) for key, value in plan.get("rules", [])]
     inside = [(block, key, parts(value)) for block, rules in plan.get("blocks", []) for key, value in rules]
     return outside + inside
@@ -67,7 +69,7 @@ def axis_of(rule, plan):
 
 
 def read_errors(plan):
-    """The codes of what is wrong with the plan by itself."""
+    """Returns the codes of errors in the plan alone."""
     found, mesh = set(), plan.get("mesh")
     found |= {"TP3004" for key in plan if key not in PLAN_KEYS}
     found |= {"TP3013"} if plan.get("dialect", "glob") not in ("glob", "regex") else set()
@@ -86,7 +88,7 @@ def read_errors(plan):
             spec = rule["spec"]
             if spec.count("...") > 1:
                 found.add("TP3007")
-            elif any(axis not in mesh for axis in spec_axes(spec)):  # a number is the name of none
+            elif any(axis not in mesh for axis in spec_axes(spec)):  # a number is not the name of an axis
                 found.add("TP3006")
         elif rule["style"] not in CUTS:
             found.add("TP3005")
@@ -119,7 +121,9 @@ def is_pattern(key):
 
 
 def glob(pattern, path):
-    """Whether a glob is the whole path: * is any run of characters, ? any one, [a-z] and [!x] one of or none of some."""
+    """Returns True if a glob matches the full path: * matches any text, ? any character, [a-z] and [!x] one character
+    of a set or outside of it.
+    """
     expression = re.sub(
         r"\*|\?|\[(!?)([^]]+)\]|[^*?[]+",
         lambda m: {"*": ".*", "?": "."}.get(m[0]) or (f"[{'^' if m[1] else ''}{m[2]}]" if m[2] else re.escape(m[0])),
@@ -137,14 +141,14 @@ def separator(model):
 
 
 def parameters(model):
-    """Every parameter in order: (its path, its module, its name, what the model says of it)."""
+    """Returns every parameter in order: (path, module, name, entry of the model)."""
     for module in model["modules"]:
         for name, tensor in module.get("parameters", {}).items():
             yield (module["path"] + separator(model) if module["path"] else "") + name, module, name, tensor
 
 
 def module_paths(model):
-    """Paths of all modules, with containers that are not listed."""
+    """Returns the paths of all modules, including containers that the model does not list."""
     paths = {""}
     for module in model["modules"]:
         names = module["path"].split(separator(model))
@@ -153,7 +157,7 @@ def module_paths(model):
 
 
 def block_places(model, dialect, pattern):
-    """The outermost modules that a block's pattern matches."""
+    """Returns the outermost modules that a block's pattern matches."""
     found = [path for path in module_paths(model) if matches(dialect, pattern, path)]
     inside = separator(model)
     return [
@@ -164,7 +168,7 @@ def block_places(model, dialect, pattern):
 
 
 def relative(path, place, model):
-    """A path as seen from a module, or None where it is not inside."""
+    """Returns a path relative to a module, or None if it is not inside."""
     if place == "":
         return path
     if path == place:
@@ -173,9 +177,10 @@ def relative(path, place, model):
 
 
 def how_exact(rule, plan, model, path, module, places):
-    """How exactly a rule names a parameter, the larger the more, or None. From the most exact down: the parameter's path, its
-    module's; in a block the same, for it stands for many modules; a pattern for the parameter, and for the module. A key that
-    matches a module's path is a module's key there."""
+    """Returns how exactly a rule names a parameter (a larger number is more exact), or None. In descending order: the
+    parameter's path; its module's path; the same in a block, which selects many modules; a pattern for the parameter; a
+    pattern for the module. A key that matches a module's path is a key of that module.
+    """
     block, key, _ = rule
     dialect = plan.get("dialect", "glob")
     for place in places:
@@ -188,7 +193,7 @@ def how_exact(rule, plan, model, path, module, places):
 
 
 def same(one, other, plan):
-    """Whether two rules want the same."""
+    """Returns True if two rules specify the same."""
 
     def wish(rule):
         rest = {key: value for key, value in rule.items() if key not in ("optional", "axis", "spec")}
@@ -202,8 +207,9 @@ def same(one, other, plan):
 
 
 def match(model, plan):
-    """Which rule decides over each parameter: ({path: its index, and whether
-    by the module's path; or None}, parameters that each rule matches, errors, warnings)."""
+    """Finds the rule that applies to each parameter. Returns ({path: (its index, True if it matches by the module's
+    path), or None}, number of parameters that each rule matches, errors, warnings).
+    """
     rules, errors, warnings = all_rules(plan), set(), set()
     dialect = plan.get("dialect", "glob")
     places = [[""] if block is None else block_places(model, dialect, block) for block, _, _ in rules]
@@ -249,7 +255,7 @@ def kind_of(model, module):
 
 
 def dims_of(model, module, name, tensor):
-    """Names of the dims, or None where nobody says them."""
+    """Returns the names of the dims, or None if they are unknown."""
     if "dims" in tensor:
         return tensor["dims"]
     kind = module["type"]
@@ -262,7 +268,7 @@ def dims_of(model, module, name, tensor):
 
 
 def segments_of(model, module, name, tensor):
-    """Segments of fused dims: {dim: sizes}. A fused bias is cut like its weight."""
+    """Returns the segments of fused dims: {dim: sizes}. A fused bias is sharded like its weight."""
     dims, said = dims_of(model, module, name, tensor) or [], tensor.get("segments", {})
     if not said and name == "bias":
         weight = module["parameters"].get("weight", module["parameters"].get("kernel", {}))
@@ -272,19 +278,19 @@ def segments_of(model, module, name, tensor):
 
 
 def chunk(size, count):
-    """The pieces that torch.chunk makes, as [begin, end], and empty ones at the end."""
+    """Returns the chunks of torch.chunk as [begin, end], with empty ones at the end."""
     step = -(-size // count) if size else 0
     return [(min(index * step, size), min((index + 1) * step, size)) for index in range(count)]
 
 
 def pieces(runs, count):
-    """A list of runs, each cut by itself into `count` pieces: what each of the ranks along one axis holds of it."""
+    """Splits each interval of a list into `count` chunks. Returns the chunks that each rank along one axis holds."""
     cut = [[(begin + a, begin + b) for a, b in chunk(end - begin, count)] for begin, end in runs]
     return [[run[rank] for run in cut] for rank in range(count)]
 
 
 def wanted_spec(rule, by_module, plan, model, module, name, tensor):
-    """The spec that a rule gives a parameter: (lists of axes by dim, None) or (None, code)."""
+    """Returns the spec that a rule specifies for a parameter: (lists of axes by dim, None) or (None, code)."""
     count = len(tensor["shape"])
     if "spec" in rule:
         spec = rule["spec"]
@@ -309,8 +315,9 @@ def wanted_spec(rule, by_module, plan, model, module, name, tensor):
 
 
 def held(shape, spec, segments, mesh):
-    """What every rank holds: for each coordinate of the mesh, row-major, the runs of each dim. Axes cut one after the other,
-    major first, and each segment is cut by itself."""
+    """Returns the intervals of each dim that every rank holds, by mesh coordinate, row-major. Axes shard one after the
+    other, major first, and each segment is sharded separately.
+    """
     by_rank = []
     for coordinate in itertools.product(*(range(size) for size in mesh.values())):
         place = dict(zip(mesh, coordinate))
@@ -326,8 +333,9 @@ def held(shape, spec, segments, mesh):
 
 
 def legal(shape, spec, segments, granularity, dims, mesh, uneven):
-    """The codes of all that speaks against a spec with one entry a dim. Experts are dealt out whole, and of a fused dim each
-    segment is cut by itself, whatever its whole size."""
+    """Returns the codes of the errors in a spec with one entry per dim. Experts are not split, and each segment of a
+    fused dim is sharded separately, whatever the size of the dim.
+    """
     used = [axis for entry in spec for axis in entry]
     if len(used) != len(set(used)):
         return {"TP5004"}
@@ -350,7 +358,7 @@ def legal(shape, spec, segments, granularity, dims, mesh, uneven):
 
 
 def infer(model, plan, governs):
-    """What becomes of each parameter: ({path: entry}, the codes of what is wrong, a set for each parameter that is)."""
+    """Computes the sharding of each parameter. Returns ({path: entry}, a set of codes for each wrong parameter)."""
     rules, mesh, table, errors = all_rules(plan), plan["mesh"], {}, []
     for path, module, name, tensor in parameters(model):
         segments = segments_of(model, module, name, tensor)
@@ -372,7 +380,7 @@ def infer(model, plan, governs):
         wrong = legal(tensor["shape"], spec, cut, blocks, dims, mesh, plan.get("uneven", "error"))
         entry |= {"spec": None, "segments": {}} if wrong else {"spec": spec, "segments": cut}
         errors += [wrong] if wrong else []
-    for index, (_, _, rule) in enumerate(rules):  # a spec that no tensor can have is wrong wherever it stands
+    for index, (_, _, rule) in enumerate(rules):  # a spec with an axis twice is wrong even if it matches nothing
         axes = spec_axes(rule.get("spec", []))
         if index not in [governor[0] for governor in governs.values() if governor] and len(axes) != len(set(axes)):
             errors.append({"TP5004"})
@@ -380,8 +388,9 @@ def infer(model, plan, governs):
 
 
 def tie(model, table):
-    """Makes ends of a tie without a rule follow the first that has one; returns whether rules cut two ends unlike, both of them
-    as a tensor can be cut."""
+    """Lets tied parameters without a rule follow the first one with a rule. Returns True if rules shard two legal tied
+    parameters differently.
+    """
     unlike = False
     for group in model.get("tied", []):
         ruled = [path for path in group if table[path]["rule"] is not None]
@@ -393,14 +402,16 @@ def tie(model, table):
     return unlike
 
 
-# --- what the manifest says -------------------------------------------------------------------------------------------
+# --- the expected manifest --------------------------------------------------------------------------------------------
 
 
 def placements(shape, spec, segments, mesh):
-    """Torch's view of a spec by mesh axis, or None where it has no word for it: of segments that torch.chunk would not make.
-    Torch cuts in the order of the mesh, so that an axis that stands further left there and cuts later cuts each of the pieces
-    to be: a strided shard, as one of packed segments is. Where all pieces are of one size, and no packed dim is cut again by
-    an axis further left, what these words make of the tensor is what the spec makes of it."""
+    """Returns torch's placements of a spec by mesh axis, or None for segments that torch.chunk would not produce.
+
+    torch applies axes in mesh order. An axis that shards a dim after an axis to its right is a strided shard, as is an
+    axis of packed segments. If all shards are of equal size, and no packed dim is sharded again by an axis further
+    left, checks that the placements produce the shards of the spec.
+    """
     labels, order, exact = [], list(mesh), True
     for dim, sizes in segments.items():
         if [end - begin for begin, end in chunk(shape[dim], len(sizes))] != sizes:
@@ -425,7 +436,7 @@ def placements(shape, spec, segments, mesh):
 
 
 def check_words(shape, labels, by_rank, mesh):
-    """Fails where torch would cut by these placements otherwise than the spec does."""
+    """Fails if the shards that torch computes from these placements differ from those of the spec."""
     coordinates = itertools.product(*(range(size) for size in mesh.values()))
     for mine, coordinate in zip(by_rank, coordinates):
         for dim, size in enumerate(shape):
@@ -442,7 +453,7 @@ def piece_shape(rank):
 
 
 def describe(model, plan, table, counts):
-    """The manifest's fields, from what every rank holds."""
+    """Returns the fields of the manifest, from the shards of every rank."""
     rules, mesh, listed = all_rules(plan), plan["mesh"], []
     aliases = {path for group in model.get("tied", []) for path in [p for p in table if p in group][1:]}
     ranks = math.prod(mesh.values())
@@ -491,20 +502,24 @@ def describe(model, plan, table, counts):
 
 
 def judge(model, plan):
-    """The expectation: `status`; of a wrong plan `causes`, sets of codes of which each has one that is reported, and no others
-    are, but for those in `also`; of a right one what its manifest says, and the `warnings` that are known (TP4004, TP4005)."""
+    """Returns the expected result: `status`. For a wrong plan `causes`, sets of codes: one code of each set is
+    reported, and no other code except those in `also`. For a correct plan the contents of the manifest, and the known
+    `warnings` (TP4004, TP4005).
+    """
     wrong = read_errors(plan)
     if wrong:
         return {"status": 2 if wrong & UNREADABLE else 1, "phase": "read", "causes": [{code} for code in wrong]}
     governs, counts, wrong, warnings = match(model, plan)
     if wrong:
-        # Rules in a block that is nowhere match nothing: that need not be said, and others are looked at when it is there.
+        # Rules in a block that matches nothing match nothing either: reporting that is optional.
         hidden = wrong & {"TP4001"} if "TP4009" in wrong else set()
         return {"status": 1, "phase": "match", "causes": [{code} for code in wrong - hidden], "also": hidden}
     table, causes = infer(model, plan, governs)
     if tie(model, table):
         causes.append({"TP5011"})
-    if sum(bool(cause & SIZES) for cause in causes) > 1:  # findings that another size of one axis mends are one finding
+    if (
+        sum(bool(cause & SIZES) for cause in causes) > 1
+    ):  # errors that another size of one axis would fix are reported once
         either = {"TP5001"}.union(*(cause & SIZES for cause in causes))
         causes = [cause | either if cause & SIZES else cause for cause in causes]
     if causes:

@@ -1,5 +1,6 @@
-"""Models and plans that are drawn, by a seed: about half of the plans are right; of the others most have one fault that is put
-in on purpose, and some are drawn without care. What is right about them nobody knows here: judge_plan.py does."""
+"""Random models and plans by seed: about half of the plans are correct. Most of the others have one deliberate error,
+and some are drawn without constraints. judge_plan.py decides if a plan is correct.
+"""
 
 import json
 import math
@@ -20,7 +21,7 @@ def tensor(draw, shape, **more):
 
 
 def linear(draw, sizes, framework, segments):
-    """A linear module with a weight as its framework has it, or as a subclass that says what it is."""
+    """A linear module with its framework's weight, or a subclass that declares its kind."""
     out, into = draw.choice(sizes), draw.choice(sizes)
     parameters = {}
     if framework == "keras":
@@ -56,7 +57,7 @@ def norm(draw, sizes, framework):
 
 
 def other(draw, sizes):
-    """A module of a type that no table has: experts with named dims, a bare tensor, a scalar."""
+    """A module of an unknown type: experts with named dims, a bare tensor, a scalar."""
     what = draw.random()
     if what < 0.4:
         shape = [draw.choice(sizes) for _ in range(3)]
@@ -99,7 +100,7 @@ def draw_model(draw, rough):
     segments = draw.random() < 0.3
     for layer in range(draw.randint(1, 2)):
         place = f"layers{between}{layer}"
-        if draw.random() < 0.5:  # a container that nobody lists is one all the same
+        if draw.random() < 0.5:  # a container exists even if it is not listed
             modules.append({"path": place, "type": "Block"})
         for name in draw.sample(["attn.q", "attn.o", "mlp.up", "mlp.down", "norm", "norm2", "moe"], draw.randint(1, 4)):
             made = (
@@ -121,7 +122,7 @@ def draw_model(draw, rough):
 
 
 def draw_mesh(draw, rough):
-    """An axis for styles, and up to two more, in any order."""
+    """An axis for styles and up to two more, in any order."""
     names = draw.sample(AXES, draw.choice([1, 1, 2, 2, 2, 3]))
     if "tp" not in names and draw.random() < 0.7:
         names[draw.randrange(len(names))] = "tp"
@@ -147,7 +148,7 @@ def key_of(draw, path, between, dialect):
 
 
 def draw_spec(draw, mesh, count, care):
-    """A spec of this many dims; without care an axis may stand there twice."""
+    """A spec with this many dims. Without care, an axis may occur twice."""
     axes = list(mesh)
     draw.shuffle(axes)
     spec = [None] * count
@@ -195,7 +196,7 @@ def guess_kind(module):
 
 
 def draw_treatment(draw, module, name, mesh, plan, care):
-    """What to do with a module (name None) or with one of its parameters."""
+    """The treatment of a module (name None) or of one of its parameters."""
     shapes = [len(one["shape"]) for key, one in module["parameters"].items() if name in (None, key)]
     default = plan.get("axis", "tp")
     axis = default if default in mesh and draw.random() < 0.8 else draw.choice(list(mesh))
@@ -234,7 +235,9 @@ def draw_plan(draw, model, rough, care):
             pattern = f"layers{between}" + draw.choice(["*", "?", "[0-9]", path.split(between)[1]])
             key = between.join(path.split(between)[2:])
             blocks.setdefault(pattern, {})[key_of(draw, key, between, "glob")] = treatment
-            if draw.random() < 0.1 and between in key:  # nothing, unless a block began further in, at a second match
+            if (
+                draw.random() < 0.1 and between in key
+            ):  # matches nothing, unless a block begins further inside, at a second match
                 rule = {"spec": ["..."], "optional": True}
                 blocks[pattern].setdefault(key.split(between, 1)[1], rule)
         else:
@@ -254,7 +257,7 @@ def draw_plan(draw, model, rough, care):
 
 
 def add(model, plan, shape, treatment, **more):
-    """A module of its own, with a rule of its own. In regex no key is exact: whatever else matches may disagree."""
+    """Adds a module with a separate rule. In regex no key is exact, so other matching rules may conflict."""
     between = "/" if model["framework"] == "keras" else "."
     path = "zz" + between + "added"
     module = {"type": "Gate", "parameters": {"w": {"shape": shape, "dtype": "float32"} | more.pop("tensor", {})}} | more
@@ -524,8 +527,9 @@ FAULTS = [made for name, made in sorted(globals().items()) if name.startswith("f
 
 
 def draw_pair(draw, right, fault=None):
-    """A model, a plan, and the code of the fault that was put in: None in plans that are meant to be right, "?" in those
-    drawn without care. `right` says of a model and a plan whether nothing is wrong with them; `fault` is the one to put in."""
+    """Returns a model, a plan, and the code of the deliberate error: None for plans that should be correct, "?" for
+    unconstrained ones. `right(model, plan)` tests if a pair is correct; `fault` selects the error.
+    """
     what = draw.random() if fault is None else 0.5
     while True:
         rough = draw.random() < 0.3
@@ -546,7 +550,7 @@ def draw_pair(draw, right, fault=None):
 
 
 def text(value):
-    """A value in YAML's flow style, words without quotes where they are plain."""
+    """Returns a value in YAML's flow style, with unquoted words if possible."""
     if isinstance(value, list):
         return "[" + ", ".join(text(entry) for entry in value) + "]"
     if isinstance(value, dict):
@@ -559,7 +563,7 @@ def text(value):
 
 
 def plan_text(plan):
-    """The plan file."""
+    """Returns the text of the plan file."""
     lines = ["format: tpplan.plan/1"]
     for key, value in plan.items():
         if key == "data":

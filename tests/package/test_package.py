@@ -52,7 +52,7 @@ def configure(folder, *arguments):
 
 
 def said_by(consumer):
-    """Its output for a correct plan and for a wrong one: that of our program."""
+    """Checks that the consumer's output for a correct plan and for a wrong one matches the program's."""
     right = call(consumer, *INPUTS)
     manifest = json.loads(call(PROGRAM, "compile", *INPUTS))
     assert right == f"compiled: {len(manifest['parameters'])} parameters\n"

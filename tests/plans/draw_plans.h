@@ -1,4 +1,4 @@
-// Plans as a search meets them: neighbours of one that differ in one rule, and plans whose every rule is drawn.
+// Plans as a search tries them: neighbours of a plan that differ in one rule, and plans with all rules random.
 #pragma once
 
 #include <random>
@@ -12,9 +12,9 @@ namespace tpplan {
 
 struct PlanDraw {
   const TpPlan& base;
-  std::vector<const StyleRow*> styles;  // of the plan's dialect, that cut or keep what a key names and need no options
+  std::vector<const StyleRow*> styles;  // styles of the plan's dialect that apply to parameters
   std::mt19937_64 random;
-  std::set<std::string> drawn;  // each plan is drawn once
+  std::set<std::string> drawn;  // to draw each plan once
 };
 
 inline PlanDraw begin_draw(const TpPlan& base, uint64_t seed) {
@@ -27,13 +27,14 @@ inline PlanDraw begin_draw(const TpPlan& base, uint64_t seed) {
 
 inline size_t any_below(PlanDraw& draw, size_t count) { return static_cast<size_t>(draw.random() % count); }
 
-// Another treatment of what a rule's key names: a number into `styles`, or, one time in eight, the one behind them: the
-// rule is left out.
+// Returns a random choice for a rule: an index into `styles`, or, one time in eight, styles.size(), which omits the
+// rule.
 inline int draw_choice(PlanDraw& draw) {
   return static_cast<int>(any_below(draw, 8) == 0 ? draw.styles.size() : any_below(draw, draw.styles.size()));
 }
 
-// By rule of the base what was chosen; -1: as it is there. `axis_size`: of the axis that styles use; 0: as it is.
+// Returns the plan with these choices, by rule of the base; -1 keeps the rule. `axis_size`: size of the axis of styles;
+// 0 keeps it.
 inline TpPlan plan_of(const PlanDraw& draw, const std::vector<int>& choices, int64_t axis_size) {
   TpPlan plan = draw.base;
   plan.rules.clear();
@@ -52,7 +53,7 @@ inline TpPlan plan_of(const PlanDraw& draw, const std::vector<int>& choices, int
   return plan;
 }
 
-// True the first time.
+// Returns true the first time.
 inline bool is_new(PlanDraw& draw, const std::vector<int>& choices) {
   std::string name;
   for (const int choice : choices) name += ' ' + std::to_string(choice);

@@ -1,6 +1,6 @@
-// Whether a walk that writes alike layers again writes what a walk of each layer writes: for a plan and for each that
-// lacks one of its rules, whoever runs it, with gradients and without, with a trace and without.
-// MODEL PLAN [AXIS=SIZE,...].
+// Compares a walk that repeats the results of identical layers with a walk of each layer: for a plan and for each plan
+// with one rule less, for all runtimes, with and without gradients, with and without a trace. Arguments: MODEL PLAN
+// [AXIS=SIZE,...].
 #include <cstdio>
 #include <string>
 #include <utility>

@@ -1,7 +1,6 @@
-// Whether plans that are judged one after the other with the same judge (judge/judge.h) have the judgements
-// that they have without: neighbours and plans drawn at random, whoever runs them, with gradients and without, over
-// axes of several sizes; and the same with tables that may keep next to nothing. Of each plan so many are judged: MODEL
-// COUNT PLAN...
+// Compares check results of plans that are checked one after another with the same Judge (judge/judge.h) with those of
+// a new Judge for each: neighbours and random plans, for all runtimes, with and without gradients, over axes of several
+// sizes; also with caches that keep almost nothing. Arguments: MODEL COUNT PLAN..., with COUNT plans drawn from each.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -18,10 +17,11 @@ using namespace tpplan;
 namespace {
 
 struct Tally {
-  uint32_t judged = 0, wrong = 0, found = 0;  // plans; with an error; that the walk went through with what was kept
+  uint32_t judged = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
 };
 
-// The first difference of what is said of the plan, and of who runs it; empty: there is none.
+// Returns the first difference between the judges in the results for the plan, with the runtime; empty if there is
+// none.
 std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Judge*> judges, Tally& tally) {
   for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
     if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
@@ -66,7 +66,7 @@ int main(int argc, char** argv) {
     PlanDraw draw = begin_draw(base, 1);
     std::vector<int> right(base.rules.size(), -1);
     for (int i = 0; i < plans; ++i) {
-      // One rule is another than in the last plan that was right; every fourth plan has nothing of it.
+      // One rule differs from the last correct plan; every fourth plan is independent of it.
       std::vector<int> at = right;
       if (i % 4 == 3)
         for (int& choice : at) choice = draw_choice(draw);
@@ -74,7 +74,7 @@ int main(int argc, char** argv) {
         at[any_below(draw, at.size())] = draw_choice(draw);
       const int64_t size = i % 8 == 5 ? 2 : i % 8 == 6 ? 4 : 0;
       TpPlan plan = plan_of(draw, at, size);
-      if (i % 5 == 4) plan.blocks.clear();  // keys of a block are then looked for in the whole model
+      if (i % 5 == 4) plan.blocks.clear();  // keys of the block are then matched in the whole model
       for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
       const uint32_t wrong = tally.wrong;
       if (const std::string differs = compare(graph, plan, {&judge, &small}, tally); !differs.empty()) {

@@ -1,4 +1,4 @@
-// What judging a plan says in memory, all of it, to be compared with what another way of judging says.
+// The complete result of checking a plan in memory, for comparison with the result of another method.
 #pragma once
 
 #include <algorithm>
@@ -65,7 +65,7 @@ inline bool same_matches(const MatchTable& a, const MatchTable& b) {
          std::equal(a.rules.begin(), a.rules.end(), b.rules.begin(), b.rules.end(), same_rule);
 }
 
-// The first thing that differs; empty: nothing does.
+// Returns the first difference; empty if there is none.
 inline std::string difference(const Seen& a, const Seen& b) {
   const Forecast &x = a.judgement.forecast, &y = b.judgement.forecast;
   if (a.judgement.reached != b.judgement.reached) return "the last phase";

@@ -1,8 +1,10 @@
-"""Small models of layers one behind the other, and plans of them, drawn: most layers alike, some unlike in one respect."""
+"""Small random models of stacked layers, and random plans for them: most layers are identical, some differ in one
+respect.
+"""
 
 import json
 
-SIZES = [2, 8, 8]  # batch, sequence, width: the last two may change places
+SIZES = [2, 8, 8]  # batch, sequence, width: the last two may be swapped
 LAYERS = range(7, 15)
 
 
@@ -47,7 +49,7 @@ def module(g, path, kind):
 
 
 def leaf(g, path, name, shape, kind="param", dtype="float32", owner="Linear"):
-    """The value of a parameter or buffer; it stands in the graph where it is used first."""
+    """Returns the value of a parameter or buffer, which is added to the graph at its first use."""
     full = f"{path}.{name}" if path else name
     if full not in g["leaf_of"]:
         module(g, path, owner)["buffers" if kind == "buffer" else "parameters"][name] = {
@@ -72,7 +74,7 @@ def values_in(args):
 
 
 def op(g, name, args, *shapes, grad=None, dtype=None, **keywords):
-    """The result, or the results of an operation with several; a value among `args` stands as [id]."""
+    """Adds an operation and returns its result or results; a value in `args` is [id]."""
     ids = values_in(args)
     grad = any(needs_grad(g, i) for i in ids) if grad is None else grad
     outs = [value(g, s, dtype or dtype_of(g, ids[0]), grad) for s in shapes]
@@ -103,7 +105,8 @@ def linear(g, path, x, width, bias=False, dtype="float32"):
     return leave(g, path, op(g, "linear", args, [*shape_of(g, x)[:-1], width]))[0]
 
 
-# What a layer does with what it carries, `c`: x (the stream), and more that layers hand on. `odd` says that this layer does it otherwise.
+# Parts of a layer. Each reads and replaces values in `c`: x (the stream), and others that layers pass on. `odd` lists
+# the respects in which this layer differs.
 
 
 def mlp(g, path, c, odd):
@@ -114,7 +117,7 @@ def mlp(g, path, c, odd):
 
 
 def gated_mlp(g, path, c, odd):
-    """A number that is trained scales what the ranks hold pieces of: nobody sums its gradient."""
+    """An MLP with a trainable scalar that scales sharded values: its gradient is never reduced."""
     h = linear(g, f"{path}.up", c["x"], 16)
     kind = "buffer" if "leaf" in odd else "param"
     h = op(g, "mul", [[h], [leaf(g, path, "gate", [1], kind, owner="Layer")]], shape_of(g, h))
@@ -171,7 +174,7 @@ def branch(g, path, c, odd):
 
 
 def hand_on(g, path, c, odd):
-    """What the layer took goes to the next but one, unchanged."""
+    """The layer's input is passed unchanged to the next but one layer."""
     c["older"], c["old"] = c["old"], c["x"]
 
 
@@ -194,14 +197,14 @@ def cast(g, path, c, odd):
 
 
 def keep_side(g, path, c, odd):
-    """A value beside the stream, made anew by each layer and used by the next."""
+    """A second value next to the stream, recomputed by each layer and used by the next."""
     side = op(g, "relu", [[c["side"]]], SIZES)
     c["x"] = op(g, "add", [[c["x"]], [c["side"]]], SIZES)
     c["side"] = side if "side" not in odd else c["x"]
 
 
 def take_seen(g, path, c, odd):
-    """A sum over the sequence, as a gate of each token."""
+    """A softmax over the sequence gates each token."""
     gate = op(g, "softmax", [[c["x"]]], SIZES, dim=1 if "literal" in odd else 2)
     c["x"] = op(g, "mul", [[c["x"]], [gate]], SIZES)
 
@@ -210,12 +213,12 @@ PARTS = [mlp, mlp, mlp, gated_mlp, norm, scale, scale_by_number, turn, scale_by_
          add_older, add_old, no_grad, cast, keep_side, take_seen]  # fmt: skip
 ODD = ["bias", "name", "residual", "leaf", "shape", "literal", "shared", "in_place", "older", "detach", "type", "side"]
 CARRIED = ("x", "old", "older", "side")
-# Which of them parts need besides x.
+# Values other than x that parts need.
 HANDED = {hand_on: ("old", "older"), add_old: ("old", "older"), add_older: ("old", "older"), keep_side: ("side",)}
 
 
 def draw_model(random):
-    """(the model, how many layers it has)"""
+    """Returns (the model, its number of layers)."""
     g = begin("Stack")
     module(g, "", "Stack")
     count = random.choice(LAYERS)
@@ -260,7 +263,7 @@ def draw_model(random):
 
 
 def tie(g, random):
-    """Two parameters of one shape are one tensor."""
+    """Ties two parameters of equal shape."""
     names = [f"{m['path']}.{p}" for m in g["modules"] for p in m["parameters"] if m["path"].startswith("layers.")]
     same = [n for n in names if n.split(".")[2:] == names[0].split(".")[2:]] if names else []
     return [random.sample(same, 2)] if len(same) > 1 else []
@@ -309,7 +312,7 @@ STYLES = {
         "{style: prepare_module_output, output_layouts: [Replicate], desired_output_layouts: [Shard(1)]}",
     ],
 }  # fmt: skip
-# One layer's two linears, right and otherwise than the rest.
+# The two linears of one layer: correct, and different from the other layers.
 OTHERWISE = {
     "glob": [("replicate", "replicate"), ("colwise_gather_output", "rowwise_split_input"), ("colwise", "rowwise")],
     "transformers": [("colwise_gather_output", "rowwise_split_input"), ("colwise", "rowwise")],
@@ -349,7 +352,7 @@ def draw_plan(random, g, count):
     if not rules:
         rules["head"] = "colwise"
     lines = [f'  "{key}": {style}' for key, style in rules.items()]
-    if dialect != "torch":  # the later rule is the one that counts, in torch both do
+    if dialect != "torch":  # in torch both rules apply, otherwise only the later one
         lines.sort(key=lambda line: "*" not in line)
     return "\n".join(
         ["format: tpplan.plan/1", f"dialect: {dialect}", f"mesh: {{tp: {random.choice((2, 2, 4))}}}", "tp_plan:", *lines]

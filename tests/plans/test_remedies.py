@@ -62,7 +62,9 @@ def test_proposed_fix_makes_the_plan_correct(name, tmp_path):
 @pytest.mark.parametrize("style", ["replicate", "colwise_gather_output", "all_reduce", "sequence_parallel"])
 @pytest.mark.parametrize("name", ["self_attn.q_proj", "self_attn.v_proj", "mlp.up_proj", "mlp.down_proj"])
 def test_fix_undoes_one_wrong_style(name, style, tmp_path):
-    """The finding may stand at the rule of another operand: a replicated value that meets shards has no shards to show."""
+    """The diagnostic can be at the rule of another operand, because a replicated value that is combined with shards is
+    no error itself.
+    """
     key = f"model.layers.*.{name}"
     status, found = check(tmp_path, RIGHT | {key: style})
     assert status == 1

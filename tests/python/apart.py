@@ -1,4 +1,6 @@
-"""Runs functions of a test file in processes of their own: frameworks read their environment once, when they are imported."""
+"""Runs functions of a test file in separate processes, because frameworks read their environment only when they are
+imported.
+"""
 
 import os
 import pathlib
@@ -17,9 +19,11 @@ ENVIRONMENTS = {
 
 
 def run_apart(file, function, *arguments, framework="jax", ranks=0):
-    """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun; fails with what it printed."""
+    """Calls file.function(*arguments) in a new process, or on `ranks` processes under torchrun. Fails with their
+    output.
+    """
     start = [sys.executable]
-    if ranks:  # by address: a machine need not know its own name
+    if ranks:  # uses the address, because a machine may be unable to resolve its name
         start += [
             "-m",
             "torch.distributed.run",
@@ -52,6 +56,6 @@ def run_apart(file, function, *arguments, framework="jax", ranks=0):
 
 if __name__ == "__main__":
     getattr(__import__(sys.argv[1]), sys.argv[2])(*sys.argv[3:])
-    if "RANK" in os.environ:  # gloo's threads may still run when the interpreter takes the process down, and abort it
+    if "RANK" in os.environ:  # gloo's threads may still run when the interpreter exits, and abort it
         sys.stdout.flush()
         os._exit(0)

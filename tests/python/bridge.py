@@ -1,4 +1,4 @@
-"""What the tests of tools/python share: the package on the path, compiled manifests, running ranks."""
+"""Shared functions of the tests of tools/python: the package on the path, compiled manifests, running ranks."""
 
 import json
 import os
@@ -17,8 +17,9 @@ from conftest import PROGRAM, run, write  # noqa: E402, F401
 
 
 def needs(*modules):
-    """Skips the tests of a file where one of these cannot be imported, and says which; and in a sanitized build, where the
-    frameworks would be tested once more beside a program that is tested enough."""
+    """Skips the tests of a file if one of these modules cannot be imported, with the reason. Also skips them in a
+    sanitized build, where they would mostly test the frameworks.
+    """
     if os.environ.get("TPPLAN_SANITIZED"):
         pytest.skip("the live tests run with the release build", allow_module_level=True)
     for module in modules:
@@ -26,7 +27,7 @@ def needs(*modules):
 
 
 def compile_manifest(folder, model, plan, *flags):
-    """Compiles with the real program; the path of the manifest. Fails on errors."""
+    """Compiles with the real program and returns the path of the manifest. Fails on errors."""
     model_path, plan_path = write(folder, model if isinstance(model, dict) else json.dumps(model), plan)
     output = folder / "manifest.json"
     result = run("compile", model_path, plan_path, "-o", output, *flags)
@@ -35,7 +36,7 @@ def compile_manifest(folder, model, plan, *flags):
 
 
 def sent_in(manifest, dtype):
-    """The manifest, with every output of a boundary sent in this type."""
+    """Returns the manifest with every output of a boundary sent in this dtype."""
     import dataclasses
 
     typed = [
@@ -47,7 +48,7 @@ def sent_in(manifest, dtype):
 
 
 def mesh_of(manifest):
-    """The device mesh of a manifest, on the ranks that gloo has begun. torch is imported where ranks are."""
+    """Returns the device mesh of a manifest, on ranks with an initialized gloo group. Only ranks import torch."""
     from torch.distributed.device_mesh import init_device_mesh
 
     return init_device_mesh(
@@ -62,14 +63,14 @@ def free_port():
 
 
 def serve(rank, count, port, jobs, answers):
-    """One rank: runs the functions that it is sent, and answers with what they raised."""
+    """Main loop of one rank: runs the functions that it receives, and replies with their exceptions."""
     import datetime
     import faulthandler
     import traceback
 
     import torch
 
-    faulthandler.enable()  # a rank that a signal ends says where it was
+    faulthandler.enable()  # prints the stack of a rank that a signal ends
     os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT=str(port), GLOO_SOCKET_IFNAME="lo")
     torch.set_num_threads(1)
     torch.distributed.init_process_group("gloo", rank=rank, world_size=count, timeout=datetime.timedelta(seconds=180))
@@ -82,16 +83,20 @@ def serve(rank, count, port, jobs, answers):
 
 
 class Ranks:
-    """Processes joined by gloo that live as long as the tests of a file: starting them takes longer than the tests."""
+    """Processes in a gloo group that live as long as the tests of a file, because starting them takes longer than the
+    tests.
+    """
 
     def __init__(self):
         self.pools = {}
 
     def run(self, count, function, *arguments, timeout=240, again=True):
-        """Runs function(rank, *arguments) on `count` ranks; fails the test with what a rank raised, and drops these ranks.
+        """Runs function(rank, *arguments) on `count` ranks. Fails the test with a rank's exception, and stops these
+        ranks.
 
-        What runs here is Python, and torch's and gloo's own code now and then aborts in malloc: ranks that a signal ended run
-        once more, with a warning. What ends them twice fails."""
+        torch and gloo sometimes abort in malloc. Ranks that were ended by a signal run once more, with a warning; a
+        second abort fails the test.
+        """
         import queue
         import warnings
 
@@ -124,10 +129,10 @@ class Ranks:
                 pytest.fail(f"rank {rank} of {count}: {error}", pytrace=False)
 
     def stop(self, count):
-        """The signals that had ended ranks before."""
+        """Stops the ranks. Returns the signals that had ended ranks before."""
         processes = self.pools.pop(count)[0]
         for process in processes:
-            process.join(0.5)  # one that a signal ends is heard of by its peers first
+            process.join(0.5)  # its peers detect an abort first
         signals = [-process.exitcode for process in processes if (process.exitcode or 0) < 0]
         for process in processes:
             process.terminate()

@@ -1,4 +1,4 @@
-"""Runs the operations of a graph with tensors, as the schema says what they mean: a second reading of what the tracer wrote."""
+"""Executes a graph with tensors, following the schema: a second interpretation of the traced graph."""
 
 import math
 import operator
@@ -19,7 +19,7 @@ OWN_NAMES = {
 
 
 def function_of(name):
-    """The function of torch that a node calls."""
+    """Returns the torch function that a node calls."""
     if name in PROPERTIES:
         return lambda tensor: getattr(tensor, name)
     if name in OWN_NAMES:
@@ -40,7 +40,7 @@ def function_of(name):
 
 
 class Graph:
-    """The member `graph` of a model file with its tables resolved."""
+    """The field `graph` of a model file with its tables resolved."""
 
     def __init__(self, graph):
         self.graph, self.strings = graph, graph["strings"]
@@ -53,7 +53,7 @@ class Graph:
         self.outputs = graph["output"] if isinstance(graph["output"], list) else [graph["output"]]
 
     def size(self, operand, shape_of):
-        """The number of an operand of `sizes`, where values have the shapes shape_of(value)."""
+        """Returns the value of an operand of `sizes`, if values have the shapes shape_of(value)."""
         if not isinstance(operand, list):
             return operand
         entry = self.sizes[operand[0]]
@@ -62,7 +62,7 @@ class Graph:
         return SIZE_OPERATIONS[entry[0]](*(self.size(e, shape_of) for e in entry[1:]))
 
     def argument(self, entry, values):
-        """An argument of a node as torch takes it: `values` maps a value to its tensor."""
+        """Returns an argument of a node in torch's form. `values` maps a value to its tensor."""
         if not isinstance(entry, list):
             return entry
         head = entry[0]
@@ -85,7 +85,7 @@ class Graph:
 
 
 def call(name, args, kwargs):
-    """The results of one node as a list of tensors; in place means a copy with the change."""
+    """Returns the results of one node as a list of tensors. An in-place operation returns a changed copy."""
     if name == "__getitem__":
         return [args[0][index(args[1])]]
     if name == "__setitem__":
@@ -116,7 +116,7 @@ def flat(result):
 
 
 def run(graph, tensors):
-    """The outputs, from {path or name of a leaf: tensor}. Checks shapes and dtypes of all values on the way."""
+    """Returns the outputs, from {path or name of a leaf: tensor}. Checks shapes and dtypes of all values."""
     values = {value: tensors[path] for value, kind, path in graph.leaves}
     for node in graph.nodes:
         if node[0] == "@enter":
@@ -130,7 +130,7 @@ def run(graph, tensors):
             made = call(name, *graph.arguments(args, keywords, values)) if results or name not in HOST_READS else []
             assert len(made) >= len(results), f"{name} gives {len(made)} tensors, the graph has {len(results)}"
             for value, tensor in zip(results, made):
-                values[value] = tensor if graph.requires_grad[value] else tensor.detach()  # made under no_grad
+                values[value] = tensor if graph.requires_grad[value] else tensor.detach()  # created under no_grad
     return [values[v] for v in graph.outputs], values
 
 
@@ -155,7 +155,7 @@ def guard_holds(graph, guard, shape_of):
 
 
 def close(a, b):
-    """Whether two tensors are the same up to rounding."""
+    """Returns True if two tensors are equal up to rounding."""
     if a.shape != b.shape:
         return False
     if not b.numel():

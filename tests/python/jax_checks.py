@@ -1,4 +1,4 @@
-"""What test_jax.py runs, each in a process with eight devices."""
+"""Checks of test_jax.py, each executed in a process with eight devices."""
 
 import contextlib
 import dataclasses
@@ -64,7 +64,7 @@ def plan_of(axes, rules, more=""):
 
 
 def indices(seed, folder):
-    """JAX's devices_indices_map is what `tpplan show --rank` prints; what JAX refuses tpplan refuses."""
+    """JAX's devices_indices_map equals the output of `tpplan show --rank`; tpplan rejects what JAX rejects."""
     chance = random.Random(int(seed))
     folder = pathlib.Path(folder)
     accepted = refused = 0
@@ -213,8 +213,9 @@ def loss_of(model, tokens):
 
 
 def decoder_training(folder):
-    """Initialised sharded, trained two steps by Adam: losses, gradients and weights of the plain run, and each device
-    holds what the manifest says."""
+    """Initializes sharded and trains two steps with Adam: losses, gradients and weights equal the unsharded run, and
+    each device holds its shard.
+    """
     jax.config.update("jax_enable_x64", True)
     make = lambda key: Decoder(count=1, key=key)  # noqa: E731
     plain = make(jax.random.key(1))
@@ -260,8 +261,9 @@ def decoder_training(folder):
 
 
 def loaded_weights(folder):
-    """A model that is nowhere but on disk, read onto the mesh: values, shardings and a step are the plain model's; from a folder
-    that another mesh wrote, too. On CPUs the arrays stand in the memory that was read into."""
+    """Reads a checkpoint onto the mesh without an initialized model: values, shardings and a step equal the unsharded
+    model; also from a folder that another mesh wrote. On CPUs the arrays use the memory that was read into.
+    """
     from safetensors.flax import save_file
 
     jax.config.update("jax_enable_x64", True)
@@ -302,8 +304,10 @@ def loaded_weights(folder):
 
 
 def resumed_training(folder):
-    """A model, its optimizer and copies of another type, trained on two devices, saved, moved by tpplan-exec to four, and trained on:
-    losses are the plain run's. Modules and optimizers of NNX, too, and from the folder itself."""
+    """Trains a model, its optimizer and copies in another dtype on two devices, saves them, reshards them to four with
+    tpplan-exec, and resumes: losses equal the unsharded run. Also with modules and optimizers of NNX, and from the
+    folder without resharding.
+    """
     jax.config.update("jax_enable_x64", True)
     folder, make = pathlib.Path(folder), lambda key: Decoder(count=1, key=key)  # noqa: E731
     graph = jax_tree.model_graph(bridge_jax.abstract(make, jax.random.key(1)))
@@ -387,7 +391,7 @@ def resumed_training(folder):
 
 
 def one_call(folder):
-    """A plan in place of a manifest; what the program finds wrong comes as an exception."""
+    """A plan in place of a manifest; diagnostics of the program are raised as an exception."""
     import tpplan
 
     jax.config.update("jax_enable_x64", True)
@@ -438,7 +442,7 @@ def one_call(folder):
 
 
 def first_plan(folder):
-    """What `tpplan init` drafts of the decoder cuts most of it, and loss and gradients are those of one device."""
+    """The plan that `tpplan init` drafts for the decoder shards most of it; loss and gradients equal one device."""
     jax.config.update("jax_enable_x64", True)
     plain, mesh, folder = Decoder(key=jax.random.key(1)), mesh_of({"fsdp": 2, "tp": 4}), pathlib.Path(folder)
     model, plan, kept = folder / "model.json", folder / "plan.yaml", folder / "kept.json"
@@ -460,7 +464,7 @@ def first_plan(folder):
 
 
 def follow_the_page(folder, code):
-    """The page's one call, for a model that is there and for an abstract one."""
+    """The page's single call, for a concrete and an abstract model."""
     os.chdir(folder)
     pathlib.Path("plan.yaml").write_text(DECODER_PLAN)
     mesh, plain = mesh_of({"fsdp": 2, "tp": 4}), Decoder(count=1, key=jax.random.key(1))
@@ -473,7 +477,7 @@ def follow_the_page(folder, code):
 
 
 def follow_the_functions(folder, code):
-    """The page's functions, inside jit, for a feed-forward of its names."""
+    """The page's functions, inside jit, for a feed-forward with its names."""
     os.chdir(folder)
     mesh = mesh_of({"fsdp": 2, "tp": 4})
     exec(code, found := {"FeedForward": FeedForward, "mesh": mesh, "eqx": eqx, "jax": jax})
@@ -482,7 +486,7 @@ def follow_the_functions(folder, code):
 
 
 def two_processes(index, port, folder):
-    """One of two: both go by the first one's plan, and both raise what is wrong with it."""
+    """One of two processes: both use the plan of the first, and both raise its diagnostics."""
     import tpplan
 
     jax.distributed.initialize(f"127.0.0.1:{port}", 2, int(index))
@@ -514,7 +518,7 @@ def compare(one, other, within=1e-9):
 
 
 def check_devices(model, manifest, mesh):
-    """Each device holds the rank's piece; the number of arrays that are cut."""
+    """Checks that each device holds the rank's shard. Returns the number of sharded arrays."""
     rank_of = {device: rank for rank, device in enumerate(mesh.devices.flat)}
     cut = 0
     for leaf in bridge_jax.leaves_of(model):
@@ -531,7 +535,7 @@ def check_devices(model, manifest, mesh):
     return cut
 
 
-# FSDP as in the document that the planner's `largest_dim` comes from, with its Darray and its function.
+# FSDP as in the document from which `largest_dim` is taken, with its Darray and its function.
 
 
 @jtu.register_dataclass
@@ -576,7 +580,9 @@ STYLES = {"colwise": {2: ("tp", None), 1: ("tp",)}, "rowwise": {2: (None, "tp"),
 
 
 def seeds_fsdp(folder):
-    """A glob plan and FSDP on an Equinox model: the specs of the document's make_parallel and predict_shard_params_fn."""
+    """A glob plan and FSDP on an Equinox model: the specs equal those of the document's make_parallel and
+    predict_shard_params_fn.
+    """
     for seed, (fsdp, tp, size, heads, minimum) in enumerate(
         [(2, 4, 16, 4, 64), (4, 2, 24, 4, 0), (2, 2, 12, 4, 500), (8, 1, 40, 8, 100), (4, 2, 20, 2, 2**18)]
     ):
@@ -627,8 +633,9 @@ def seeds_fsdp(folder):
 
 
 def transforms(folder):
-    """Styles, annotations, FSDP and remat of single modules: one result for modules that are there, that are abstract and that are made
-    inside jit, in Equinox and in NNX; loss and gradients are those of the plain module."""
+    """Styles, annotations, FSDP and remat of single modules: the same result for modules that are concrete, abstract or
+    created inside jit, in Equinox and in NNX; loss and gradients equal the plain module.
+    """
     jax.config.update("jax_enable_x64", True)
     mesh = mesh_of({"fsdp": 2, "tp": 4})
     make = lambda key: FeedForward(16, key)  # noqa: E731
@@ -677,7 +684,7 @@ def transforms(folder):
     traced = str(eqx.filter_make_jaxpr(lambda m, x: jax.grad(lambda x: jnp.sum(jax.vmap(m)(x)))(x))(there, x)[0])
     assert traced.count("sharding_constraint") >= 5 and "remat" in traced
 
-    # Annotations leave parameters alone; a sum that is skipped is left to XLA; modules of other types say what their dims are.
+    # Annotations do not change parameters; a skipped reduction is left to XLA; modules of other types need `dims`.
     kept = bridge_jax.prepare_input_output(plain, mesh, input_layouts="Shard(0)", output_layouts="Replicate")
     kept = bridge_jax.filter_remat(bridge_jax.prepare_output(kept, mesh, output_layouts="Shard(-1)"), ["w?"])
     assert all(a is b for a, b in zip(jax.tree.leaves(kept), jax.tree.leaves(plain)))
@@ -704,7 +711,7 @@ def transforms(folder):
         if isinstance(module.kernel.get_value(), jax.Array):
             assert np.allclose(module(x), linear()(x), rtol=0, atol=1e-9)
 
-    # A model without biases, made inside jit.
+    # A model without biases, created inside jit.
     mlp = lambda key: eqx.nn.MLP(16, 16, 32, 1, use_bias=False, use_final_bias=True, key=key)  # noqa: E731
     path = pathlib.Path(folder) / "mlp.json"
     wanted = bridge_jax.make_parallel(
@@ -746,7 +753,9 @@ class Own(eqx.Module):
 
 
 def fully_shard_is_the_documents(folder):
-    """Random trees that are cut over another axis already, or not: fully_shard writes what predict_shard_params_fn predicts."""
+    """Random trees, some already sharded over another axis: fully_shard produces the shardings that
+    predict_shard_params_fn predicts.
+    """
     chance, cut = random.Random(5), 0
     for _ in range(8):
         mesh = mesh_of({"fsdp": chance.choice([2, 4]), "tp": 2})
@@ -809,7 +818,9 @@ remat: ["layers.0"]
 
 
 def nnx_training(folder):
-    """A Flax NNX model: made sharded under jit, buffers whole, a training step equal to the plain one."""
+    """A Flax NNX model, created sharded under jit, with replicated buffers: a training step equals the unsharded
+    one.
+    """
     graph = jax_tree.model_graph(bridge_jax.abstract(lambda: Net(nnx.Rngs(0))))
     by_path = {module["path"]: module for module in graph["modules"]}
     assert by_path["norm"]["buffers"].keys() == {"mean", "var"} and by_path["attention.query"]["parameters"]["kernel"][
@@ -850,7 +861,7 @@ def nnx_training(folder):
     )
 
 
-# States of training.
+# Training states.
 
 
 class Narrow(nnx.Module):
@@ -865,8 +876,9 @@ class Narrow(nnx.Module):
 
 
 def nnx_states(folder):
-    """Parameters with and without a rule keep their layout over steps of a NNX model, and so do the moments of an optimizer that is made
-    inside jit; buffers are donated."""
+    """Parameters with and without a rule keep their layout over steps of an NNX model, and so do the moments of an
+    optimizer that is created inside jit; buffers are donated.
+    """
     jax.config.update("jax_enable_x64", True)
     mesh, path = mesh_of({"data": 2, "tp": 4}), pathlib.Path(folder) / "manifest.json"
     plan = {"axis": "tp", "tp_plan": {"up": "colwise", "down": "rowwise"}, "data": {"axes": ["data"]}}
@@ -904,7 +916,7 @@ def nnx_states(folder):
 
 
 def assert_layout(state, path, mesh, count):
-    """Each array of a state has the layout that state_shardings says; the number of those that are cut."""
+    """Checks that each array of a state has the layout of state_shardings, and that `count` arrays are sharded."""
     wanted = jax.tree.leaves(bridge_jax.state_shardings(path, mesh, state), is_leaf=lambda x: x is None)
     leaves = bridge_jax.leaves_of(state)
     for leaf, sharding in zip(leaves, wanted, strict=True):
@@ -921,7 +933,9 @@ class TwoLayers(linen.Module):
 
 
 def linen_states(folder):
-    """A TrainState of Linen, made sharded inside jit, trained with donated buffers, its modules' boundaries constrained."""
+    """A TrainState of Linen, created sharded inside jit, trained with donated buffers and constrained module
+    boundaries.
+    """
     from flax.training.train_state import TrainState
 
     jax.config.update("jax_enable_x64", True)
@@ -964,7 +978,7 @@ def linen_states(folder):
 
 
 def stacked_layers(folder):
-    """Layers that a scan runs over: styles cut the layer's own dims, behind the stack's."""
+    """Layers of a scan: styles shard the layer's dims, which follow the stacking dim."""
     jax.config.update("jax_enable_x64", True)
     mesh, path = mesh_of({"data": 2, "tp": 4}), pathlib.Path(folder) / "manifest.json"
     plan = {"axis": "tp", "tp_plan": {"w1": "colwise", "w2": "rowwise"}}
@@ -1034,7 +1048,7 @@ class Small(linen.Module):
 
 
 def flax_rules(folder):
-    """Logical axis rules as a plan: the shardings that Flax itself makes of them, on dicts of parameters and boxes."""
+    """Logical axis rules as a plan: the shardings equal those of Flax, on dicts of parameters and on boxes."""
     folder = pathlib.Path(folder)
     tree = jax.eval_shape(lambda: Small().init(jax.random.key(0), jnp.ones((1, 8))))
     graph = jax_tree.model_graph(tree)
@@ -1060,8 +1074,9 @@ def flax_rules(folder):
 
 
 def logical_rules(folder):
-    """Random lists of logical axis rules in a plan's place: each array is where Flax itself puts it; the batch, too. A model of NNX is
-    trained by them, on one mesh and on another."""
+    """Random lists of logical axis rules in place of a plan: each array and the batch have the sharding of Flax. An NNX
+    model is trained with them, on two meshes.
+    """
     jax.config.update("jax_enable_x64", True)
     chance, path, cut = random.Random(3), pathlib.Path(folder) / "manifest.json", 0
     words, axes = ("batch", "embed", "mlp", "heads", "layers"), ("data", "fsdp", "tp")
@@ -1076,7 +1091,7 @@ def logical_rules(folder):
         }
         choices = [*axes, None, ("fsdp", "tp"), ("data", "fsdp")]
         rules = [(chance.choice(words), chance.choice(choices)) for _ in range(chance.randint(2, 9))]
-        rules += [("batch", "data"), ("batch", "tp")]  # the first rule for a name counts
+        rules += [("batch", "data"), ("batch", "tp")]  # the first rule for a name applies
         if not any(any(box.names) for box in tree.values()):
             continue
         ours = bridge_jax.make_parallel(tree, rules, mesh, manifest=path)
@@ -1119,7 +1134,7 @@ def logical_rules(folder):
         bridge_jax.make_parallel({"w": jnp.ones(8)}, [("mlp", 3)], mesh)
 
 
-# What is refused.
+# Rejected inputs.
 
 
 def refusals(folder):
@@ -1182,7 +1197,7 @@ def refusals(folder):
         bridge.compile_manifest(folder, fused, plan_of({"tp": 4}, {"w": {"spec": ["tp"]}})),
         mesh_of({"tp": 4}),
     )
-    # Layouts that a value has not, or that do not divide, are said and not replicated.
+    # Layouts with a missing dim, or with axes that do not divide it, are errors and not silently replicated.
     layout = ("Shard(0)", "Shard(-1)")
     assert bridge_jax.layout_spec(manifest, "x", layout, (4, 8)) == PartitionSpec("fsdp", "tp")
     assert bridge_jax.layout_spec(manifest, "x", layout, (8,), batched=False) == PartitionSpec("tp")
@@ -1195,7 +1210,7 @@ def refusals(folder):
 
 
 def constraint_functions(folder):
-    """The functions for boundaries, by themselves: arguments, keywords, tuples, what the manifest says nothing of."""
+    """The boundary functions alone: arguments, keywords, tuples, values without a layout in the manifest."""
     graph = {
         "format": "tpplan.model/1",
         "name": "M",

@@ -1,5 +1,6 @@
-"""What test_jaxpr_graph.py runs, in a process with eight devices: programs under jax.shard_map, right and wrong, each judged
-from its jaxpr and carried out on devices. The two must agree."""
+"""Checks of test_jaxpr_graph.py, executed in a process with eight devices: right and wrong programs under
+jax.shard_map, each checked from its jaxpr and executed on devices. The results must agree.
+"""
 
 import dataclasses
 import json
@@ -25,7 +26,9 @@ psum, pmax, axis_index = jax.lax.psum, jax.lax.pmax, jax.lax.axis_index
 
 @dataclasses.dataclass
 class Case:
-    """A program, its parameters, a right plan as specs by path, its inputs (shape, dtype, spec) and the specs of its results."""
+    """A program, its parameters, a correct plan as specs by path, its inputs (shape, dtype, spec) and the specs of its
+    results.
+    """
 
     function: object
     shapes: dict
@@ -36,7 +39,7 @@ class Case:
 
 
 def tree_of(shapes, seed=0):
-    """{"up.kernel": array}, nested."""
+    """Returns a nested tree of arrays from {"up.kernel": shape}."""
     rng, tree = np.random.default_rng(seed), {}
     for path, shape in shapes.items():
         *above, name = path.split(".")
@@ -53,7 +56,7 @@ def plan_of(mesh, specs):
 
 
 def recorded(folder, tree, function, plan, inputs, out_specs=None):
-    """The model file with the operations. Raises InputError."""
+    """Returns the model file with the traced operations. Raises InputError."""
     modules = jax_tree.model_graph(tree)
     described = {n: {"shape": list(s), "dtype": d, "spec": list(spec)} for n, (s, d, spec) in inputs.items()}
     graph = shard_map.graph_text(tree, modules, function, plan, described, out_specs)
@@ -61,7 +64,7 @@ def recorded(folder, tree, function, plan, inputs, out_specs=None):
 
 
 def judged(folder, tree, function, plan, inputs, out_specs=None):
-    """fails, wrong, right or unknown, and the findings."""
+    """Returns the checker's verdict (fails, wrong, right or unknown) and its diagnostics."""
     try:
         model, plan = recorded(folder, tree, function, plan, inputs, out_specs)
     except InputError as error:
@@ -88,7 +91,7 @@ def values_of(inputs, vocabulary=16):
 
 
 def happened(tree, function, mesh, specs, inputs, out_specs=None):
-    """What the program does on devices: fails, wrong or right, looked at on every device."""
+    """Returns the program's outcome on devices (fails, wrong or right), compared on every device."""
     count = int(np.prod(list(mesh.values())))
     device_mesh = Mesh(np.array(jax.devices()[:count]).reshape(list(mesh.values())), tuple(mesh))
     alone = Mesh(np.array(jax.devices()[:1]).reshape([1] * len(mesh)), tuple(mesh))
@@ -111,7 +114,7 @@ def happened(tree, function, mesh, specs, inputs, out_specs=None):
     wanted = [x[0] for x in run_on(alone)]
     try:
         made = run_on(device_mesh)
-    except Exception:  # whatever JAX raises where pieces do not fit
+    except Exception:  # any error of JAX for shards that do not fit
         return "fails"
     for i, (each, whole) in enumerate(zip(made, wanted)):
         spec = (out_specs or [])[i] if out_specs and i < len(out_specs) else ()
@@ -135,7 +138,7 @@ def piece_of(whole, spec, mesh, rank):
 
 
 def agree(folder, case, specs=None, mesh=None):
-    """The verdict and what happened are one. `unknown` is neither right nor wrong."""
+    """Checks that the verdict matches the outcome. `unknown` matches any."""
     specs, mesh = case.specs if specs is None else specs, mesh or case.mesh
     tree = tree_of(case.shapes)
     verdict, found = judged(folder, tree, case.function, plan_of(mesh, specs), case.inputs, case.out_specs)
@@ -238,7 +241,7 @@ def norms(p, x):
 
 
 def norm_of_pieces(p, x):
-    """A norm over a dim that is cut, in two steps."""
+    """A norm over a sharded dim, in two steps."""
     mean = jax.lax.pmean(x.mean(-1, keepdims=True), "a")
     var = psum(((x - mean) ** 2).sum(-1, keepdims=True), "a") / 8
     return jax.lax.all_gather((x - mean) * jax.lax.rsqrt(var + 1e-2) * p["norm"]["scale"], "a", axis=2, tiled=True)
@@ -249,7 +252,7 @@ def norm_of_own_pieces(p, x):
 
 
 def rows_of(tokens, table, axis):
-    """Which of a table's rows a rank has, of those that are asked for."""
+    """Returns which of the requested rows of an embedding are on the local rank."""
     rows = table.shape[0]
     own = tokens - axis_index(axis) * rows
     return own, (own >= 0) & (own < rows)
@@ -335,7 +338,7 @@ def decoder_logits(p, tokens):
 
 
 def decoder_scanned(p, tokens):
-    """Layers that are stacked."""
+    """Stacked layers, executed by a scan."""
     x, _ = jax.lax.scan(lambda x, p: (layer(p, x), None), embedding(p, tokens), p["layers"])
     return cross_entropy(p, x, tokens)
 
@@ -348,7 +351,7 @@ def decoder_remat(p, tokens):
 
 
 def positions(p, x):
-    """A piece of the sequence adds its own positions."""
+    """Adds local positions to a shard of the sequence."""
     at = axis_index("a") * x.shape[1] + jnp.arange(x.shape[1])
     return jnp.sin(at[None, :, None] * 0.1) + x * p["norm"]["scale"]
 
@@ -358,7 +361,7 @@ def positions_from_zero(p, x):
 
 
 def own_slice(p, x):
-    """Each rank computes a part of what all have."""
+    """Each rank computes a slice of a replicated value."""
     size = x.shape[-1] // jax.lax.axis_size("a")
     x = jax.lax.dynamic_slice_in_dim(x, axis_index("a") * size, size, axis=-1)
     return psum(x @ p["down"]["kernel"], "a")
@@ -413,7 +416,7 @@ BOTH = X | TOKENS
 CUT_BOTH = CUT_BATCH | {"tokens": ((4, 6), "int32", ("b",))}
 SCALE = {"norm.scale": ("a",)}
 
-# By verdict.
+# Programs by verdict.
 CASES = {
     "right": [
         Case(mlp, MLP, MLP_SPECS, X, MESH),
@@ -467,7 +470,7 @@ CASES = {
 
 
 def programs(folder, verdict):
-    """Each program is judged as it runs."""
+    """Checks each program of one verdict, and executes it."""
     for i, case in enumerate(CASES[verdict]):
         below = pathlib.Path(folder) / str(i)
         below.mkdir()
@@ -503,8 +506,9 @@ class LinenMlp(linen.Module):
 
 
 def modules(folder):
-    """Modules of the frameworks, called in the program with the pieces of a rank: right with a sum, wrong without one. Linen
-    compares its parameters with the sizes of the module, which is told those of a rank's piece."""
+    """Framework modules, called in the program with a rank's shards: right with a reduction, wrong without. Linen
+    compares its parameters with the sizes of the module, so the module is created with local sizes.
+    """
     plan = "format: tpplan.plan/1\nmesh: {a: 2}\naxis: a\ntp_plan: {up: colwise, down: rowwise}\n"
     inputs = {"x": ((4, 6, 8), "float64", ())}
     trees = [EquinoxMlp(jax.random.key(0)), NnxMlp(nnx.Rngs(0))]
@@ -533,7 +537,7 @@ def modules(folder):
 
 
 def random_plans(folder, seed, count=12):
-    """Plans at random, over programs that are right by their own plan: no verdict is another than the run's."""
+    """Random plans for programs that are right with their own plan: every verdict matches the outcome."""
     rng = random.Random(f"plans {seed}")
     cases = [case for case in CASES["right"] if case.function not in (decoder_remat, decoder_scanned)]
     verdicts = {}

@@ -1,4 +1,6 @@
-"""What test_keras.py runs, each in processes of its own: on the JAX backend with eight devices, on torch under torchrun."""
+"""Checks of test_keras.py, each executed in separate processes: on the JAX backend with eight devices, on torch under
+torchrun.
+"""
 
 import json
 import os
@@ -57,7 +59,7 @@ def batches():
 
 
 def train(model, optimizer="adam", count=8):
-    """Losses of each epoch and of an evaluation, predictions, accuracy."""
+    """Returns the losses of each epoch and of an evaluation, predictions, and accuracy."""
     model.compile(
         optimizer=keras.optimizers.get(optimizer),
         loss=keras.losses.SparseCategoricalCrossentropy(from_logits=True),
@@ -71,7 +73,7 @@ def train(model, optimizer="adam", count=8):
 
 
 def start_values(model):
-    """The same weights whatever made the model."""
+    """Sets the same weights for every model."""
     chance = np.random.default_rng(1)
     for variable in model.trainable_variables:
         variable.assign(chance.normal(0, 0.3, variable.shape).astype("float32"))
@@ -92,7 +94,7 @@ def check_jax(model, manifest, mesh):
 
 
 def fit_on_jax(folder, mesh_text, data):
-    """A model that is made under ModelParallel with our layout map trains by fit, as the plain one."""
+    """A model created under ModelParallel with our layout map trains by fit like the plain one."""
     plain = make()
     start_values(plain)
     expected = train(plain)
@@ -114,7 +116,7 @@ def fit_on_jax(folder, mesh_text, data):
 
 
 def distribute_on_jax(folder):
-    """A model that is there already; and Keras' own ModelParallel with our layout map."""
+    """An existing model; and Keras' own ModelParallel with our layout map."""
     manifest = m.load_manifest(compiled(folder, "batch: 2, model: 4", "batch"))
     mesh = bridge_keras.device_mesh(manifest)
     with keras.distribution.ModelParallel(
@@ -135,7 +137,7 @@ def distribute_on_jax(folder):
 
 
 def first_plan(folder):
-    """What `tpplan init` drafts, a table cut over its vocabulary, trains by fit as the plain model."""
+    """The plan that `tpplan init` drafts, with a vocabulary-sharded embedding, trains by fit like the plain model."""
     plain = make(vocabulary=24)
     start_values(plain)
     expected = train(plain)
@@ -156,7 +158,7 @@ def first_plan(folder):
 
 
 def one_call(folder):
-    """A plan in place of a manifest, on both backends; what the program finds wrong comes as an exception."""
+    """A plan in place of a manifest, on both backends; diagnostics of the program are raised as an exception."""
     import tpplan
 
     is_torch = keras.backend.backend() == "torch"
@@ -189,10 +191,10 @@ def one_call(folder):
         (folder / "model.json").write_text(json.dumps(keras_model.model_graph(model)))
     flags = ("--mesh", f"batch={sizes[0]},model={sizes[1]}", "-q")
     with pytest.raises(tpplan.PlanError, match="TP4001") as error:
-        bridge_keras.distribute(model, path, mesh)  # the first process has written it
+        bridge_keras.distribute(model, path, mesh)  # the first process has written the manifest
     said = bridge.run("compile", "model.json", path, *flags, cwd=folder).stderr.decode().strip()
     assert str(error.value) == said and error.value.findings[0]["code"] == "TP4001"
-    with pytest.raises(tpplan.PlanError, match="TP4001"):  # of the first process alone
+    with pytest.raises(tpplan.PlanError, match="TP4001"):  # raised by the first process only
         bridge_keras.distribute(model, plan.replace('"up"', '"upp"') if rank == 0 else plan)
     with pytest.raises(
         tpplan.ManifestError, match=r"plan is for mesh \[rows=1, model=2\], but the device mesh is \[batch="
@@ -210,8 +212,9 @@ def one_call(folder):
 
 
 def loaded_weights(folder):
-    """A checkpoint's values in a model that is distributed: from a file, from one of other names, and from a folder that another mesh
-    wrote; what the checkpoint lacks is an error everywhere, and changes nothing."""
+    """Loads checkpoint values into a distributed model: from a file, from one with other names, and from a folder that
+    another mesh wrote. A missing tensor is an error on every process, and changes nothing.
+    """
     import tpplan
     from conftest import EXECUTOR
     from safetensors.numpy import save_file
@@ -243,7 +246,7 @@ def loaded_weights(folder):
         other = bridge.compile_manifest(folder, keras_model.model_graph(plain), PLAN % ("batch: 2, model: 2", "batch"))
         saved = ["save", other, "--weights", folder / "w.safetensors", "-o", folder / "saved", "-q"]
         alone = {name: value for name, value in os.environ.items() if "RANK" not in name and "WORLD" not in name}
-        subprocess.run([EXECUTOR, *saved], check=True, env=alone)  # of no launcher's
+        subprocess.run([EXECUTOR, *saved], check=True, env=alone)  # without a launcher's variables
     if is_torch:
         torch.distributed.barrier()
     sources = [
@@ -268,7 +271,7 @@ def loaded_weights(folder):
 
 
 def follow_the_page(folder, code):
-    """The page's one call, and the training behind it."""
+    """The page's single call, followed by training."""
     os.chdir(folder)
     pathlib.Path("plan.yaml").write_text(PLAN % ("batch: 2, model: 4", "batch"))
     x, y = batches()
@@ -292,7 +295,7 @@ def follow_the_page(folder, code):
 
 
 def tuples_on_jax(folder):
-    """A dim over two axes, which Keras' LayoutMap refuses as a tuple."""
+    """A dim over two axes, which Keras' LayoutMap rejects as a tuple."""
     graph = {
         "format": "tpplan.model/1",
         "name": "D",
@@ -329,8 +332,9 @@ WORDS = ["dense", "dense_1", "block_0", "block_10", "attention", "kernel", "bias
 
 
 def look_ups(seed, folder):
-    """Keras' own look-up, in its three modes, is what the plan of the LayoutMap gives, errors included. Keys in
-    torch's writing, which tpplan takes as exact paths before any expression, are in library_on_torch."""
+    """Keras' look-up in its three modes equals the plan of the LayoutMap, errors included. Keys in torch's notation,
+    which tpplan treats as exact paths before any expression, are in library_on_torch.
+    """
     folder = pathlib.Path(folder)
     outcomes = set()
     for mode in ("fullmatch", "search", "match"):
@@ -365,7 +369,7 @@ def look_ups(seed, folder):
                     found[key] = chance.choice([("model",), (None, "model"), ("data", "model"), ()])
             text = keras_plan.keras_plan(found, {})
             assert f"keras_match: {mode}\n" in text and "mesh: {data: 2, model: 4}" in text
-            # A key that matches nothing is an error of tpplan, and nothing in Keras.
+            # A key without a match is an error in tpplan, but not in Keras.
             text = text.replace('"..."]}', '"..."], optional: true}')
             expected, errors = {}, 0
             for path in paths:
@@ -420,7 +424,9 @@ def check_torch(model, manifest, rank):
 
 
 def fit_on_torch(folder, mesh_text, data, optimizer):
-    """Under torchrun: a model trains by fit as the plain one on one process, its weights, gradients and slots are sharded."""
+    """Under torchrun, a model trains by fit like the plain one in one process; its weights, gradients and slots are
+    sharded.
+    """
     import torch
     import torch.distributed as dist
     from torch.distributed.tensor import DTensor
@@ -478,7 +484,7 @@ def keras_whole(value):
 
 
 def library_on_torch(folder):
-    """Converters, collectives, assignments, and operations of sharded weights with plain tensors."""
+    """Converters, collectives, assignments, and operations that combine sharded weights with plain tensors."""
     import torch
     import torch.distributed as dist
     from torch.distributed.tensor import DTensor, Replicate, Shard
@@ -566,7 +572,7 @@ def library_on_torch(folder):
 
 
 class NamedOtherwise(keras.Model):
-    """A second model of a kind whose layers Keras names."""
+    """A second model of a type whose layers get generated names."""
 
     def __init__(self):
         super().__init__()
@@ -604,7 +610,7 @@ def refusals(folder):
     refused("not built", bridge_keras.distribute, keras.Sequential([keras.layers.Dense(2)]), path, mesh)
     refused("not a Keras model", bridge_keras.distribute, 3, path, mesh)
     with bridge_keras.model_parallel(path, mesh).scope():
-        make()  # of the names that the manifest has
+        make()  # with the names of the manifest
         refused(
             "variable `dense.*/kernel`: is not in the manifest, which has `", keras.layers.Dense(2).build, (None, 3)
         )

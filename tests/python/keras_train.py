@@ -1,4 +1,6 @@
-"""Models of Keras on the torch backend, trained on ranks and in one process: what test_keras_train.py runs on each rank."""
+"""Keras models on the torch backend, trained on ranks and in one process: functions that test_keras_train.py runs on
+each rank.
+"""
 
 import keras
 import numpy as np
@@ -83,7 +85,7 @@ LAYOUTS = {
 }
 
 
-CUT = {transformer: 12, convolutions: 5, embeddings: 4}  # variables that the layouts cut
+CUT = {transformer: 12, convolutions: 5, embeddings: 4}  # number of variables that the layouts shard
 
 
 def batches(make, count=20, size=8):
@@ -103,7 +105,7 @@ LOSS = keras.losses.SparseCategoricalCrossentropy(from_logits=True)
 
 
 def losses_of(model, make, **options):
-    """The losses of 20 steps, then of an evaluation, and some predictions."""
+    """Returns the losses of 20 steps and of an evaluation, and some predictions."""
     model.compile(optimizer=keras.optimizers.SGD(0.05, momentum=0.9), loss=LOSS, metrics=["accuracy"], **options)
     found = [model.train_on_batch(x, y) for x, y in batches(make)]
     x, y = next(batches(make))
@@ -111,7 +113,7 @@ def losses_of(model, make, **options):
 
 
 def distribution_of(make, shape):
-    """The user's own LayoutMap, without a manifest; DataParallel without a shape."""
+    """Returns a distribution with the user's own LayoutMap, without a manifest; DataParallel if there is no shape."""
     if shape is None:
         return keras.distribution.DataParallel()
     mesh = DeviceMesh(shape, ["batch", "model"], keras.distribution.list_devices())
@@ -132,7 +134,9 @@ def count_cut(owner):
 
 
 def alone_and_spread(make, shape, run):
-    """What run(model) gives of a model in one process, and of one that is made under a distribution; the variables of both."""
+    """Returns run(model) of a model in one process and of one created under a distribution, and the variables of
+    both.
+    """
     keras_torch.install()
     found = []
     for distribution in (None, distribution_of(make, shape)):
@@ -161,7 +165,7 @@ def trains(rank, name, shape):
 
 
 def loop(rank, name, shape):
-    """A loop of the user's own: nothing in it knows of DTensors."""
+    """A training loop of the user, without any DTensor code."""
     make = globals()[name]
 
     def run(model):
@@ -187,7 +191,7 @@ def loop(rank, name, shape):
 
 
 def saves(rank, folder, name, shape):
-    """A model that is saved while it is spread goes on training: spread, in one process, and spread after it was loaded."""
+    """A model that is saved while sharded continues training: sharded, in one process, and sharded after loading."""
     make = globals()[name]
     file = f"{folder}/{name}.keras"
     keras_torch.install()
@@ -226,7 +230,7 @@ def saves(rank, folder, name, shape):
 
 
 def fits(rank, name, shape):
-    """fit with an epoch's validation and a batch at its end that does not divide; that steps be compiled is left out."""
+    """fit with validation and a last batch that does not divide, without compiled steps."""
     make = globals()[name]
     data = list(batches(make, 3))
     x, y = np.concatenate([x for x, _ in data])[:21], np.concatenate([y for _, y in data])[:21]
@@ -248,7 +252,7 @@ def _self(layer):
 
 ROW, SEQUENCE, IMAGE, VOLUME, TOKENS = (8,), (6, 8), (8, 8, 4), (4, 4, 4, 4), (6,)
 
-# The layers that tools/python/README.md lists: what makes one, and the shape of what it is given.
+# The layers listed in tools/python/README.md: constructor, and shape of the input.
 LAYERS = {
     "Dense": (lambda: layers.Dense(8), ROW),
     "EinsumDense": (lambda: layers.EinsumDense("abc,cd->abd", (6, 8), bias_axes="d"), SEQUENCE),
@@ -329,7 +333,7 @@ LAYERS = {
 
 
 def one_layer(name):
-    """A dense layer before it and one behind, so that gradients go through it, and its input may be cut."""
+    """Adds a dense layer before and after it, so that gradients go through it, and its input may be sharded."""
     make, shape = LAYERS[name]
     x = start = keras.Input(shape, dtype="int32" if shape == TOKENS else "float32")
     if shape != TOKENS and name != "Discretization":
@@ -351,7 +355,9 @@ def data_of(shape):
 
 
 def steps_of(name, mesh=None, sizes=()):
-    """Losses and predictions of a layer's model, and the shapes of its variables; with a mesh each is cut in its last dim that can be."""
+    """Returns losses and predictions of a layer's model, and the shapes of its variables. With a mesh, each variable is
+    sharded in its last divisible dim.
+    """
     keras.utils.clear_session()
     keras.utils.set_random_seed(1)
     keras.distribution.set_distribution(None)
@@ -374,7 +380,7 @@ def steps_of(name, mesh=None, sizes=()):
 
 
 def layers_train(rank, names, shape):
-    """Two steps and a prediction of each of these layers, of all without names."""
+    """Trains two steps with each of these layers, or with all if there are no names, and predicts."""
     keras_torch.install()
     mesh, failed = DeviceMesh(shape, ["batch", "model"], keras.distribution.list_devices()), []
     for name in names or LAYERS:

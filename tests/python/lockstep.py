@@ -1,8 +1,10 @@
-"""What a plan does, by numbers: the operations of a graph run on n virtual ranks at once, in one process.
+"""Simulates a plan numerically: executes the operations of a graph on n virtual ranks at once, in one process.
 
-Every value is a list of n tensors, one a rank, and collectives are autograd functions over n tensors, forward and backward. A
-value is a plain tensor, or a DTensor: then it has a claim, which nobody checks, as in torch. Styles of transformers 5.23 act
-where modules begin and end. `judge` compares every rank's outputs and gradients with those of one rank."""
+Every value is a list of n tensors, one per rank. Collectives are autograd functions over n tensors, forward and
+backward. A value is a plain tensor or a DTensor; the declared placement of a DTensor is not checked, as in torch.
+Styles of transformers 5.23 apply at module boundaries. `judge` compares every rank's outputs and gradients with those
+of one rank.
+"""
 
 import dataclasses
 import re
@@ -10,7 +12,7 @@ import re
 import graph_runs
 import torch
 
-TOLERANCE = 1e-4  # of a tensor's largest value: what a norm hides is no difference
+TOLERANCE = 1e-4  # relative to a tensor's largest value; differences that a norm hides are below it
 
 POINTWISE = frozenset(
     "add sub mul div pow neg exp log sqrt rsqrt abs silu gelu relu sigmoid tanh softplus to float type_as square clamp eq "
@@ -22,7 +24,7 @@ PACKED = 2  # parts of a fused weight
 
 
 class Crash(Exception):
-    """What would raise in a forward pass; `stage` is apply or forward."""
+    """An error that torch would raise in a forward pass; `stage` is apply or forward."""
 
     def __init__(self, text, stage="forward"):
         self.stage = stage
@@ -30,13 +32,14 @@ class Crash(Exception):
 
 
 class Unsupported(Exception):
-    """What this simulation does not know."""
+    """An operation that this simulation does not support."""
 
 
 @dataclasses.dataclass
 class Many:
-    """One value on all ranks. `kind` is None for plain tensors, else S (a shard of `dim`, whose whole size is `size`), K (the
-    same of a fused weight), R or P."""
+    """One value on all ranks. `kind` is None for plain tensors, else S (a shard of `dim`, whose global size is `size`),
+    K (a shard of each part of a fused weight), R or P.
+    """
 
     locals: list
     kind: str | None = None
@@ -82,7 +85,7 @@ def _pieces(dim):
 
 
 def piece(tensor, dim, ranks, rank):
-    """What torch.chunk gives a rank; empty where there are fewer pieces."""
+    """Returns the chunk of torch.chunk for a rank; empty if there are fewer chunks."""
     size = -(-tensor.shape[dim] // ranks)
     start = min(rank * size, tensor.shape[dim])
     return tensor.narrow(dim, start, min(size, tensor.shape[dim] - start)).clone()
@@ -101,12 +104,12 @@ def plain(many):
 
 
 def summed_back(many):
-    """The same value; its gradients are summed."""
+    """Returns the value unchanged. The backward sums its gradients."""
     return together(many, _same, _sum, kind=many.kind, dim=many.dim, size=many.size)
 
 
 def redistribute(many, kind, dim=0):
-    """A DTensor in another layout, as torch makes it, forward and backward."""
+    """Redistributes a DTensor like torch, forward and backward."""
     ranks = len(many.locals)
     if kind == "S":
         dim %= many.locals[0].ndim
@@ -146,7 +149,7 @@ def _unpacked(dim):
 
 
 def claimed(many, kind, dim=0, size=None):
-    """from_local without a check."""
+    """Wraps local tensors like from_local without a check."""
     if many.kind is not None:
         return many
     if kind == "S":
@@ -216,14 +219,14 @@ def embedding(ids, weight):
 
 
 def each(function, *many, **claim):
-    """The function on every rank."""
+    """Applies the function on every rank."""
     try:
         return Many([function(*(m and m.locals[r] for m in many)) for r in range(len(many[0].locals))], **claim)
     except (RuntimeError, IndexError) as error:
         raise Crash(str(error)) from error
 
 
-# ---- one run ----
+# ---- one execution ----
 
 
 class Run:
@@ -240,7 +243,7 @@ class Run:
         self._apply(leaves)
 
     def _apply(self, leaves):
-        """What is wrong before anything runs, and the pieces of parameters."""
+        """Applies the plan: raises Crash for its errors, and shards the parameters."""
         if not self.plan:
             raise Crash("no plan", "apply")
         if unknown := set(self.plan.values()) - KNOWN:
@@ -320,7 +323,7 @@ class Run:
                 self._call(*node)
         return [self.values[v] for v in self.graph.outputs]
 
-    # Borders of modules.
+    # Module boundaries.
 
     def _enter(self, path, positional, row):
         for _, outside, inside, *_ in row:
@@ -368,7 +371,7 @@ class Run:
             self.values[value] = found
 
     def _seen(self, value):
-        """A parameter of a module that runs on local tensors is one."""
+        """Returns a value; as a plain tensor if it is a parameter of a module that computes on local tensors."""
         many = self.values[value]
         if many.kind is not None and self.local:
             path = next((p for v, k, p in self.graph.leaves if v == value and k == "param"), None)
@@ -418,7 +421,7 @@ class Run:
 
 
 class _Ranked(dict):
-    """The tensors of one rank by value; sizes of DTensors are those of the whole."""
+    """The tensors of one rank by value. Sizes of DTensors are global."""
 
     def __init__(self, values, many, rank):
         super().__init__()
@@ -451,7 +454,9 @@ def _join(path, name):
 
 
 def _expanded(modules, plan):
-    """Style by path of module or parameter, as transformers finds it: a parameter without a rule has its module's."""
+    """Returns the style by path of module or parameter, as transformers finds it: a parameter without a rule has its
+    module's style.
+    """
     found = {}
     for path, module in modules.items():
         generic = re.sub(r"\.\d+(?=\.|$)", ".*", path)
@@ -464,7 +469,7 @@ def _expanded(modules, plan):
     return found
 
 
-# ---- styles of transformers at the borders of modules ----
+# ---- styles of transformers at module boundaries ----
 
 LOCAL = ("packed_colwise", "moe_tp_experts", "local_params")
 
@@ -576,7 +581,7 @@ def loss_of(tensor):
 
 
 def whole_run(model, leaves):
-    """(outputs, gradients by path) on one rank."""
+    """Returns (outputs, gradients by path) on one rank."""
     graph = graph_runs.Graph(model["graph"])
     leaves = {
         path: t.detach().clone().requires_grad_(t.is_floating_point()) if isinstance(t, torch.Tensor) else t

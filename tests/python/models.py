@@ -1,4 +1,4 @@
-"""Small models for the live tests, written as users write them: plain modules that know nothing of ranks."""
+"""Small models for tests with real frameworks, written like user code: plain modules without knowledge of ranks."""
 
 import torch
 from torch import nn
@@ -15,7 +15,7 @@ class RMSNorm(nn.Module):
 
 
 class Attention(nn.Module):
-    """Grouped heads, rotary positions; -1 stands for the heads that a rank has."""
+    """Attention with grouped heads and rotary positions; -1 in a view is the local number of heads."""
 
     def __init__(self, size, heads, kv_heads, bias, fused):
         super().__init__()
@@ -139,7 +139,7 @@ class Encoder(nn.Module):
 
 
 class Experts(nn.Module):
-    """Every token goes through every expert, and the router's weights decide: zero for those that it did not choose."""
+    """Every token goes through every expert, weighted by the router: zero for experts that it did not choose."""
 
     def __init__(self, size, inner, experts):
         super().__init__()

@@ -1,11 +1,11 @@
-"""What autograd saves for the backward pass, each storage once."""
+"""Bytes that autograd saves for the backward pass, each storage once."""
 
 import torch
 from torch.distributed.tensor import DTensor
 
 
 class Saved:
-    """Bytes that autograd saves while it is entered."""
+    """Context manager that counts the bytes that autograd saves."""
 
     def __init__(self, model, inputs):
         given = [*model.parameters(), *model.buffers(), *(t for t in inputs.values() if isinstance(t, torch.Tensor))]
@@ -20,7 +20,7 @@ class Saved:
         storage = self.storage(tensor)
         if storage.data_ptr() not in self.known:
             self.bytes[storage.data_ptr()] = storage.nbytes()
-            self.alive.append(storage)  # so that nobody else gets this place
+            self.alive.append(storage)  # so that its address is not reused
         return tensor
 
     def of(self, run):

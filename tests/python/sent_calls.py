@@ -1,4 +1,4 @@
-"""The collectives that a step runs, below DTensor."""
+"""The collectives that a step executes, below DTensor."""
 
 from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,8 +14,9 @@ FUNCTIONAL = {
 
 
 class SentCalls(TorchDispatchMode):
-    """`found`: what `describe(phase, kind, given)` says of each, in order, where it says anything; `given` is what the rank
-    gives. `kinds`: the collectives that count, by their names in torch."""
+    """Records the collectives. `found` has the results of `describe(phase, kind, given)` in order, without None;
+    `given` is the rank's input. `kinds` are torch's names of the collectives that count.
+    """
 
     def __init__(self, describe, kinds=FUNCTIONAL):
         super().__init__()

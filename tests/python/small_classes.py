@@ -1,7 +1,8 @@
-"""Classes of transformers at sizes at which a step takes no time: language models of its auto classes that can be exported with
-their operations."""
+"""transformers classes at sizes at which a step is fast: language models of its auto classes whose operations can be
+exported.
+"""
 
-# What configurations call their sizes; each class takes those that its own has.
+# Names of sizes in configurations; each class gets those that its configuration has.
 SIZES = dict(
     vocab_size=40, hidden_size=32, d_model=32, n_embd=32, dim=32, d_kv=8, intermediate_size=48, d_ff=48, ffn_dim=48, n_inner=48,
     hidden_dim=48, ffn_hidden_size=48, encoder_ffn_dim=48, decoder_ffn_dim=48, embedding_size=32, word_embed_proj_dim=32,
@@ -17,7 +18,7 @@ SIZES = dict(
     pad_token_id=0, bos_token_id=1, eos_token_id=2, decoder_start_token_id=0,
 )  # fmt: skip
 LATENT = dict(num_key_value_heads=4, head_dim=None, qk_head_dim=None)
-# Beside them; None: what the configuration says itself.
+# Additional arguments by class; None: the configuration's default.
 OWN = {
     "AXK1ForCausalLM": LATENT,
     "AXK2ForCausalLM": LATENT,

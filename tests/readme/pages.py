@@ -57,7 +57,9 @@ def expected_status(step):
 
 
 def excerpt(shown, lines):
-    """`lines` with as many lines before and after `...` as `shown` has there; all of them if `shown` has no `...`."""
+    """Returns the first and last lines of `lines`, as many as `shown` has before and after its `...`; all lines if
+    `shown` has no `...`.
+    """
     if "..." not in shown:
         return lines
     head = shown.index("...")

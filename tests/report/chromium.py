@@ -1,4 +1,6 @@
-"""Chromium without a window, driven through its DevTools pipe: file descriptors 3 and 4, JSON messages that end in a zero byte."""
+"""Headless Chromium, controlled through its DevTools pipe: file descriptors 3 and 4, JSON messages that end with a zero
+byte.
+"""
 
 import base64
 import contextlib
@@ -29,7 +31,7 @@ class Browser:
             f"--user-data-dir={folder}",
             "about:blank",
         ]
-        # By `dup` above 9 first: the pipes themselves may be 3 and 4 already.
+        # Duplicates above 9 first, because the pipes themselves may be 3 and 4.
         high = [os.dup2(fd, fd + 40) for fd in (read_commands, write_replies)]
         self.process = subprocess.Popen(
             ["bash", "-c", f'exec "$@" 3<&{high[0]} 4>&{high[1]} {high[0]}<&- {high[1]}>&-', "bash", PROGRAM, *flags],
@@ -60,7 +62,7 @@ class Browser:
         return json.loads(text)
 
     def send(self, method, **params):
-        """One command; returns its result. Events that arrive meanwhile are kept."""
+        """Sends one command and returns its result. Stores the events that arrive meanwhile."""
         self.last_id += 1
         command = {"id": self.last_id, "method": method, "params": params} | (
             {"sessionId": self.session} if self.session else {}
@@ -80,7 +82,7 @@ class Browser:
             self.events.append(self.message(deadline))
 
     def open(self, path, width=1280, height=900, dark=False):
-        """Opens a file; `events` holds what happened since."""
+        """Opens a file. `events` has the events since then."""
         self.send("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
         self.send(
             "Emulation.setEmulatedMedia",
@@ -96,7 +98,7 @@ class Browser:
         return result["result"].get("value")
 
     def click(self, selector):
-        """A click of the mouse on the middle of the left edge of the element, as a person does."""
+        """Clicks with the mouse on the middle of the element's left edge."""
         x, y = self.evaluate(
             f"(() => {{ const e = document.querySelector({json.dumps(selector)}); e.scrollIntoView({{block: 'center'}});"
             " const r = e.getBoundingClientRect(); return [r.left + 20, r.top + r.height / 2]; })()"
@@ -116,7 +118,7 @@ class Browser:
             )
 
     def screenshot(self, **options):
-        """PNG of the viewport."""
+        """Returns a PNG of the viewport."""
         return base64.b64decode(self.send("Page.captureScreenshot", format="png", **options)["data"])
 
     def close(self):

@@ -1,4 +1,4 @@
-"""Reads a report as a program: a tree of elements that knows of no browser's repairs, so that what is not closed is a fault."""
+"""Parses a report strictly: a tree of elements without a browser's repairs, so that an unclosed element is an error."""
 
 import html.parser
 import re
@@ -67,7 +67,7 @@ def section(page, name):
 
 
 def table(element, caption):
-    """The rows of the table with this caption: {row header: [cells]}, as Elements."""
+    """Returns the rows of the table with this caption: {row header: [cells]}, as Elements."""
     found = next(t for t in element.all("table") if t.one("caption").text().startswith(caption))
     rows = {}
     for row in found.one("tbody").all("tr"):
@@ -77,7 +77,7 @@ def table(element, caption):
 
 
 def value(element):
-    """The exact number of a <data>."""
+    """Returns the exact number of a <data> element."""
     return int(element.one("data").attributes["value"])
 
 
@@ -91,14 +91,14 @@ def interval(text):
 
 
 def ranks(text):
-    """The ranks of a cell, when it lists all of them."""
+    """Returns the ranks of a cell that lists all of them."""
     assert "more" not in text
     runs = [part.split("–") for part in text.split(", ")]
     return [rank for run in runs for rank in range(int(run[0]), int(run[-1]) + 1)]
 
 
 def pattern_paths(text):
-    """Every path that a pattern of numbers in braces stands for."""
+    """Returns every path that a pattern with numbers in braces matches."""
     match = re.search(r"\{([^{}]*)\}", text)
     if not match:
         return [text]
@@ -116,7 +116,7 @@ def listed_paths(element):
 
 
 def groups(page):
-    """The groups of the section of shards: (paths, {cell: ranks}), a cell is an interval for each dim."""
+    """Returns the groups in the section of shards: (paths, {cell: ranks}); a cell is an interval for each dim."""
     for group in section(page, "shards").all("details"):
         paths = listed_paths(next(ul for ul in group.all("ul")))
         cells = {}
@@ -146,7 +146,9 @@ def percent(element, name):
 
 
 def pieces(page):
-    """The pieces of the model's picture: (words, share of its area, style, link), an area is a share of the model's bytes."""
+    """Returns the tensors in the picture of the model: (words, share of the area, style, link). An area is a share of
+    the model's bytes.
+    """
     picture = section(page, "model").one("svg", "model")
     for column in picture.children:
         if isinstance(column, str):
@@ -160,5 +162,5 @@ def pieces(page):
 
 
 def piece_paths(words):
-    """Every path that a piece's words stand for, with `*` for a number."""
+    """Returns every path that a tensor's words match, with `*` for a number."""
     return pattern_paths(words.split(": ")[0])

@@ -1,4 +1,4 @@
-"""Manifests to report on: real models, and a small one with everything that is difficult."""
+"""Manifests for reports: real models, and a small one with all difficult cases."""
 
 import json
 import lzma
@@ -13,7 +13,8 @@ def tensor(shape, dtype="float32", **more):
     return {"shape": shape, "dtype": dtype, **more}
 
 
-# Segments, three dims, pieces of different sizes, empty ones, two axes on a dim, a scalar, a tensor without elements, integers.
+# Segments, three dims, shards of different sizes, empty ones, two axes on a dim, a scalar, a tensor without elements,
+# integers.
 DIFFICULT = {
     "format": "tpplan.model/1",
     "name": "</title><script>alert(0)</script>",

@@ -1,6 +1,6 @@
 """The schemas, the program's verdicts, and small plans and models for the tests of this folder.
 
-The plans are written in JSON, which is YAML: program and schema read the same bytes.
+Plans are written as JSON, which is YAML: program and schema read the same bytes.
 """
 
 import json
@@ -14,8 +14,9 @@ SCHEMAS = {kind: json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text
 
 
 def without_references(schema, definitions, made):
-    """A schema with each {"$ref": "#/definitions/NAME"} replaced by what it names, which may hold itself: `made` has the
-    definitions by name. To follow references takes jsonschema half of its time."""
+    """Returns a schema with each {"$ref": "#/definitions/NAME"} replaced by the definition, which may contain itself;
+    `made` has the definitions by name. Following references takes half of jsonschema's time.
+    """
     if isinstance(schema, list):
         return [without_references(part, definitions, made) for part in schema]
     if not isinstance(schema, dict):
@@ -36,18 +37,18 @@ def validator(schema, definitions):
 
 
 VALIDATORS = {kind: validator(schema, schema.get("definitions", {})) for kind, schema in SCHEMAS.items()}
-# The member of a model alone.
+# Validates the field `graph` of a model alone.
 VALIDATORS["graph"] = validator({"$ref": "#/definitions/graph"}, SCHEMAS["model"]["definitions"])
 
 
 def refusals(kind, value):
-    """Why the schema refuses a value; empty when it does not."""
+    """Returns why the schema rejects a value; empty if it accepts it."""
     return [error.message for error in VALIDATORS[kind].iter_errors(value)]
 
 
-# ---- what a schema is made of ----
+# ---- structure of schemas ----
 
-# The keywords that these schemas use: of one schema, of a list, of a mapping of schemas, and without any.
+# The keywords that these schemas use: with one subschema, with a list of them, with a mapping, and without any.
 ONE = {"not", "if", "then", "else", "propertyNames", "additionalProperties", "additionalItems", "items"}
 MANY = {"allOf", "anyOf", "oneOf"}
 NAMED = {"properties", "definitions"}
@@ -60,7 +61,7 @@ PLAIN = {
     "default",
     "type",
     "enum",
-    "enumDescriptions",  # of no draft: editors (VS Code, yaml-language-server) show them beside the values
+    "enumDescriptions",  # not in any draft: editors (VS Code, yaml-language-server) show them next to the values
     "const",
     "required",
     "pattern",
@@ -79,7 +80,7 @@ PLAIN = {
 
 
 def subschemas(schema, path=()):
-    """Every schema inside a schema with the keywords that lead to it, itself first."""
+    """Returns every schema inside a schema with the path of keywords to it, itself first."""
     if isinstance(schema, bool):
         return
     yield path, schema
@@ -94,12 +95,12 @@ def subschemas(schema, path=()):
                 yield from subschemas(item, (*path, key, name))
 
 
-# Definitions that narrow what another part of the same schema describes.
+# Definitions that restrict another part of the same schema.
 NARROWING = {"torchRule", "transformersRule", "namesBetweenDots", "namesBetweenSlashes"}
 
 
 def objects(schema):
-    """The schemas that list and describe the properties of an object, with their paths."""
+    """Returns the schemas that list the properties of an object, with their paths."""
     for path, part in subschemas(schema):
         narrows = {"if", "then", "else", "not", "anyOf", "oneOf"} & set(path) or NARROWING & set(path[1:2])
         if "properties" in part and not narrows:
@@ -107,13 +108,13 @@ def objects(schema):
 
 
 def keys_in(value):
-    """All keys of all objects in a JSON value."""
+    """Returns all keys of all objects in a JSON value."""
     if isinstance(value, dict):
         return set(value).union(*map(keys_in, value.values()))
     return set().union(*map(keys_in, value)) if isinstance(value, list) else set()
 
 
-# ---- what the program says ----
+# ---- results of the program ----
 
 
 def source(path):
@@ -121,14 +122,16 @@ def source(path):
 
 
 def names_in(text, pattern):
-    """The quoted names in the part of a C++ file that the pattern's group takes."""
+    """Returns the quoted names in the part of a C++ file that the pattern's group matches."""
     found = re.search(pattern, text, re.DOTALL)
     assert found, pattern
     return re.findall(r'"([^"]*)"', found.group(1))
 
 
 def check(folder, model, plan):
-    """`tpplan check --format json` over a model and a plan (values, or their text): exit status and document."""
+    """Runs `tpplan check --format json` on a model and a plan (values, or their text). Returns the exit status and the
+    document.
+    """
     paths = folder / "model.json", folder / "plan.yaml"
     for path, content in zip(paths, (model, plan)):
         path.write_text(content if isinstance(content, str) else json.dumps(content))
@@ -142,10 +145,10 @@ def errors(document):
 
 
 def structural_errors(folder, model, plan):
-    """The codes of errors in syntax and structure; none for inputs of the right structure."""
+    """Returns the codes of errors in syntax and structure; empty for inputs with a correct structure."""
     status, document = check(folder, model, plan)
     faults = {code for code in errors(document) if code.startswith(("TP1", "TP2", "TP3"))}
-    # The one finding of another block that the reader of plans itself makes: of `data.axes` and `loss.axes`.
+    # The plan reader itself makes one check of another category: duplicates in `data.axes` and `loss.axes`.
     twice = ("occurs twice in `data.axes`", "occurs twice in `loss.axes`")
     faults |= {d["code"] for d in document["diagnostics"] if any(text in d["message"] for text in twice)}
     assert faults or status != 2, document
@@ -187,7 +190,7 @@ def tensor(**changes):
     return model(module(parameters={"weight": {"shape": [16, 8], "dtype": "float32"} | changes}))
 
 
-# A good value for every option that any style has.
+# A valid value for every option of any style.
 OPTIONS = {
     "input_layouts": "Shard(0)",
     "desired_input_layouts": "Shard(0)",

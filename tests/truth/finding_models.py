@@ -1,4 +1,4 @@
-"""Small models as transformers runs them, one for each finding of the walk, with the plan that fails and one that does not."""
+"""Small transformers models, one for each diagnostic of the walk, with a plan that fails and one that does not."""
 
 import torch
 from transformers import PreTrainedModel, PretrainedConfig
@@ -21,7 +21,7 @@ class Norm(torch.nn.Module):
 
 
 class Model(PreTrainedModel):
-    """norm, a, something between them, b."""
+    """norm, a, an operation between them, b."""
 
     config_class = Config
     inner = WIDE
@@ -68,7 +68,7 @@ class Softmaxed(Model):
 
 
 class Rectified(Model):
-    """The product of b goes through something that is not linear."""
+    """A nonlinear operation on the result of b."""
 
     def forward(self, x, use_cache=False):
         return BaseModelOutput(last_hidden_state=torch.relu(self.b(torch.relu(self.a(self.norm(x))))))
@@ -77,7 +77,7 @@ class Rectified(Model):
 CUT = {"a": "colwise", "b": "rowwise"}
 GATHERED = {"a": "colwise_gather_output", "b": "rowwise_split_input"}
 
-# Code, model, the plan that fails, the one that does not.
+# Code, model, the failing plan, the correct one.
 CASES = [
     ("TP5102", "Model", {"a": "colwise"}, CUT),
     ("TP5103", "Viewed", CUT, GATHERED),

@@ -1,5 +1,6 @@
-"""Random logical axis rules, what Flax and JAX make of them, and what tpplan does: for the recording, for the recorded and for the
-live test."""
+"""Random logical axis rules, the results of Flax and JAX for them, and those of tpplan: for the recording, the recorded
+test and the live test.
+"""
 
 import json
 
@@ -15,7 +16,7 @@ REFUSALS = {
 
 
 def random_case(chance):
-    """{"rules": [[name, axis, axes or None]], "arrays": [{"names", "shape"}]}; a few of them are what Flax or JAX refuses."""
+    """{"rules": [[name, axis, axes or None]], "arrays": [{"names", "shape"}]}. Flax or JAX rejects a few of them."""
     choices = [*AXES, *AXES, None, [], ["fsdp", "tp"], ["data", "fsdp"], ["tp", "data"], ["data", "fsdp", "tp"]]
     odd = chance.random()
     if odd < 0.1:
@@ -33,7 +34,9 @@ def random_case(chance):
 
 
 def add_truth(case):
-    """Adds to each array of a case `spec` and `local`, or `refused`, as Flax and JAX say on a mesh of 8 devices."""
+    """Adds the results of Flax and JAX on a mesh of 8 devices to each array of a case: `spec` and `local`, or
+    `refused`.
+    """
     import jax
     import numpy as np
     from flax.linen import spmd
@@ -52,7 +55,7 @@ def truth_of(jax, spmd, mesh, rules, array):
         return {"refused": "names"}
     try:
         sharding = jax.sharding.NamedSharding(mesh, spec)
-    except Exception:  # DuplicateSpecError, which JAX keeps to itself
+    except Exception:  # DuplicateSpecError is not public
         return {"refused": "axes"}
     try:
         local = sharding.shard_shape(tuple(array["shape"]))
@@ -69,12 +72,12 @@ def plan_of(rules):
 
 
 def check_case(folder, case):
-    """Whether the program says of a case what Flax and JAX do."""
+    """Returns True if the program's results equal those of Flax and JAX."""
     parameters = {
         f"p{i}": {"shape": array["shape"], "dtype": "float32", "logical_axes": array["names"]}
         for i, array in enumerate(case["arrays"])
     }
-    # One array more, of which every rule is for some name: that no rule is for anything is an error here and not there.
+    # One more array with all names, because a rule that applies to no name is an error here, but not in Flax.
     parameters["all"] = {"shape": [8] * len(NAMES), "dtype": "float32", "logical_axes": list(NAMES)}
     modules = [{"path": "", "type": "Model", "parameters": parameters}]
     twice = any(isinstance(axes, list) and len(set(axes)) < len(axes) for _, axes in case["rules"])

@@ -1,4 +1,4 @@
-"""Calls of single operations: as nodes of a graph that the program reads, and with tensors as every rank holds them."""
+"""Calls of single operations: as nodes of a graph for the program, and with tensors as every rank holds them."""
 
 import dataclasses
 import math
@@ -11,7 +11,7 @@ TOLERANCES = {torch.float32: 1e-5, torch.float16: 1e-2, torch.bfloat16: 6e-2}
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class T:
-    """An operand: its shape, and what its elements are. Each T of a call is a tensor of its own."""
+    """An operand: its shape, and the kind of its elements. Each T of a call is a separate tensor."""
 
     shape: tuple
     kind: str = "float"
@@ -25,7 +25,7 @@ class T:
 
 @dataclasses.dataclass(frozen=True)
 class Size:
-    """The size of dim `dim` of the call's operand `operand` as the program asks for it, or an operation on it."""
+    """The size of dim `dim` of the call's operand `operand` as a traced size, or an operation on it."""
 
     operand: int
     dim: int
@@ -54,7 +54,7 @@ class Call:
         return found
 
     def with_tensors(self, tensors):
-        """(args, kwargs) as torch takes them."""
+        """Returns (args, kwargs) in torch's form."""
         operands = self.operands()
 
         def made(part):
@@ -77,14 +77,14 @@ def call(name, *args, **kwargs):
 
 
 def fill(operand, generator):
-    """The whole tensor of an operand."""
+    """Returns the full tensor of an operand."""
     shape, kind = operand.shape, operand.kind
     if kind in ("float", "whole"):
         return torch.rand(shape, generator=generator, dtype=torch.float64) * 0.7 + 0.2
     if kind == "complex":
         return torch.randn(shape, generator=generator, dtype=torch.complex128)
     if kind == "bfloat":
-        return torch.randint(-1, 2, shape, generator=generator).to(torch.bfloat16)  # products of them are exact
+        return torch.randint(-1, 2, shape, generator=generator).to(torch.bfloat16)  # so that products are exact
     if kind == "zeros":
         return torch.zeros(shape, dtype=torch.float64)
     if kind == "triangular":
@@ -110,7 +110,7 @@ def fill(operand, generator):
 
 
 def graph_of(calls, wholes, results):
-    """A model file whose graph has a node for each call, with operands of its own."""
+    """Returns a model file whose graph has a node for each call, with separate operands."""
     strings, shapes, sizes, values, leaves, nodes = {}, {}, [], [], [], []
 
     def name(text):
@@ -158,12 +158,12 @@ def graph_of(calls, wholes, results):
     }
 
 
-# ---- what ranks hold ----
+# ---- local tensors ----
 
 
 def layouts_of(operand, ranks):
-    """Every layout that is tried for an operand."""
-    if operand.kind == "whole":  # as a rule wants it anyway
+    """Returns every layout to try for an operand."""
+    if operand.kind == "whole":  # the only layout that a rule accepts
         return ["R"]
     found = ["R", *[f"S{d}" for d, size in enumerate(operand.shape) if size > 1]]
     found += [f"K{d}" for d, size in enumerate(operand.shape) if size % (2 * ranks) == 0]
@@ -190,19 +190,20 @@ def spread(whole, layout, ranks, generator):
 
 
 def pieces(whole, dim, ranks):
-    """torch.chunk's, with empty ones for ranks that get none."""
+    """Returns the chunks of torch.chunk, with empty ones for ranks without a chunk."""
     found = list(whole.chunk(ranks, dim))
     return [p.clone() for p in found] + [whole.narrow(dim, 0, 0).clone() for _ in range(ranks - len(found))]
 
 
 def positions(dim, rank):
-    """The indices of the whole dim that a rank holds."""
+    """Returns the global indices of a dim that a rank holds."""
     return [i for begin, end in dim["runs"][rank] for i in range(begin, end)]
 
 
 def take(whole, described, rank):
-    """What the rank holds of a whole tensor by what the program says. Along a dim of which only the sizes count all
-    elements are equal: as many as it holds."""
+    """Returns a rank's local tensor of a full tensor by the program's layout. If only the sizes of a dim are known, all
+    elements along it are equal, as many as the rank holds.
+    """
     for d, dim in enumerate(described["dims"]):
         index = [0] * dim["local"][rank] if dim["any"] else positions(dim, rank)
         whole = whole.index_select(d, torch.tensor(index, dtype=torch.int64)) if whole.shape[d] or not index else whole

@@ -1,4 +1,4 @@
-"""One call or more of every operation that has a row in lib/ops, small enough to try every layout of its operands."""
+"""One or more calls of every operation with a row in lib/ops, small enough to try every layout of its operands."""
 
 import torch
 
@@ -59,7 +59,7 @@ CASES = [
     *along("topk", 2, lambda d: d), *along("kthvalue", 2, lambda d: d), *along("norm", 2.0, lambda d: d),
     *along("linalg_vector_norm", 2.0, lambda d: d),
     call("one_hot", T(4, 6, kind="int"), 6), *along("unfold", lambda d: d, 2, 1), call("glu", CUBE), call("glu", CUBE, 1),
-    # Products.
+    # Matmuls.
     call("linear", T(2, 4, 6), T(5, 6)), call("linear", T(4, 6), T(5, 6), T(5)), call("linear", T(6), T(5, 6)),
     call("bmm", T(4, 5, 6), T(4, 6, 3)), call("mm", T(4, 6), T(6, 5)), call("mv", T(4, 6), T(6)), call("addmm", T(5), T(4, 6), T(6, 5)),
     call("addmm", T(4, 5), T(4, 6), T(6, 5)), call("baddbmm", T(2, 4, 5), T(2, 4, 6), T(2, 6, 5)), call("outer", T(4), T(6)),
@@ -228,20 +228,20 @@ CASES = [
     call("einsum", "ii->i", T(4, 4)), call("einsum", "ii", T(4, 4)), call("einsum", "bii,bi->b", T(2, 4, 4), T(2, 4)),
     call("einsum", "bij,bjk->bik", T(1, 4, 6), T(4, 6, 5)), call("einsum", "ba...,a...c->b...c", T(2, 4, 3), T(4, 3, 6)),
     call("einsum", "z y -> y z", X),
-    # Behind all others, whose values then stay as they were.
+    # After all others, so that their random values do not change.
     *along("cosine_similarity", T(2, 4, 6), lambda d: d), call("cosine_similarity", X, Y), call("cosine_similarity", CUBE, T(4, 1), dim=-1),
     call("pairwise_distance", X, Y), call("pairwise_distance", CUBE, T(4, 6)), call("pairwise_distance", X, T(6), 1.0, 1e-6, True),
     *[call("scatter_reduce", X, d, T(4, 6, kind="index", high=4), Y, reduce, include_self=own) for d in (0, 1)
       for reduce, own in (("sum", True), ("sum", False), ("mean", False), ("prod", True), ("amax", False))],
 ]  # fmt: skip
 
-# Names of rows that cannot be called here, and why.
+# Operations that cannot be called here, with the reason.
 UNCALLABLE = {"cuda": "needs a GPU"}
 
-# How many layouts of operands a rule calls wrong, or a crash, where torch computes the value all the same: most of them by chance (all
-# elements are equal, or every index lies in the piece), scatter and scatter_add because an index may be smaller than what it goes into,
-# convolutions and pools because no window lies across two pieces, or a rank has none of the channels, places in an order and distances
-# because they happen to be sums over what is cut.
+# Number of operand layouts that a rule rejects although torch computes the right value. Most are coincidences: all
+# elements are equal, or every index is in the shard. Scatter and scatter_add accept a smaller index; in convolutions
+# and pools no window crosses a shard boundary, or a rank has none of the channels; orders and distances happen to be
+# sums over the sharded dim.
 CAUTIOUS = {
     "__getitem__": 5, "__setitem__": 8, "acosh": 2, "adaptive_avg_pool1d": 1, "adaptive_avg_pool2d": 3, "addcdiv": 2,
     "addcmul": 4, "all": 22, "any": 19, "avg_pool1d": 1, "avg_pool2d": 4, "avg_pool3d": 2, "bitwise_left_shift": 2,

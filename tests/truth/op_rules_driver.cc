@@ -1,8 +1,8 @@
-// What the rules of lib/ops say of operations: `tpplan_op_rules MODEL.json` reads lines `NODE RANKS LAYOUT...` (a
-// node's number; a layout for each of its tensors, in order of their first mention: R whole, Z whole and known to be
-// zero, P a term of a sum, S0 cut along dim 0 as torch.chunk does, K0 each half of dim 0 cut by itself) and answers
-// with a line of JSON each. With `names` instead of a model it lists the names of every
-// operation that has a rule, a line each.
+// Prints the predictions of the rules of lib/ops: `tpplan_op_rules MODEL.json` reads lines `NODE RANKS LAYOUT...` and
+// replies to each with a line of JSON. NODE is the index of a node. A layout is given for each of its tensors, in order
+// of first use: R replicated, Z replicated and known to be zero, P partial, S0 sharded along dim 0 like torch.chunk, K0
+// each half of dim 0 sharded separately. With `names` instead of a model it lists the names of all operations that have
+// a rule, one per line.
 #include <algorithm>
 #include <iostream>
 #include <map>

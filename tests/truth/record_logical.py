@@ -1,6 +1,7 @@
-"""Records what Flax and JAX make of logical axis rules (data/README.md):
+"""Records the results of Flax and JAX for logical axis rules (data/README.md):
 
-python tests/truth/record_logical.py OUTPUT.json.xz"""
+python tests/truth/record_logical.py OUTPUT.json.xz
+"""
 
 import json
 import lzma

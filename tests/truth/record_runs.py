@@ -1,10 +1,13 @@
-"""Runs plans for real and records what happens:
+"""Executes plans on real ranks and records the outcomes:
 
-    python tests/truth/record_runs.py own|own_more|own_data|own_keras|transformers|findings OUTPUT.json.xz [--program TPPLAN] [--limit N]
+    python tests/truth/record_runs.py own|own_more|own_data|own_keras|transformers|findings OUTPUT.json.xz [--program
+    TPPLAN] [--limit N]
 
-`own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. Either way tp
-processes with gloo make one training step in float64 (eval mode, as dropout differs between ranks), and every rank compares its
-output and every gradient with those of the model that nobody cut. data/README.md says what is recorded."""
+`own`: the plan is compiled and applied by tpplan.torch.parallelize. `transformers`: transformers applies it itself. In
+both cases tp processes with gloo execute one training step in float64 (eval mode, because dropout differs between
+ranks). Every rank compares its output and every gradient with those of the unsharded model. data/README.md describes
+the recorded fields.
+"""
 
 import argparse
 import datetime
@@ -45,8 +48,8 @@ from torch.distributed.tensor import DTensor  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 torch.set_num_threads(1)
-TOLERANCE = 1e-6  # of a tensor's largest value; rounding gives 1e-13
-FLOOR = 1e-9  # a gradient below this share of the largest one of the model is zero
+TOLERANCE = 1e-6  # relative to a tensor's largest value; rounding errors are about 1e-13
+FLOOR = 1e-9  # smaller gradients, relative to the largest one of the model, count as zero
 PEER = re.compile(
     r"Connection closed|Connection reset|[Tt]imed out|Broken pipe|Socket|closed by peer|read error|write error"
 )
@@ -63,7 +66,7 @@ def randomize(model):
 
 
 class Own:
-    """tpplan's own way."""
+    """Applies plans with tpplan.torch."""
 
     dialect = "glob"
 
@@ -86,7 +89,7 @@ class Own:
         }
 
     def export(self, case):
-        """The model file, with its operations."""
+        """Returns the model file with its operations."""
         from tpplan.export import operations, torch_module
         from tpplan.graph.settings import Settings
 
@@ -100,7 +103,9 @@ class Own:
         }
 
     def prepare(self, case, model_file):
-        """Something that `apply` takes, or a reason why the plan is not run. The operations are left out: the program would judge them."""
+        """Returns the argument of `apply`, or a reason why the plan is not executed. Operations are omitted: with them
+        the program would reject wrong plans.
+        """
         paths = [os.path.join(self.folder, name) for name in ("model.json", "plan.yaml", "manifest.json")]
         pathlib.Path(paths[0]).write_text(json.dumps({k: v for k, v in model_file.items() if k != "graph"}))
         pathlib.Path(paths[1]).write_text(
@@ -127,7 +132,7 @@ class Own:
 
 
 class OwnMore(Own):
-    """Other shapes of plans: several axes, specs, uneven pieces; with the collectives of those that are right."""
+    """Plans of other shapes: several axes, specs, uneven shards; also records the collectives of correct plans."""
 
     def cases(self):
         return own_more_cases()
@@ -143,7 +148,7 @@ class OwnKeras(Own):
 
 
 class OwnData(Own):
-    """Plans with FSDP and data axes, of which every rank has a batch of the recorded size."""
+    """Plans with FSDP and data axes, along which every rank has a batch of the recorded size."""
 
     def cases(self):
         return own_data_cases()
@@ -153,7 +158,7 @@ class OwnData(Own):
 
 
 class Transformers:
-    """transformers' way."""
+    """Applies plans with transformers."""
 
     def __init__(self, program):
         from tpplan.export import transformers_model
@@ -171,7 +176,7 @@ class Transformers:
         return Settings("eval", 2, 12, "eager", "eager", "float64")
 
     def build(self, case):
-        """Untied, as a checkpoint is loaded: weights are tied after the plan was applied."""
+        """Returns an untied model, as after loading a checkpoint: weights are tied after the plan was applied."""
         from transformers import initialization
 
         torch.manual_seed(0)
@@ -224,7 +229,7 @@ class Transformers:
 
 
 class Findings(Transformers):
-    """transformers' way, small models: a run that fails for each finding of the walk, and one beside it that does not."""
+    """Small models with transformers: a failing case for each diagnostic of the walk, and one that does not fail."""
 
     def cases(self):
         import finding_models
@@ -283,7 +288,7 @@ def loss_of(output, weights):
 
 
 def difference(found, wanted, floor=0.0):
-    """The largest difference over the largest value, and the ratio that fits best."""
+    """Returns the largest difference relative to the largest value, and the ratio that fits best."""
     if tuple(found.shape) != tuple(wanted.shape):
         return float("inf"), None
     largest = max(wanted.abs().max().item(), floor, 1e-300)
@@ -292,14 +297,14 @@ def difference(found, wanted, floor=0.0):
 
 
 def step(way, model, inputs):
-    """The output of the whole model, and the gradients by name."""
+    """Returns the output of the model, and the gradients by name."""
     way.tie(model)
     output = way.output(model(**inputs))
     loss_of(output, loss_weights(output.shape)).backward()
     return output.detach(), {name: p.grad for name, p in named(model)}
 
 
-# Operations of torch.distributed -> (kind of collective, which argument its input is).
+# Operations of torch.distributed -> (kind of collective, index of the input argument).
 COLLECTIVES = {
     "all_reduce": ("all_reduce", 0), "all_reduce_": ("all_reduce", 0), "allreduce_": ("all_reduce", 0),
     "all_gather_into_tensor": ("all_gather", 0), "allgather_": ("all_gather", 1), "_allgather_base_": ("all_gather", 1),
@@ -309,14 +314,14 @@ COLLECTIVES = {
 
 
 def group_name(argument):
-    """The name of the group that an argument of a collective is, or names; None where it does neither."""
+    """Returns the name of the group that an argument of a collective is or names; None if it is neither."""
     if isinstance(argument, torch.ScriptObject) and "ProcessGroup" in argument._type().qualified_name():
         return dist.ProcessGroup.unbox(argument).group_name
     return argument if isinstance(argument, str) else getattr(argument, "group_name", None)
 
 
 class Calls(TorchDispatchMode):
-    """The collectives of a step as [phase, kind, axis, shape of the input, dtype], in order."""
+    """Records the collectives of a step as [phase, kind, axis, shape of the input, dtype], in order."""
 
     def __init__(self, mesh, stage):
         super().__init__()
@@ -325,7 +330,7 @@ class Calls(TorchDispatchMode):
 
     def __torch_dispatch__(self, function, types, args=(), kwargs=None):
         if DTensor in types:
-            return NotImplemented  # DTensor first: its collectives are seen after it
+            return NotImplemented  # DTensor runs first; its collectives are seen afterwards
         if function.namespace in ("c10d", "_c10d_functional", "_c10d_functional_autograd"):
             known = COLLECTIVES.get(function._schema.name.partition("::")[2])
             if known:
@@ -343,7 +348,7 @@ class Calls(TorchDispatchMode):
 
 
 def own_part(case, mesh, tensor):
-    """What a rank has of a batch: data axes cut dim 0, major first."""
+    """Returns a rank's part of a batch: data axes shard dim 0, major first."""
     for axis in case.get("data", ()):
         tensor = torch.chunk(tensor, mesh_of(case)[axis])[mesh.get_local_rank(axis)]
     return tensor
@@ -397,7 +402,9 @@ def rank_main(way, case, model, inputs, wanted, prepared, rank, store, stage):
 
 
 def run_ranks(way, case, model, inputs, wanted, prepared):
-    """What each rank says: {"stage", "error"} or what rank_main returned. Ranks that wait for one that failed are stopped."""
+    """Returns each rank's report: {"stage", "error"} or the result of rank_main. Stops ranks that wait for a failed
+    one.
+    """
     store = tempfile.mktemp(dir="/dev/shm")
     children, answers = {}, {}
     for rank in range(math.prod(mesh_of(case).values())):
@@ -460,7 +467,9 @@ def verdict(answers):
 
 
 def reference(way, model, inputs):
-    """Output and gradients of the whole model, by a process of its own: autograd keeps threads, which a fork does not take along."""
+    """Returns output and gradients of the unsharded model, computed in a separate process: autograd keeps threads,
+    which a fork does not copy.
+    """
     path = tempfile.mktemp(dir="/dev/shm")
     child = os.fork()
     if child == 0:

@@ -1,6 +1,7 @@
-"""Records what torchtitan shards of its own models (data/README.md):
+"""Records the shardings of torchtitan for its own models (data/README.md):
 
-python tests/truth/record_torchtitan.py OUTPUT.json.xz"""
+python tests/truth/record_torchtitan.py OUTPUT.json.xz
+"""
 
 import json
 import lzma
@@ -27,7 +28,7 @@ FEW_HEADS = "muse_glimmer"  # has two kv heads
 
 
 def begin():
-    """A process group of 8 ranks that only pretends to communicate."""
+    """Creates a fake process group of 8 ranks, which does not communicate."""
     import torch.distributed as dist
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
@@ -36,8 +37,9 @@ def begin():
 
 
 def record(name, tp, sequence):
-    """The model graph, the plan that tpplan reads, and what torchtitan made of each parameter: placements, the shape on rank 0, and
-    the type over `tp` that its configuration gives it."""
+    """Returns the model graph, the plan that tpplan reads, and torchtitan's result for each parameter: placements, the
+    shape on rank 0, and the type over `tp` in its configuration.
+    """
     import torch
     from tpplan import titan_plan
     from tpplan.export import torch_module
@@ -57,7 +59,7 @@ def record(name, tp, sequence):
 
 
 def parallelized(model, tp):
-    """What torchtitan makes of each parameter by the configurations of the modules."""
+    """Returns torchtitan's result for each parameter, from the configurations of the modules."""
     from torchtitan.distributed import ParallelDims
 
     dims = ParallelDims(

@@ -1,4 +1,4 @@
-"""Reads the recorded truth (data/README.md) and holds manifests against it."""
+"""Reads the recorded data (data/README.md) and compares manifests with it."""
 
 import json
 import lzma
@@ -18,7 +18,7 @@ def model_of(modules, framework="torch"):
 
 
 def shapes_of(modules):
-    """Shape by parameter path."""
+    """Returns the shape by parameter path."""
     return {
         f"{module['path']}.{name}" if module["path"] else name: parameter["shape"]
         for module in modules
@@ -27,19 +27,21 @@ def shapes_of(modules):
 
 
 def compile_files(folder, model, plan, *flags):
-    """(exit status, manifest or None, standard error)."""
+    """Returns (exit status, manifest or None, standard error)."""
     result = run("compile", *write(folder, model, plan), *flags)
     manifest = json.loads(result.stdout) if result.returncode == 0 else None
     return result.returncode, manifest, result.stderr.decode(errors="replace")
 
 
 def local_shapes(entry):
-    """One shape where all ranks hold the same, else one for each coordinate of the axes in the spec."""
+    """Returns one shape if all ranks have the same, else one for each coordinate of the axes in the spec."""
     return [entry["local_shape"]] if entry["local_shape"] is not None else entry["local_shapes"]
 
 
 def differences(manifest, shapes, placements, locals_):
-    """Parameters whose placements or local shapes are not the recorded ones. What is not recorded is whole."""
+    """Returns the parameters whose placements or local shapes differ from the recorded ones. Parameters that were not
+    recorded are replicated.
+    """
     entries = {entry["path"]: entry for entry in manifest["parameters"]}
     assert list(entries) == list(shapes), "the manifest has other parameters than the model, or another order"
     wrong = []
@@ -52,7 +54,7 @@ def differences(manifest, shapes, placements, locals_):
 
 
 def slices_of_ranks(folder, manifest, ranks):
-    """For each rank what `tpplan show` gives: {path: for each dim its runs}."""
+    """Returns, for each rank, the output of `tpplan show`: {path: intervals of each dim}."""
     file = folder / "shown.json"
     file.write_text(json.dumps(manifest))
     slices = []

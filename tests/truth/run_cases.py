@@ -1,4 +1,4 @@
-"""Makes the list of cases for record_runs.py: right plans, and the same with one thing changed. Sampled with a fixed seed."""
+"""The cases of record_runs.py: correct plans, and the same plans with one change. Sampled with a fixed seed."""
 
 import copy
 import math
@@ -6,7 +6,7 @@ import random
 
 SEED = 12
 
-# ---- tpplan's own way: models of tests/python/models.py, plans in the glob dialect ----
+# ---- plans for tpplan.torch: models of tests/python/models.py, plans in the glob dialect ----
 
 LLAMA = {"vocabulary": 24, "size": 48, "heads": 12, "inner": 24, "layers": 2}
 ENCODER = {"vocabulary": 24, "size": 48, "heads": 12, "inner": 24, "layers": 2, "length": 12}
@@ -30,7 +30,7 @@ MIXTURE = ENDS | SPLIT_QKV | {
     "layers.*.mlp.experts": "moe_tp_experts",
 }  # fmt: skip
 
-# Model, arguments, plan, how many mutations are taken.
+# Model, arguments, plan, number of changed plans.
 OWN = [
     ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED, 60),
     ("Llama", LLAMA | {"kv_heads": 4, "bias": True}, ENDS | SPLIT_QKV | GATED, 30),
@@ -62,7 +62,7 @@ OPTIONS = {
 
 
 def over(axis, plan):
-    """The same plan with its styles over another axis."""
+    """Returns the same plan with its styles over another axis."""
     return {key: ({"style": rule} if isinstance(rule, str) else rule) | {"axis": axis} for key, rule in plan.items()}
 
 
@@ -78,7 +78,7 @@ GIVEN_BY_NAME = {
 ON_TWO = over("a", ENDS | SPLIT_QKV) | over("b", GATED)
 TWO, DATA = {"mesh": {"a": 2, "b": 2}}, {"mesh": {"dp": 2, "tp": 2}, "data": ["dp"]}
 
-# Other shapes of plans: model, arguments, plan, what else a case says, the meshes' sizes of tp, how many mutations.
+# Plans of other shapes: model, arguments, plan, further fields of the case, sizes of tp, number of changed plans.
 OWN_MORE = [
     ("Llama", LLAMA | {"kv_heads": 12}, ENDS | SPLIT_QKV | GATED, DATA, [2], 6),
     ("Llama", LLAMA | {"kv_heads": 12}, SEQUENCE, DATA, [2], 4),
@@ -133,7 +133,7 @@ def own_more_cases():
                 }
             )
             found.append(case(name, kwargs, chosen.choice(sizes), changed, kind, text) | more)
-    # Another sample of what own_cases is a sample of.
+    # Another sample of the cases of own_cases.
     for name, kwargs, plan, count in OWN:
         chosen = random.Random(f"held {name} {kwargs} {len(plan)}")
         possible = list(mutations(plan, OWN_STYLES, OWN_ADDED, OPTIONS))
@@ -142,9 +142,9 @@ def own_more_cases():
     return found
 
 
-# ---- data axes: FSDP's, and those that only sum ----
+# ---- data axes: FSDP's, and those that only reduce gradients ----
 
-FSDP = {"axis": "fsdp", "min_weight_size": 64}  # the norms are smaller, and stay whole
+FSDP = {"axis": "fsdp", "min_weight_size": 64}  # the norms are smaller, and stay replicated
 SEVERAL = {"axis": "fsdp", "min_weight_size": 0, "policy": "dim0"}
 BEHIND = {"axis": "fsdp", "min_weight_size": 0, "policy": "compose"}
 WITH_TP = ENDS | SPLIT_QKV | GATED
@@ -153,7 +153,7 @@ FSDP_FIRST = {f"layers.*.mlp.{n}_proj.weight": [["fsdp", "tp"], None] for n in (
 ENCODED = {f"blocks.*.{n}": "colwise" for n in ("query", "key", "value")} | BLOCKS
 LLAMA12 = LLAMA | {"kv_heads": 12}
 
-# Model, arguments, plan, sizes of the mesh's axes, FSDP, how many mutations. The batch is cut by dp and fsdp.
+# Model, arguments, plan, sizes of the mesh's axes, FSDP, number of changed plans. dp and fsdp shard the batch.
 OWN_DATA = [
     ("Llama", LLAMA12, {"norm.weight": [None]}, {"dp": 2}, None, 0),
     ("Llama", LLAMA12, {}, {"fsdp": 2}, FSDP, 0),
@@ -195,11 +195,11 @@ def own_data_cases():
     return found
 
 
-# ---- the keras dialect: expressions that name variables, with specs, or styles that cut dims by name ----
+# ---- the keras dialect: expressions for variables, with specs, or styles that shard dims by name ----
 
 
 def as_layout_map(plan):
-    """The same rules for the weights of the modules; keys of parameters stay those of parameters."""
+    """Returns the same rules for the weights of the modules; keys of parameters are unchanged."""
     return {key.replace(".", r"\.").replace("*", r"\d+") + ("" if key.endswith("_proj") and "experts" in key else r"\.weight"): rule
             for key, rule in plan.items()}  # fmt: skip
 
@@ -214,10 +214,10 @@ CROSSED = {
     r"layers/\d+/self_attn/(q|k|v)_proj/weight": [None, "tp"], r"layers/\d+/mlp/up_proj/weight": [None, "tp"],
     r".*norm/weight": ["tp"],
 }  # fmt: skip
-# Wrong as it is: a layout map has no word for the sum over the experts' pieces.
+# Wrong by design: a layout map cannot specify the reduction over the experts' shards.
 EXPERTS = {r".*experts/gate_up_proj": [None, "tp", None], r".*experts/down_proj": [None, None, "tp"]}
 
-# Model, arguments, plan, the meshes' sizes of tp, how many mutations.
+# Model, arguments, plan, sizes of tp, number of changed plans.
 OWN_KERAS = [
     ("Llama", LLAMA12, LAYOUTS, [2, 3, 4], 0),
     ("Llama", LLAMA12, CROSSED, [2, 4], 0),
@@ -258,7 +258,7 @@ def own_cases():
     return found
 
 
-# ---- transformers' way ----
+# ---- plans for transformers ----
 
 BASE = {"hidden_size": 48, "intermediate_size": 96, "num_attention_heads": 12, "num_hidden_layers": 2, "vocab_size": 96, "pad_token_id": 0,
         "bos_token_id": 1, "eos_token_id": 2, "max_position_embeddings": 64, "tie_word_embeddings": False}  # fmt: skip
@@ -288,7 +288,7 @@ ADDED = ("model.norm", "model.layers.*.input_layernorm", "model.layers.*.post_at
 
 
 def transformers_cases(shipped_plan):
-    """`shipped_plan(class, kwargs)` is the plan that transformers ships."""
+    """Returns the cases. `shipped_plan(class, kwargs)` returns the plan that transformers ships."""
     found = []
     for name, kwargs, count in FAMILIES:
         plan = shipped_plan(name, kwargs)
@@ -309,7 +309,7 @@ def case(model, kwargs, tp, plan, kind, text):
 
 
 def mutations(plan, styles, added, options):
-    """(kind, in words, plan) of every plan that differs in one thing."""
+    """Returns (kind, description, plan) of every plan with one change."""
     for key, rule in plan.items():
         if isinstance(rule, list):
             continue
@@ -334,12 +334,12 @@ def mutations(plan, styles, added, options):
 
 
 def mesh_of(case):
-    """The sizes of a case's axes, major to minor."""
+    """Returns the sizes of a case's axes, major to minor."""
     return case.get("mesh") or {"tp": case["tp"]}
 
 
 def data_ranks(case):
-    """How many parts the data axes cut a batch into."""
+    """Returns into how many parts the data axes shard a batch."""
     return math.prod(mesh_of(case)[axis] for axis in case.get("data", ()))
 
 

@@ -34,7 +34,7 @@ def test_configs_of_a_manifest_shard_as_torchtitans_own(tmp_path, name, sequence
     assert {path: kinds(made)[path] for path in case["truth"] if path in kinds(own)} == {
         path: kinds(own)[path] for path in case["truth"] if path in kinds(own)
     }
-    # Read again they give the same manifest, and torchtitan shards with them as with its own.
+    # The written configs are read back as the same manifest, and torchtitan shards with them as with its own.
     for path, config in made.items():
         if getattr(own.get(path), "local_map", None) is None:
             model.get_submodule(path)._sharding_config = config

@@ -33,7 +33,7 @@ std::string shell_quoted(const std::string& text) {
   return out + "'";
 }
 
-// How each shell completes a path.
+// The commands with which each shell completes a path.
 struct PathKind {
   std::string_view value, bash, zsh, fish;
 };

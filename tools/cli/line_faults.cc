@@ -14,7 +14,7 @@
 namespace tpplan {
 namespace {
 
-// "tpplan check MODEL PLAN"
+// Returns the form of a command line, such as "tpplan check MODEL PLAN".
 std::string form_of(const CLI::App& app, const CLI::App& command) {
   std::string form = app.get_name();
   if (&command == &app) return form + " COMMAND";

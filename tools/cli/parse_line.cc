@@ -81,7 +81,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     for (CLI::App* command : app.get_subcommands()) apply_variables(*command, line.from_variables);
   } catch (const CLI::ParseError& error) {
     std::ostringstream out, err;
-    line.status = app.exit(error, out, err) == 0 ? 0 : kWrongLine;  // CLI11 has exit codes of its own from 100 up
+    line.status = app.exit(error, out, err) == 0 ? 0 : kWrongLine;  // CLI11's exit codes begin at 100
     print(STDOUT_FILENO, out.str());
     print(STDERR_FILENO, *line.status == 0 ? err.str() : describe_fault(app, error));
   }

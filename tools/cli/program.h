@@ -29,7 +29,7 @@ struct ShellCommands {
   std::string shell;
 };
 
-// `commands` must outlive the parsing of `app`.
+// Adds the commands `completion` and `man` to `app`. `commands` must outlive the parsing of `app`.
 void add_shell_commands(CLI::App& app, ShellCommands& commands);
 
 // True if the line has one of them.

@@ -1,5 +1,5 @@
-# The libraries that lib/ stands on, as targets: those of libraries.cmake, and tpplan_fmt. TPPLAN_STATIC_LINK has
-# afterwards the options of a static link of programs, if any works; it is tried only where TPPLAN_STATIC asks for it.
+# The libraries that lib/ uses, as targets: those of libraries.cmake, and tpplan_fmt. If TPPLAN_STATIC is set,
+# TPPLAN_STATIC_LINK gets the options of a static link of programs; it is empty if none works.
 find_package(Threads REQUIRED)
 find_package(fmt REQUIRED)
 find_package(spdlog REQUIRED)
@@ -12,17 +12,17 @@ if(NOT TPPLAN_RE2_FLAGS)
   message(FATAL_ERROR "RE2 is not found: install it with its pkg-config file (Debian and Ubuntu: libre2-dev)")
 endif()
 
-# fmt, through spdlog's header. lib/base/fmt_library.cc knows how these releases are compiled; others are headers alone,
-# which costs half of the time that a build takes.
+# fmt, through spdlog's header. lib/base/fmt_library.cc compiles these releases; other releases are header-only, which
+# doubles the build time.
 add_library(tpplan_fmt INTERFACE)
 target_compile_definitions(tpplan_fmt INTERFACE SPDLOG_FMT_EXTERNAL)
 if(fmt_VERSION VERSION_LESS 9 OR fmt_VERSION VERSION_GREATER_EQUAL 11)
   target_compile_definitions(tpplan_fmt INTERFACE FMT_HEADER_ONLY)
 endif()
 
-# A static link is known to work when one has worked: some packages hold archives without those that they need. A static program that is
-# position-independent finds a frame by a table, and sorts no records of all frames at its first exception, which takes 18 ms; packed,
-# its relocations cost `check` 0.1 ms. It is run once: not every libc starts one.
+# Links and runs a test program, because some packages have static libraries without their dependencies, and not every
+# libc starts a static program. A position-independent static program finds stack frames by a table; otherwise the first
+# exception sorts the records of all frames, which takes 18 ms. Packed relocations cost `check` 0.1 ms.
 set(TPPLAN_STATIC_LINK)
 if(TPPLAN_STATIC AND NOT TPPLAN_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   find_library(TPPLAN_YAML_ARCHIVE libyaml-cpp.a)

@@ -1,4 +1,4 @@
-# Writes a C++ file that holds text files as string literals, by the name of the file without the suffix: for each of TABLES,
+# Writes a C++ file with text files as string literals, found by file name without suffix. TABLES lists its functions:
 # "function|suffix|file,file,...".
 function(append_table name files suffix)
   string(APPEND OUT "const char* ${name}([[maybe_unused]] std::string_view key) {\n")
@@ -6,7 +6,7 @@ function(append_table name files suffix)
     get_filename_component(key "${file}" NAME)
     string(REPLACE "${suffix}" "" key "${key}")
     file(READ "${file}" text)
-    # Pieces, because compilers limit the length of one literal.
+    # Splits the text, because compilers limit the length of one literal.
     string(LENGTH "${text}" length)
     string(APPEND OUT "  if (key == \"${key}\") return ")
     set(at 0)

@@ -1,13 +1,14 @@
-# What `cmake --install` puts where, by GNUInstallDirs: programs with manual pages and completions, the library that reads shards, plans, schemas and the problem matcher; and for
-# find_package(tpplan) libraries, headers and targets. --component runtime or development takes one half; the Python package
-# is installed by --component python alone, for the wheel (tools/scripts/package).
+# Rules for `cmake --install`, in the folders of GNUInstallDirs. The component `runtime` has programs, manual pages,
+# completions, libtpplan_load, plans, schemas and the problem matcher. `development` has libraries, headers and targets
+# for find_package(tpplan). The Python package is installed only by `--component python`, for the wheel
+# (tools/scripts/package).
 include(CMakePackageConfigHelpers)
 set(TPPLAN_DATA ${CMAKE_INSTALL_DATADIR}/tpplan)
 set(TPPLAN_PACKAGE ${CMAKE_INSTALL_LIBDIR}/cmake/tpplan)
 
 install(TARGETS tpplan_core tpplan_compiler EXPORT tpplanTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT development)
 install(DIRECTORY lib/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/tpplan COMPONENT development FILES_MATCHING PATTERN "*.h" PATTERN "*.def"
-  REGEX "/lib/exec$" EXCLUDE  # the executor's, which is a program
+  REGEX "/lib/exec$" EXCLUDE  # only tpplan-exec uses these
   PATTERN explain EXCLUDE PATTERN templates EXCLUDE)
 install(EXPORT tpplanTargets NAMESPACE tpplan:: DESTINATION ${TPPLAN_PACKAGE} COMPONENT development)
 write_basic_package_version_file(tpplanConfigVersion.cmake COMPATIBILITY SameMinorVersion)
@@ -23,11 +24,11 @@ if(NOT TPPLAN_PROGRAMS)
   return()
 endif()
 install(TARGETS tpplan tpplan-exec EXPORT tpplanTargets RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR} COMPONENT runtime)
-# The library that reads shards, with its header, for programs in C and for Python: by its name alone, and not by targets.
+# libtpplan_load with its header, for C programs and for Python. They find it by file name, so it has no CMake target.
 install(TARGETS tpplan_load LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} COMPONENT runtime)
 install(FILES lib/exec/load/tpplan_load.h DESTINATION ${CMAKE_INSTALL_INCLUDEDIR} COMPONENT runtime)
 
-# Programs write their own manual pages and completions.
+# The programs print their manual pages and completions.
 function(tpplan_writes program file folder)  # tpplan_writes(PROGRAM FILE FOLDER ARGUMENTS...)
   set(output ${CMAKE_CURRENT_BINARY_DIR}/shell/${file})
   add_custom_command(OUTPUT ${output} COMMAND ${program} ${ARGN} > ${output} DEPENDS ${program} VERBATIM)

@@ -1,12 +1,12 @@
-# What the libraries are linked with, as targets: tpplan::yaml, tpplan::re2, tpplan::sha. Read by our build, and installed
-# with the libraries for the programs of others. Wants yaml-cpp, OpenSSL and PkgConfig found; TPPLAN_RE2_FLAGS is NOTFOUND
-# afterwards where RE2 is not.
+# Dependencies of the libraries as targets: tpplan::yaml, tpplan::re2, tpplan::sha. Included by this build, and
+# installed for find_package(tpplan). @pre yaml-cpp, OpenSSL and PkgConfig were found. Sets TPPLAN_RE2_FLAGS to NOTFOUND
+# if RE2 is missing.
 if(TARGET tpplan::re2)
   return()
 endif()
 
-# RE2 since 2023 needs some ninety libraries of Abseil, in an order that its package knows. It is asked once:
-# pkg_check_modules asks forty times, a second each.
+# RE2 since 2023 needs about ninety libraries of Abseil, in the order of its pkg-config file. Calls pkg-config once:
+# pkg_check_modules calls it forty times, one second each.
 if(NOT TPPLAN_RE2_FLAGS)
   execute_process(COMMAND ${PKG_CONFIG_EXECUTABLE} --static --cflags --libs re2 OUTPUT_VARIABLE flags RESULT_VARIABLE failed
     OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
@@ -15,7 +15,7 @@ if(NOT TPPLAN_RE2_FLAGS)
     return()
   endif()
   separate_arguments(flags UNIX_COMMAND "${flags}")
-  list(REVERSE flags)  # of what is named twice the last counts: it stands behind all that needs it
+  list(REVERSE flags)  # keep the last of duplicates, which follows all libraries that need it
   list(REMOVE_DUPLICATES flags)
   list(REVERSE flags)
   set(TPPLAN_RE2_FLAGS "${flags}" CACHE INTERNAL "What pkg-config says of RE2")

@@ -1,7 +1,8 @@
-# What packages are made of (tools/scripts/package): the component `runtime`, with the licences of what is linked into the programs.
-# The archive and the .deb are CPack's; the wheel is tools/python/write_wheel.py's, of the same install rules.
+# Contents of packages (tools/scripts/package): the component `runtime`, with the licences of statically linked
+# libraries. CPack writes the archive and the .deb; tools/python/write_wheel.py writes the wheel from the same install
+# rules.
 
-# As Debian and Ubuntu keep them, a file for each package.
+# One licence file per package, as in Debian and Ubuntu.
 if(TPPLAN_STATIC_LINK)
   string(REGEX MATCH "^[0-9]+" compiler "${CMAKE_CXX_COMPILER_VERSION}")
   set(packages libcli11-dev libfmt-dev libspdlog-dev nlohmann-json3-dev libyaml-cpp-dev libre2-dev libssl-dev libc6-dev libstdc++-${compiler}-dev)

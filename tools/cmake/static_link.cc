@@ -1,5 +1,5 @@
-// What tools/cmake/dependencies.cmake links to learn whether a static program starts and catches; of each library
-// something.
+// Test program of tools/cmake/dependencies.cmake: it uses each library and catches an exception, to find out whether a
+// static link works.
 #define OPENSSL_SUPPRESS_DEPRECATED
 #include <openssl/sha.h>
 #include <re2/re2.h>

@@ -18,7 +18,7 @@ struct ProjectRun {
   PlacedText mesh;  // empty: the mesh of the plan
 };
 
-// Why checks of these models were skipped.
+// Models whose checks were skipped for the same reason.
 struct UncheckedModels {
   ForecastLimit gap{};
   std::vector<std::string> models;

@@ -150,7 +150,7 @@ std::string format_fault(const CheckArguments& arguments, const Format& format) 
   return {};
 }
 
-// What is printed beside the diagnostics.
+// Results that are printed in addition to the diagnostics.
 struct CheckExtras {
   const StepNumbers& numbers;
   const Costs& costs;
@@ -158,7 +158,8 @@ struct CheckExtras {
   bool has_costs = false, has_suggestion = false, has_examples = false;
 };
 
-// Returns the fields of a JSON document, none in formats for people.
+// Returns the fields of a JSON document: costs, suggestion and examples, unless the format is human-readable, and the
+// skipped checks.
 std::vector<DocumentMember> document_members(const Session& session, const CheckExtras& extras, const Format& format) {
   std::vector<DocumentMember> members;
   const Forecast& forecast = session.compilation.judgement.forecast;
@@ -172,7 +173,7 @@ std::vector<DocumentMember> document_members(const Session& session, const Check
   return members;
 }
 
-// Returns the text for people behind the diagnostics. `summary` is what the baseline and the verdict say.
+// Returns the human-readable text after the diagnostics. `summary` describes the baseline and the verdict.
 std::string text_for_people(const Session& session, const CheckExtras& extras, std::string_view summary,
                             const RenderOptions& look) {
   std::string out;

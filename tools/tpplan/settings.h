@@ -27,10 +27,10 @@ struct Settings {
   Project project;
 };
 
-// Sets `path` to the nearest `.tpplan.yaml` from the working directory up to the root of its repository, the folder
-// with
-// `.git`; outside of a repository only in the working directory. Never searches above the home directory. `path` is
-// empty if none exists. Returns an error text if a lookup fails, with the last candidate in `path`; otherwise empty.
+// Sets `path` to the nearest `.tpplan.yaml`: from the working directory up to the root of its repository (the folder
+// with `.git`), or only in the working directory if that is in no repository. Never searches above the home directory.
+// `path` is empty if none exists. Returns an error text if a lookup fails, with the last candidate in `path`; otherwise
+// empty.
 [[nodiscard]] std::string find_settings_file(std::string& path);
 
 // Searches from the folder `from` instead of the working directory. @pre `from` is absolute.

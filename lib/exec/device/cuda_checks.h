@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// Ok: works. Missing: is expected here and does not work. Absent: does not exist; only features that need it are
-// unavailable.
+// Ok: it works. Missing: it should work on this machine, but does not. Absent: it does not exist, and only features
+// that need it are unavailable.
 enum class CheckState { Ok, Missing, Absent };
 
 struct Check {

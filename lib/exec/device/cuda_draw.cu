@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; threads stride over what is more
+constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; each thread loops over the remaining elements
 
 __global__ void draw_kernel(void* to, const DrawBox box) {
   const uint64_t threads = static_cast<uint64_t>(gridDim.x) * blockDim.x;

@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; threads stride over what is more
+constexpr uint64_t kThreads = 256, kMaxBlocks = 16384;  // of one launch; each thread loops over the remaining units
 
 unsigned blocks_for(uint64_t items) {
   return static_cast<unsigned>(std::clamp<uint64_t>((items + kThreads - 1) / kThreads, 1, kMaxBlocks));

@@ -88,8 +88,8 @@ template <typename T>
   return T::of(value < low ? low : value);
 }
 
-// (-1, 1): jax.random.normal's uniform from nextafter(-1, 0). 1 - nextafter(-1, 0) rounds to 2, so the product is
-// exact.
+// Returns a value in (-1, 1): jax.random.normal's uniform from nextafter(-1, 0). 1 - nextafter(-1, 0) rounds to 2, so
+// the product is exact.
 [[nodiscard]] TPPLAN_HOST_DEVICE inline float symmetric_float(uint32_t bits) {
   return uniform_float(bits, -0x1.fffffep-1f, 2.0f);
 }
@@ -97,8 +97,8 @@ template <typename T>
   return uniform_double(bits, -0x1.fffffffffffffp-1, 2.0);
 }
 
-// -log(y) for y in [2^-53, 1], within two units in the last place: y = m 2^k with m near 1, log(m) by the series in f /
-// (2 + f) (the coefficients of fdlibm's e_log.c).
+// Returns -log(y) for y in [2^-53, 1], within two units in the last place: y = m 2^k with m near 1, and log(m) by the
+// series in f / (2 + f) (the coefficients of fdlibm's e_log.c).
 [[nodiscard]] TPPLAN_HOST_DEVICE inline double minus_log(double y) {
   constexpr uint64_t kHalfRoot = 0x3fe6a09e667f3bcdu, kOne = 0x3ff0000000000000u;
   const uint64_t shifted = bits_of(y) + (kOne - kHalfRoot);
@@ -113,8 +113,8 @@ template <typename T>
   return -(rest + f + k * 6.93147180369123816490e-01);
 }
 
-// -log1p(-x * x) with the square rounded first, as JAX does. One less a float's square is exact in double; of a
-// double's what the subtraction loses is added.
+// Returns -log1p(-x * x) with the square rounded first, as JAX does. For a float, 1 - square is exact in double. For a
+// double, the rounding error of 1 - square is added back.
 [[nodiscard]] TPPLAN_HOST_DEVICE inline float minus_log1p_square(float x) {
   const float square = x * x;
   return static_cast<float>(minus_log(1.0 - static_cast<double>(square)));
@@ -125,8 +125,8 @@ template <typename T>
   return minus_log(y) - lost / y;
 }
 
-// The inverse error function with w = -log1p(-x * x), by the polynomials that XLA uses (Giles, "Approximating the
-// erfinv function", GPU Computing Gems 2, 2011).
+// Returns the inverse error function of x, with w = -log1p(-x * x), by the polynomials that XLA uses (Giles,
+// "Approximating the erfinv function", GPU Computing Gems 2, 2011).
 [[nodiscard]] TPPLAN_HOST_DEVICE inline float erf_inv(float x, float w) {
   const bool near = w < 5.0f;
   const float t = near ? w - 2.5f : sqrtf(w) - 3.0f;
@@ -176,7 +176,7 @@ template <int N>
   return p * x;
 }
 
-// mean + std * (sqrt(2) * erf_inv(u)), each product and sum rounded.
+// Returns mean + std * (sqrt(2) * erf_inv(u)); each product and sum is rounded separately.
 [[nodiscard]] TPPLAN_HOST_DEVICE inline float normal_float(float x, float w, float mean, float std) {
   const float unit = 0x1.6a09e6p+0f * erf_inv(x, w), scaled = std * unit;
   return mean + scaled;

@@ -9,13 +9,13 @@ namespace tpplan {
 namespace {
 
 constexpr uint64_t kBlock = 1024;  // elements that are drawn together, so that they stay in the L1 cache
-constexpr uint64_t kThreadElements = uint64_t{1} << 18;  // fewer are not worth a thread
+constexpr uint64_t kThreadElements = uint64_t{1} << 18;  // a thread for fewer elements costs more than it saves
 
 #define TPPLAN_INLINE inline __attribute__((always_inline))
 
-// The indices of a block, then the random words.
+// Buffers for one block of elements.
 struct RandomBlock {
-  alignas(64) uint32_t high[kBlock], low[kBlock];  // of the index; then the pair of words
+  alignas(64) uint32_t high[kBlock], low[kBlock];  // words of the index; draw_pairs replaces them with random words
   alignas(64) uint32_t bits[kBlock];
   alignas(64) float x[kBlock], w[kBlock], value[kBlock];
   alignas(64) double wide_x[kBlock], wide_w[kBlock];

@@ -29,8 +29,8 @@ std::vector<Dim> merged_dims(const StridedCopy& how, uint64_t& run_bytes) {
   return dims;
 }
 
-// A plan has at most kPlanDims dims, because it is an argument of a kernel: each index of the outermost others becomes
-// a separate plan.
+// Adds the copy as plans of at most kPlanDims dims, because a plan is an argument of a kernel. Each index of the
+// outermost other dims becomes a separate plan.
 void add_plans(std::vector<StridedPlan>& plans, const StridedPlan& plan, const std::vector<Dim>& dims, size_t first) {
   if (dims.size() - first > kPlanDims) {
     for (uint64_t i = 0; i < dims[first].count; ++i) {

@@ -55,8 +55,8 @@ Rename rename_of(const tpplan_load_source& source) {
   };
 }
 
-// Changes the dtypes of the manifest's tensors to `dtype`, as if the manifest had been compiled for it. "manifest"
-// changes nothing.
+// Casts the floating-point tensors of the manifest to `dtype`, as if it had been compiled for it; "manifest" changes
+// nothing. Throws a RequestError for a dtype that is not floating point or has fewer than 16 bits.
 void take_dtype(tpplan_load& load, std::string_view dtype) {
   if (dtype == "manifest") return;
   DType wanted = 0;

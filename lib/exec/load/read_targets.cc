@@ -44,7 +44,7 @@ struct TargetsRead {
   std::vector<std::atomic<uint64_t>> left;      // remaining items, by tensor
   std::vector<std::once_flag> begun;            // by tensor: its buffer for the cast is allocated
   std::vector<std::unique_ptr<char[]>> stored;  // by tensor: its bytes before the cast, during the read
-  BoxSums kept;                                 // checksums of shards that the files store checksums for
+  BoxSums kept;                                 // checksums so far of the stored boxes that have one in their file
   std::atomic<uint64_t> checked{0};             // bytes that were compared with these checksums
   std::mutex mutex;                             // guards filled
   std::vector<size_t> filled;                   // filled tensors that on_tensor has not reported yet

@@ -1,4 +1,4 @@
-// How ranks share the devices of a node: which ranks allocate from the same memory, and which rank uses which GPU.
+// Devices that the ranks of a node share: which ranks allocate from the same memory, and which rank uses which GPU.
 #pragma once
 
 #include <span>

@@ -12,7 +12,7 @@ constexpr size_t kWord = sizeof(uint64_t);
 
 namespace message_detail {
 
-// Little endian, as on all machines with GPUs.
+// Appends a word in little endian, the byte order of all machines with GPUs.
 void put_word(std::string& out, uint64_t word) { out.append(reinterpret_cast<const char*>(&word), kWord); }
 
 bool take_word(std::string_view& in, uint64_t& word) {

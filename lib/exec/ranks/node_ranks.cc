@@ -113,8 +113,8 @@ std::string list_outside(const std::vector<NodeRank>& ranks) {
   return count > kMostDescribed ? fmt::format("{} and {} more", text, count - kMostDescribed) : text;
 }
 
-// Returns text about the ranks that wait in another kernel function than most. Ranks that wait for one of them all wait
-// in the same way; most libraries spin.
+// Describes the ranks that wait in another kernel function than the majority; empty if there is no majority or no
+// exception. Ranks that wait for a missing rank all wait in the same function, or all spin, as in most libraries.
 std::string list_odd(const std::vector<NodeRank>& ranks) {
   const auto way_of = [&](const NodeRank& rank) { return rank.is_still ? std::string_view(rank.place) : "running"; };
   std::map<std::string_view, size_t> ways;

@@ -13,8 +13,8 @@ struct Bandwidth {
                    // others, 0 for a slice
 };
 
-// `bytes`: the larger buffer of a rank: the output of all_gather, the input of reduce_scatter, the buffer of
-// all_reduce, all_to_all and slice. `ranks`: the size of the group.
+// Returns the bandwidths of one collective. `bytes` is the larger buffer of a rank: the output of all_gather, the input
+// of reduce_scatter, the buffer of all_reduce, all_to_all and slice. `ranks` is the size of the group.
 [[nodiscard]] Bandwidth bandwidth_of(CollectiveKind kind, uint64_t bytes, double seconds, int ranks);
 
 }  // namespace tpplan

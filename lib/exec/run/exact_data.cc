@@ -19,7 +19,7 @@ uint64_t mixed(uint64_t x) {
   return x ^ x >> 31;
 }
 
-// How a dtype with arithmetic encodes an integer, and its lowest test value.
+// The encoding of integers in a dtype with arithmetic, and its lowest test value.
 struct NumberType {
   void (*put)(char* out, int value) = nullptr;
   int lowest = -2;
@@ -60,7 +60,8 @@ std::optional<NumberType> number_type(DType dtype) {
   return has ? std::optional(type) : std::nullopt;
 }
 
-// Returns the contributions to a rank's value: of every coordinate along reduced axes, of its own along `open` ones.
+// Returns the indices of the contributions that are summed in a rank's value: all coordinates along the reduced axes,
+// and only this rank's coordinate along the `open` (not yet reduced) axes.
 std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
                                std::span<const AxisId> open) {
   std::vector<uint64_t> parts = {0};
@@ -78,8 +79,9 @@ std::vector<uint64_t> parts_of(const ExactTensor& tensor, const Mesh& mesh, std:
   return parts;
 }
 
-// Returns n if one in n contributions to an element is nonzero, in turn from element to element, so that the sum stays
-// exact in the dtype. (An average multiplies, so only one contribution is nonzero.)
+// Returns n if only every n-th contribution to an element may be nonzero, so that the sum stays exact in the dtype.
+// Which ones are nonzero rotates with the index of the element. An average needs one nonzero contribution, because each
+// is multiplied by their number.
 uint64_t turns(const ExactTensor& tensor, const NumberType& number, uint64_t contributions) {
   const bool adds = tensor.op == ReduceOp::Sum || tensor.op == ReduceOp::Avg;
   if (!adds || number.exact == 0 || contributions <= number.exact / 2) return 1;
@@ -93,7 +95,7 @@ int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uin
   const auto value_of = [&](uint64_t part) {
     if ((index + part) % in_turn != 0) return 0;
     const int value = exact_value(tensor.salt, index, part) + 2 + number.lowest;
-    return value == 0 && in_turn > 1 ? 1 : value;  // who contributes seldom is heard when it does
+    return value == 0 && in_turn > 1 ? 1 : value;  // a rotated contribution must not be 0 when it is its turn
   };
   int64_t result = value_of(parts[0]);
   for (const uint64_t part : parts.subspan(1)) {
@@ -102,7 +104,7 @@ int reduced_value(const ExactTensor& tensor, uint64_t index, std::span<const uin
              : tensor.op == ReduceOp::Min ? std::min(result, value)
                                           : result + value;
   }
-  // An average stays whole when every contribution is a multiple of the number of contributions.
+  // Every contribution to an average is multiplied by their number, so that the average is an integer.
   if (tensor.op == ReduceOp::Avg)
     result = result * static_cast<int64_t>(contributions) / static_cast<int64_t>(parts.size());
   return static_cast<int>(result);

@@ -26,7 +26,7 @@ struct ModuleMatmul {
 // gradient of an input, as Partial there.
 [[nodiscard]] bool is_reduced_above(const Manifest& manifest, std::string_view path, AxisId axis, bool gradient);
 
-// "[Shard(0), Partial(sum)]"
+// Returns text such as "[Shard(0), Partial(sum)]".
 [[nodiscard]] std::string layout_text(const std::vector<Placement>& placements);
 
 }  // namespace tpplan

@@ -61,8 +61,9 @@ inline constexpr uint64_t kFactorU = 3, kFactorV = 5;
 [[nodiscard]] std::vector<Interval> activation_box(const MatmulTest& w, const LocalTensor& tensor);
 // Returns the rank's tokens as rows of the global batch.
 [[nodiscard]] std::vector<int64_t> rows_in(const MatmulTest& w, const std::vector<Interval>& intervals);
-// Returns the global features of an activation whose last dim is dim `dim` of the weight: the weight's indices if both
-// are sharded alike (a packed weight has several intervals), else the interval of the activation.
+// Returns the global features of an activation whose last dim is dim `dim` of the weight. If both have the same
+// sharding, these are the weight's indices (several intervals for a fused weight); otherwise the interval of the
+// activation.
 [[nodiscard]] std::vector<int64_t> features_in(const MatmulTest& w, const LocalTensor& tensor, size_t dim);
 [[nodiscard]] std::vector<int64_t> indices_of(std::span<const Interval> runs);
 // Allocates and fills the tensor. Along a Partial axis the first rank has the values and the others zeros.

@@ -16,9 +16,9 @@ namespace {
 // The plan of a step, made before any communication.
 struct StepPlan {
   Group group;
-  std::vector<Region> before, after;  // by place in the group
+  std::vector<Region> before, after;  // by index in the group
   unsigned bits = 8;
-  ReduceOp op = ReduceOp::Sum;  // of the axis, where it is Partial
+  ReduceOp op = ReduceOp::Sum;  // reduction of the axis, if the tensor is Partial on it
 };
 
 const Region& own(const std::vector<Region>& regions, const StepPlan& plan) { return regions[plan.group.self]; }

@@ -17,11 +17,11 @@ namespace tpplan {
 // A local tensor: the region that shard_slice returns for this rank, contiguous and row major. A Partial axis does not
 // shard: each of its ranks holds a partial value of the full region.
 struct LocalTensor {
-  std::string name;                   // for people: what faults and steps call it
-  std::vector<int64_t> shape;         // of the whole tensor
-  std::vector<DimSegments> segments;  // of fused dims, each of which is cut by itself; Sharding::segments
+  std::string name;                   // name in errors and steps
+  std::vector<int64_t> shape;         // global
+  std::vector<DimSegments> segments;  // of fused dims: each segment is sharded separately; see Sharding::segments
   DType dtype = 0;
-  std::vector<Placement> placements;  // one for each mesh axis; of a fused dim Shard, whatever torch calls it
+  std::vector<Placement> placements;  // one per mesh axis; Shard for every sharded fused dim
   uint64_t bytes = 0;                 // of this rank's region
   std::shared_ptr<void> data;         // memory of comm.device; null when bytes is 0
 };
@@ -45,7 +45,7 @@ struct StepMeasure {
 // placements are not a layout of that shape on that mesh.
 [[nodiscard]] bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region);
 
-// Allocates this rank's region and sets `bytes` and `data`. Returns false with the error in comm.fault if the
+// Allocates this rank's region and sets tensor.bytes and tensor.data. Returns false with the error in comm.fault if the
 // placements are not a layout or the device has no memory left.
 [[nodiscard]] bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor);
 

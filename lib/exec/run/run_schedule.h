@@ -38,7 +38,8 @@ struct ScheduleResult {
   std::vector<CollectiveResult> collectives;  // in execution order
 };
 
-// Called by all ranks of the mesh with the same schedule. Returns false after an error, which is in comm.fault.
+// Runs the schedule. All ranks of the mesh call it with the same schedule. Returns false after an error, which is in
+// comm.fault.
 [[nodiscard]] bool run_schedule(Comm& comm, const Mesh& mesh, std::span<const ScheduleEntry> schedule,
                                 const RunOptions& options, ScheduleResult& result);
 

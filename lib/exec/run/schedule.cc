@@ -24,8 +24,8 @@ struct ScheduleBuilder {
   TextMap<std::string_view, const ModuleLayout*> inputs;  // of a module whose input has a layout
   DType float32 = 0, int64 = 0;
   std::vector<ScheduleEntry> schedule;
-  std::vector<std::vector<std::string_view>> paths;  // of each entry
-  TextMap<std::string, size_t> known;                // what an entry does -> its place
+  std::vector<std::vector<std::string_view>> paths;  // of each entry of the schedule
+  TextMap<std::string, size_t> known;                // key_of(entry) -> index in the schedule
 };
 
 std::string key_of(const ScheduleEntry& entry) {

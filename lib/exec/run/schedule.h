@@ -11,7 +11,7 @@ namespace tpplan {
 
 enum class SchedulePart : uint8_t { Input, Output, Gradient, Gather, Reduce };
 
-// "input", "output", "gradient", "gather", "reduce".
+// Returns "input", "output", "gradient", "gather" or "reduce".
 [[nodiscard]] std::string_view to_text(SchedulePart part);
 
 // A tensor that is redistributed: a value at a module boundary (Input, Output) or its gradient (Gradient); a parameter

@@ -15,13 +15,14 @@
 namespace tpplan {
 namespace {
 
-constexpr uint64_t kManyLines = 64;  // from which on a table for their gap is made
+constexpr uint64_t kManyLines =
+    64;  // from this many lines on, a table speeds up the CRC shift over the gap between lines
 
 const StoredBox& piece_of(const WeightSource& source, const BoxSums& sums, size_t tensor, size_t number) {
   return source.tensors[tensor].pieces[number - sums.first[tensor]];
 }
 
-// Calls visit(tensor, number) for each piece that has a checksum.
+// Calls visit(tensor, number) for each stored box that has a checksum; `number` is its index in sums.of.
 template <typename Visit>
 void for_each_summed(const BoxSums& sums, const WeightSource& source, Visit visit) {
   if (sums.of.empty()) return;
@@ -39,7 +40,7 @@ std::optional<Fault> piece_fault(const BoxSums& sums, const WeightSource& source
                    source.weights.files[piece.file].name);
 }
 
-// What a rank read of pieces that it did not read whole.
+// The checksum of the part of a stored box that one rank has read.
 struct PartOfPiece {
   uint64_t number = 0, bytes = 0;
   uint32_t sum = 0;
@@ -137,7 +138,7 @@ std::optional<Fault> compare_complete_boxes(const BoxSums& sums, const WeightSou
 
 SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source) {
   std::vector<PartsOfPieces> mine(group.ranks.size());
-  std::map<uint64_t, PartOfPiece> together;  // of those that several read, and this rank answers for
+  std::map<uint64_t, PartOfPiece> together;  // boxes that several ranks have read and this rank compares, by number
   SumsEnd end;
   const auto compare = [&](size_t tensor, size_t number, uint32_t sum) {
     const std::optional<Fault> fault = piece_fault(sums, source, tensor, number, sum);

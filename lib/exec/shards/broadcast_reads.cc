@@ -66,7 +66,7 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
   std::optional<Fault> fault;
   std::optional<Blocks> blocks;
   Group group;
-  std::vector<ReadItem> round;  // at most one item a member
+  std::vector<ReadItem> round;  // at most one item per rank
   const auto finish_round = [&] {
     const std::string& name = std::string(to.source->tensors[round.front().cell->tensor].name);
     begin_step(comm, fmt::format("load: all_gather of {} over {}", name, counted(group.ranks.size(), "rank")));

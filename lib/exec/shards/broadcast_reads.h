@@ -16,10 +16,11 @@ namespace tpplan {
 // not shard the tensor.
 [[nodiscard]] std::vector<int> replica_ranks(const ParamLayout& layout, const Mesh& mesh, int rank);
 
-// Called by all ranks, each with the file ranges that it shares with other ranks, in the order of their tensors: the
-// ranks of a group have the same ranges in the same order, and groups communicate in the order of tensors. In each
-// round every rank of a group reads an item, and an all_gather sends it to all of them, within `staging` bytes. Returns
-// the bytes that this rank read, and how many of them are needed. Throws the errors of reading, and comm.fault.
+// Reads file ranges that several ranks need, each byte once in the job. All ranks call it, each with the ranges that it
+// shares with others, in the order of their tensors: the ranks of a group have the same ranges in the same order, and
+// groups communicate in the order of tensors. In each round every rank of a group reads an item, and an all_gather
+// sends it to all of them, within `staging` bytes. Returns the bytes that this rank read, and how many of them are
+// needed. Throws the errors of reading, and comm.fault.
 struct BroadcastResult {
   uint64_t read_bytes = 0, needed_bytes = 0;
 };

@@ -108,7 +108,8 @@ std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view form
       .place = job.path};
 }
 
-// Called with each checksum in the file of a rank of this process: index among the job's stores, index of the tensor.
+// Function that is called for each checksum in the file of a rank of this process: index among the job's stores, index
+// of the tensor, checksum.
 using HashSeen = std::function<void(size_t store, size_t tensor, std::string_view there, std::vector<Fault>& faults)>;
 
 void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::vector<Fault>& faults) {
@@ -270,7 +271,7 @@ void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checks
     write_file_together(comm, job.path, steps);
     return;
   }
-  // As many ranks at a time as fit into a message.
+  // Each message has the lines of as many ranks as fit.
   std::string text = head;
   const uint64_t at_a_time = std::max<uint64_t>(1, kMessageBytes / line);
   for (uint64_t first = 0; first < ranks; first += at_a_time) {

@@ -17,7 +17,8 @@ namespace tpplan {
 // omitted.
 using Checksums = std::vector<std::vector<std::string>>;
 
-// Called by all ranks, with the stores that load_shards fills. Throws the error of the rank that failed.
+// Hashes the shards of all ranks. All ranks call it, with the stores that load_shards fills. Throws the error of the
+// rank that failed.
 [[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
                                     int threads);
 
@@ -32,13 +33,13 @@ struct ChecksumJob {
   std::vector<bool> left_out;
 };
 
-// Both are called by all ranks. compare_checksums returns the same errors on every rank: TP8043 for each shard that
-// differs, TP8044 if the file cannot be used; empty if all agree.
+// All ranks call both. compare_checksums returns the same errors on every rank: TP8043 for each shard that differs,
+// TP8044 if the file cannot be used; empty if all agree.
 void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
 [[nodiscard]] std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums);
 
-// For callers that hash shards one by one, without other ranks. Reads the file's checksums of the ranks of this
-// process, empty if a tensor is omitted; returns the errors of the file.
+// For callers that hash shards one by one, without other ranks. read_checksums reads the file's checksums of the ranks
+// of this process (empty if a tensor is omitted) and returns the errors of the file.
 [[nodiscard]] std::vector<Fault> read_checksums(const ChecksumJob& job, Checksums& checksums);
 [[nodiscard]] std::string hash_of_shard(const Shard& shard, const Device& device);
 [[nodiscard]] std::optional<Fault> compare_checksum(const ChecksumJob& job, size_t store, size_t tensor,

@@ -75,7 +75,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
   for (const ReadCell* cell : cells) shows.total_bytes += bytes_of(*cell);
   double shown = 0;
   uint64_t read_bytes = 0, done = 0;
-  std::vector<ReadItem> round;  // at most one item a member
+  std::vector<ReadItem> round;  // at most one item per rank
   std::optional<Fault> fault;
   const auto finish_round = [&] {
     std::vector<uint64_t> sends(members), receives(members);

@@ -10,8 +10,8 @@
 
 namespace tpplan {
 
-// Called by all ranks of a node with the same file ranges. The ranks read items in turns and exchange them by
-// all_to_all within `staging` bytes. Returns the bytes that this rank read. Throws the errors of reading, and
+// Reads the file ranges. All ranks of a node call it with the same ranges. The ranks read items in turns and exchange
+// them by all_to_all within `staging` bytes. Returns the bytes that this rank read. Throws the errors of reading, and
 // comm.fault.
 [[nodiscard]] uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells,
                                       uint64_t staging, ProgressKind progress);

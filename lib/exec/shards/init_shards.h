@@ -13,7 +13,7 @@
 
 namespace tpplan {
 
-// How `init` fills the tensors of a manifest.
+// The tensors that `init` fills, skips or rejects.
 struct InitPlan {
   std::vector<Fault> faults;             // TP8052: parameters and buffers whose dtype cannot hold the initial values
   std::vector<std::string_view> unsaid;  // parameters without an init rule

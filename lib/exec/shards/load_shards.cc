@@ -47,8 +47,8 @@ DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool is_alone) {
   return dealt;
 }
 
-// Splits the file ranges of a rank into those that only it holds and those that other ranks replicate, tensor by
-// tensor.
+// Splits the file ranges of a rank, tensor by tensor: `own` ranges are held by this rank only, `shared` ones are
+// replicated on other ranks.
 DealtCells deal_alike(const Comm& comm, const Manifest& manifest, const ReadPlan& plan) {
   DealtCells dealt;
   for (const ReadCell& cell : plan.cells) {

@@ -30,13 +30,16 @@ struct LoadResult {
 
 inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
 
-// Called by all ranks of the job. Fills `stores`: the first rank of each process passes the stores of comm.process in
-// that order, the other ranks pass none and wait. If one process has all ranks, it reads each byte once. If each rank
-// is a process, the ranks of a node share the reading: a rank reads what only it needs, and bytes that several need are
-// read once and sent. With `broadcast` each byte is read once in the job: a rank reads what only it holds, and its part
-// of what several replicate (broadcast_reads.h). A stored tensor with a checksum that these ranks read completely is
-// compared with it. Returns what this rank read. Throws TP8028 if a file changed, TP8043 for a wrong checksum, TP8029
-// for an error of the disk, and the error of a rank that failed.
+// Fills `stores` with the weights. All ranks of the job call it: the first rank of each process passes the stores of
+// comm.process in that order, the other ranks pass none and wait.
+//
+// If one process has all ranks, it reads each byte once. If each rank is a process, the ranks of a node share the
+// reading: a rank reads what only it needs, and bytes that several need are read once and sent. With options.broadcast
+// each byte is read once in the job: a rank reads what only it holds, and its part of what several replicate
+// (broadcast_reads.h). A stored tensor with a checksum that these ranks read completely is compared with it.
+//
+// Returns what this rank read. Throws TP8028 if a file changed, TP8043 for a wrong checksum, TP8029 for a disk error,
+// and the error of a rank that failed.
 [[nodiscard]] LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                                      const LoadOptions& options);
 

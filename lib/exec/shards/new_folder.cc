@@ -40,7 +40,7 @@ OutputFile open_output(const std::string& path, int flags) {
   return {path, share_fd(fd)};
 }
 
-// `help` becomes the help of an error.
+// Syncs a folder to disk. `help` becomes the help of an error.
 void sync_folder(const fs::path& folder, const std::string& help = {}) {
   const std::string path = folder.empty() ? "." : folder.string();
   const auto failed = [&](int error) {
@@ -146,8 +146,8 @@ void remove_leftovers(const std::string& path, std::vector<Fault>& notes) {
   }
 }
 
-// Returns the lock of the new work folder. It is held before the mark exists: another job that writes the same path
-// would take a marked folder without a lock for a leftover.
+// Creates the work folder and returns its lock. The lock is held before the mark exists: otherwise another job that
+// writes the same path would treat the folder as a leftover.
 Lock make_work_folder(const std::string& path, const std::string& work, const std::string& content, bool is_folder) {
   const auto make_folder = [](const std::string& name, const std::string& place) {
     if (noted_call("mkdir", name, kNoOffset, [&] { return mkdir(name.c_str(), 0777); }) != 0)

@@ -21,14 +21,22 @@ struct OutputFile {
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset);
 void sync_file(const OutputFile& file);
 
-// Lets all ranks write a folder and renames it to `path` when every rank has succeeded, else removes it. Until then it
-// is in a work folder next to `path`, `.NAME.tpplan-XXXXXXXX` (8 hexadecimal digits), which holds a mark and which rank
-// 0 locks (flock). Work folders of the same `path` that have the mark and no lock are left from jobs that were killed:
-// they are removed, each with a note TP8034 in `Comm::notes`; nothing else ever is. `prepare` runs on rank 0 before the
-// others write, `create` and, when all have done that, `write` on every rank, `finish` on rank 0 when all have written;
-// they are given the unfinished folder and throw what is wrong. Between them, when all have written, `exchange` is
-// called on every rank where it may call the backend, and then `seal`. A `path` that exists is rejected unless it is an
-// empty folder (TP8031). Throws the same on every rank if `path` was not written.
+// Writes a folder from all ranks and renames it to `path` after every rank has succeeded; otherwise removes it. All
+// ranks call it. Throws the same fault on every rank if `path` was not written; TP8031 if `path` exists, unless it is
+// an empty folder.
+//
+// The steps run in this order, each after every rank has finished the previous one. A step gets the path of the
+// unfinished folder and throws on an error.
+// - `prepare`: on rank 0
+// - `create`: on every rank
+// - `write`: on every rank
+// - `exchange`: on every rank; the only step that may call the backend
+// - `seal`: on every rank
+// - `finish`: on rank 0
+//
+// Until the rename the content is in a work folder next to `path`, `.NAME.tpplan-XXXXXXXX` (8 hexadecimal digits). It
+// contains a mark file, and rank 0 holds a lock on it (flock). A work folder of the same `path` with the mark but
+// without a lock is left over from a killed job: it is removed, with a note TP8034 in `Comm::notes`.
 struct FolderSteps {
   std::function<void(const std::string&folder)> prepare, create, write, finish;
   std::function<void()> exchange = {};
@@ -36,8 +44,8 @@ struct FolderSteps {
 };
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps);
 
-// Writes one file in the same way; it replaces a regular file at `path`. All ranks write into it after rank 0 has
-// created it.
+// Writes one file in the same way, and replaces a regular file at `path`. Rank 0 creates the file before the steps; all
+// ranks write into it.
 void write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps);
 
 }  // namespace tpplan

@@ -26,7 +26,7 @@ constexpr size_t kNamed = 3;  // extra tensors that a warning names
 
 using StoredIndex = TextMap<std::string_view, std::vector<WeightPlace>>;
 
-// Notes a finding; false, as what could not be done.
+// Adds a finding. Returns false, so that callers can return its result.
 bool note(WeightSource& source, Code code, std::string place, std::string message, std::string help = {}) {
   source.findings.push_back(
       {.code = code, .message = std::move(message), .help = std::move(help), .place = std::move(place)});
@@ -37,20 +37,21 @@ bool has_errors(const WeightSource& source) {
   return std::ranges::any_of(source.findings, [](const Fault& fault) { return exit_status(fault) != 0; });
 }
 
-// A tensor of the manifest on its way to its place.
+// A tensor of the manifest, to be found in the weights.
 struct Wanted {
   const ParamLayout& layout;
-  std::vector<uint64_t> sizes;  // of its shape, without a sign
+  std::vector<uint64_t> sizes;  // its shape as unsigned sizes
   std::string called;           // "`w` (stored as `v`)"
   bool cast = false;
 };
 
-// Elements [from, from + count) of a stored dim, which are [to, to + count) of the manifest's.
+// Maps the interval [from, from + count) of a dim of a stored tensor to [to, to + count) of the manifest's tensor.
 struct MappedRun {
   uint64_t from = 0, to = 0, count = 0;
 };
 
-// What a tensor is made of: a stored one, and of its dim `dim`, which has `size`, these runs. No runs: all of it.
+// A stored tensor that provides all or part of a manifest tensor: the `runs` of its dim `dim`, whose global size is
+// `size`. Without runs it provides everything.
 struct StoredPart {
   const std::vector<WeightPlace>* places = nullptr;
   size_t dim = 0;
@@ -59,7 +60,8 @@ struct StoredPart {
   std::vector<uint64_t> begin, shape;  // the box of the parameter that a matrix of one expert fills; empty: others
 };
 
-// Where a stored piece begins in its tensor: at 0 of every dim, but for folders of shards, whose files say it.
+// Finds the index in its tensor at which a stored box begins: 0 in every dim or, in a folder of shards, the
+// saved_offsets of the file. Returns false, with an error noted, if these are missing.
 bool find_begin(const WeightPlace& place, const std::string& called, WeightSource& source,
                 std::vector<uint64_t>& begin) {
   const WeightsHeader& header = source.weights.headers[place.file];
@@ -75,8 +77,8 @@ bool find_begin(const WeightPlace& place, const std::string& called, WeightSourc
   return true;
 }
 
-// A whole tensor has the manifest's shape; a piece ends inside of it. Offsets come from a file: their sums may
-// overflow.
+// True if the box has the shape of the tensor, or, for a shard, ends inside the tensor. Offsets come from a file, so
+// their sums may overflow.
 bool fits(std::span<const uint64_t> begin, std::span<const uint64_t> shape, std::span<const uint64_t> sizes,
           bool is_piece) {
   if (shape.size() != sizes.size()) return false;
@@ -97,7 +99,7 @@ void add_piece(const WeightPlace& place, const std::vector<Intervals>& runs, con
         {.file = place.file, .offset = header.data_begin + header.tensors[place.tensor].begin, .box = held[0].box});
 }
 
-// Checks one stored piece and adds what the tensor has of it.
+// Checks dtype and shape of one stored tensor or shard, and adds the boxes that the manifest tensor uses of it.
 bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted& wanted, WeightSource& source,
                  SourceTensor& tensor) {
   const WeightsHeader& header = source.weights.headers[place.file];
@@ -151,7 +153,8 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
   return true;
 }
 
-// Checks what a tensor is made of (all its pieces) against what the manifest says, and notes where it stands.
+// Finds the boxes of a manifest tensor in its stored parts. Checks their dtypes and shapes, and that they tile the
+// tensor.
 bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layout, std::string_view path, bool cast,
                   WeightSource& source, SourceTensor& tensor) {
   const auto name_of = [&](const StoredPart& part) {
@@ -180,7 +183,8 @@ bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layou
               "copy the folder again, or save it again");
 }
 
-// Where a manifest tensor stands: under its own name, else one of its group that is stored.
+// Returns where a manifest tensor is stored: under its name, else under the name of a tied tensor; nullptr if neither
+// exists.
 const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Manifest& manifest, size_t index,
                                             std::span<const uint32_t> group) {
   const auto found = stored.find(path_of(manifest, tensor_of(manifest, index)));
@@ -192,17 +196,17 @@ const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Man
   return nullptr;
 }
 
-// What fused tensors are looked for in.
+// The input of find_parts for all tensors.
 struct Fusing {
   const Manifest& manifest;
   const StoredIndex& stored;
   WeightSource& source;
   TextMap<std::string_view, uint32_t> numbers;  // parameters of the manifest by path
-  std::vector<std::string> used;                // stored names that tensors were made of
+  std::vector<std::string> used;                // stored names that were used by a rule
 };
 
-// The path with the atoms `name` in it as `other`, the last of them where it has several; empty where it has none.
-// Atoms end at a dot, or, in paths of Keras, a slash.
+// Returns the path with its component `name` replaced by `other`, the last one if it occurs several times; empty if it
+// does not occur. Components are separated by a dot, or by a slash in Keras.
 std::string with_name(std::string_view path, std::string_view name, std::string_view other) {
   const auto ends = [&](size_t at) { return at == path.size() || path[at] == '.' || path[at] == '/'; };
   for (size_t at = name.empty() ? std::string_view::npos : path.rfind(name); at != std::string_view::npos;
@@ -213,7 +217,8 @@ std::string with_name(std::string_view path, std::string_view name, std::string_
   return {};
 }
 
-// The shape of a stored tensor; of one in pieces to where the last of them ends. Empty where files do not say it.
+// Returns the global shape of a stored tensor; for one that is stored as shards, the largest end in each dim. Empty if
+// a file does not have the offsets of its shards.
 std::vector<uint64_t> stored_shape(const std::vector<WeightPlace>& places, WeightSource& source) {
   std::vector<uint64_t> whole, begin;
   for (const WeightPlace& place : places) {
@@ -228,7 +233,8 @@ std::vector<uint64_t> stored_shape(const std::vector<WeightPlace>& places, Weigh
   return whole;
 }
 
-// The one dim in which shapes differ, and where `parts` add up to `fused`; none where they do not.
+// Returns the only dim in which the shapes of the parts differ from `fused`, if their sizes there add up to `fused`;
+// else nullopt.
 std::optional<size_t> fused_dim(std::span<const uint64_t> fused, std::span<const std::vector<uint64_t>> parts) {
   std::optional<size_t> dim;
   std::vector<uint64_t> sums(fused.size());
@@ -245,7 +251,8 @@ std::optional<size_t> fused_dim(std::span<const uint64_t> fused, std::span<const
   return dim;
 }
 
-// Runs of part `number` of several with these sizes: where it stands in the fused dim, as [in fused, in part).
+// Returns the intervals of part `number` in the fused dim, which has parts of these sizes in each of `groups` groups.
+// With `to_fused` they map from the part to the fused tensor, else from the fused tensor to the part.
 std::vector<MappedRun> runs_of_part(std::span<const uint64_t> sizes, size_t number, uint64_t groups, bool to_fused) {
   std::vector<MappedRun> runs;
   uint64_t at = 0;
@@ -268,8 +275,8 @@ std::vector<StoredPart> wrong_parts(Fusing& fusing, const FuseRule& rule, std::s
   return {};
 }
 
-// What a tensor of the manifest is made of by a rule; nothing where the rule is not for it, or what it needs is not
-// stored. A rule that is for it and does not fit is noted.
+// Returns the stored parts that make up a manifest tensor by the rule. Empty if the rule does not apply, a stored
+// tensor that it needs is missing, or sizes do not fit; the last case is noted as an error.
 std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::string_view path,
                                    const ParamLayout& layout) {
   const std::vector<uint64_t> own(layout.shape.begin(), layout.shape.end());
@@ -333,43 +340,8 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
   return {};
 }
 
-// Returns the stored matrices of experts that a parameter of stacked experts consists of; empty if it is none, or if
-// they are not stored. Reports an expert without matrices.
-std::vector<StoredPart> find_experts(Fusing& fusing, std::string_view path, const ParamLayout& layout) {
-  if (layout.shape.size() != 3) return {};
-  const auto find = [&](const std::string& name) {
-    const auto found = fusing.stored.find(name);
-    return found == fusing.stored.end() ? nullptr : &found->second;
-  };
-  for (const ExpertRow& row : expert_rows()) {
-    if (row.stacked != path.substr(path.rfind('.') + 1) || find(expert_name(path, 0, row.parts[0])) == nullptr)
-      continue;
-    std::vector<StoredPart> parts;
-    for (uint64_t expert = 0; expert < static_cast<uint64_t>(layout.shape[0]); ++expert) {
-      uint64_t at = 0;
-      for (const std::string_view leaf : row.parts) {
-        if (leaf.empty()) continue;
-        const std::string name = expert_name(path, expert, leaf);
-        const std::vector<WeightPlace>* places = find(name);
-        const std::vector<uint64_t> matrix =
-            places == nullptr ? std::vector<uint64_t>{} : stored_shape(*places, fusing.source);
-        if (matrix.size() != 2) {
-          note(fusing.source, Code::MissingParameter, "",
-               fmt::format("`{}` stacks the experts of the weights, which have no matrix `{}`",
-                           escape_for_terminal(path), escape_for_terminal(name)));
-          return {};
-        }
-        parts.push_back({.places = places, .runs = {}, .begin = {expert, at, 0}, .shape = {1, matrix[0], matrix[1]}});
-        at += matrix[0];
-        fusing.used.push_back(name);
-      }
-    }
-    return parts;
-  }
-  return {};
-}
-
-// Where each name stands, as the manifest calls it. Two names become one only by mistake.
+// Returns the places of every stored tensor by its name in the manifest (after `rename`). Notes an error if two stored
+// names are renamed to one.
 StoredIndex index_stored(const std::string& path, WeightSource& source, const Rename& rename,
                          std::deque<std::string>& renamed) {
   StoredIndex stored;
@@ -425,7 +397,7 @@ Fault missing_buffers(const std::string& path, size_t count) {
 
 bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source,
                    const PlaceOptions& options) {
-  std::deque<std::string> renamed;  // that the index points into
+  std::deque<std::string> renamed;  // owns the new names; `stored` has views of them
   const StoredIndex stored = index_stored(path, source, options.rename, renamed);
   Fusing fusing{.manifest = manifest, .stored = stored, .source = source, .numbers = {}, .used = {}};
   if (!options.fuse.empty()) {

@@ -31,9 +31,10 @@ struct PlaceOptions {
   bool cast = false;           // floating point dtypes can differ (can_cast)
 };
 
-// Fills `tensors` and `missing` of `source` from its headers. Every tensor of the manifest must be stored under its
-// name or that of a tied tensor, with the manifest's shape and dtype, up to the differences that `options` permit.
-// Others are reported in its findings (`path` names the source). Returns false after any error. Reads no file.
+// Fills `tensors`, `missing` and `sums` of `source` from its headers. Every tensor of the manifest must be stored under
+// its name or that of a tied tensor, with the manifest's shape and dtype, up to the differences that `options` permit.
+// Other differences are errors in source.findings (`path` names the weights). Returns false after any error. Reads no
+// file.
 [[nodiscard]] bool place_tensors(const std::string& path, const Manifest& manifest, WeightSource& source,
                                  const PlaceOptions& options = {});
 

@@ -11,8 +11,8 @@
 namespace tpplan {
 namespace {
 
-// What one rank wants of a source piece: in each dim [low, high) of the piece, which stands at `at` in a block of
-// `sizes`.
+// The part of a stored box that one rank needs: [low, high) in each dim of the box. It begins at index `at` of a buffer
+// of shape `sizes` on the rank.
 struct Want {
   int rank = 0;
   uint32_t shard = 0;
@@ -20,11 +20,11 @@ struct Want {
 };
 
 struct PieceWants {
-  std::vector<uint64_t> sizes;  // of the piece
+  std::vector<uint64_t> sizes;  // of the stored box
   std::vector<Want> wants;
 };
 
-// What the ranks hold of the tensors of one layout.
+// The boxes that the ranks hold of every tensor with one layout and stored dtype.
 struct Holders {
   std::vector<int> ranks;  // of each box
   std::vector<HeldBox> boxes;
@@ -66,8 +66,8 @@ PieceWants wants_of(const StoredBox& piece, const Holders& holders, uint32_t sha
   return out;
 }
 
-// A dim that everyone holds whole becomes part of the dim before it: what stays are dims that somebody cuts, so that
-// lines are as long as can be. The last dim first: what it makes whole with the one before may merge again.
+// Merges each dim that all ranks need completely into the dim before it, so that lines become as long as possible. It
+// starts with the last dim, because a merged dim can be merged again.
 void merge_whole_dims(PieceWants& piece) {
   for (size_t d = piece.sizes.size(); d-- > 1;) {
     const uint64_t size = piece.sizes[d];
@@ -86,7 +86,7 @@ void merge_whole_dims(PieceWants& piece) {
   }
 }
 
-// The indices of a dim at which some want begins or ends.
+// Returns the indices of a dim at which a want begins or ends, ascending.
 std::vector<uint64_t> cuts_of(const PieceWants& piece, size_t dim) {
   std::vector<uint64_t> cuts;
   for (const Want& want : piece.wants) cuts.insert(cuts.end(), {want.low[dim], want.high[dim]});
@@ -95,7 +95,7 @@ std::vector<uint64_t> cuts_of(const PieceWants& piece, size_t dim) {
   return cuts;
 }
 
-// Product of the sizes behind a dim: bytes between two of its indices.
+// Returns the bytes between two indices of a dim: the product of the sizes of the later dims (the last counts bytes).
 uint64_t stride_of(std::span<const uint64_t> sizes, size_t dim) {
   uint64_t stride = 1;
   for (size_t d = dim + 1; d < sizes.size(); ++d) stride *= sizes[d];
@@ -114,9 +114,9 @@ ReadTarget target_of(const Want& want, std::span<const uint64_t> start) {
   return target;
 }
 
-// Puts the segments of a line into cells: a long one has a cell of its own, short ones share one. Short gaps between
-// them are read along: one read of the row costs less than many small ones. Gaps at either end of a cell are left out,
-// and a long gap ends it.
+// Groups the segments of a line into cells: a long segment gets a separate cell, short ones share a cell. Short gaps
+// between segments are read too, because one read of the row costs less than many small ones. A long gap ends a cell,
+// and gaps at its ends are trimmed.
 void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
   ReadCell cell = form;
   const auto close = [&] {
@@ -145,17 +145,17 @@ void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPl
   close();
 }
 
-// Where wants begin and end lays a grid over the piece, and all bytes between two neighbouring cuts of every dim go to
-// the same targets. A choice of such an interval for each dim but the last is a form of cells: its last dim but one are
-// the lines, those before it the outer counts, and the intervals of the last dim are the segments of a line. So there
-// are as many cells as ranks cut a tensor into, however large it is.
+// The boundaries of all wants divide the box into a grid; the bytes of one tile go to the same targets. For each choice
+// of an interval in all dims except the last, the intervals of the last dim are the segments of a line. The dim before
+// the last counts the lines, earlier dims are the outer counts. So the number of cells depends on the number of shards,
+// not on the size of the tensor.
 void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, PieceWants piece, ReadPlan& plan) {
   if (piece.wants.empty()) return;
   merge_whole_dims(piece);
   const size_t last = piece.sizes.size() - 1;
   std::vector<std::vector<uint64_t>> cuts;
   for (size_t d = 0; d <= last; ++d) cuts.push_back(cuts_of(piece, d));
-  std::vector<size_t> at(last);  // of each dim but the last, which interval between two cuts
+  std::vector<size_t> at(last);  // for each dim except the last: index of the current interval
   for (;;) {
     std::vector<uint64_t> start;
     std::vector<const Want*> active;
@@ -165,7 +165,7 @@ void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, Piece
       for (size_t d = 0; d < last; ++d) holds = holds && want.low[d] <= start[d] && start[d] < want.high[d];
       if (holds) active.push_back(&want);
     }
-    if (!active.empty()) {  // else nobody here wants these rows
+    if (!active.empty()) {  // else no rank needs these rows
       ReadCell form{.file = source.file, .tensor = tensor, .piece = number, .offset = source.offset};
       for (size_t d = 0; d < last; ++d) {
         const uint64_t stride = stride_of(piece.sizes, d), count = cuts[d][at[d] + 1] - start[d];
@@ -203,7 +203,7 @@ uint64_t outer_total(const ReadCell& cell) {
   return total;
 }
 
-// Of one outer index: how many items, and of how many lines each (0: a line is several items).
+// Returns, for one outer index, the number of items and the lines of each (0: a line is split into several items).
 std::pair<uint64_t, uint64_t> items_of_lines(const ReadCell& cell, uint64_t block) {
   if (cell.line_bytes > block) return {cell.lines * ((cell.line_bytes + block - 1) / block), 0};
   const uint64_t per_item = std::min(cell.lines, block / cell.line_bytes);
@@ -225,7 +225,7 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   const std::vector<uint32_t> first = first_of_tied(manifest);
   std::vector<std::vector<int64_t>> coordinates;
   for (const int rank : ranks) coordinates.push_back(coordinate_of(manifest.mesh, rank));
-  // Parameters of one layout are cut alike, and those stored in one type read alike.
+  // Tensors with one layout and one stored dtype have the same holders.
   std::map<std::pair<const ParamLayout*, DType>, Holders> holders_of;
   for (uint32_t i = 0; i < source.tensors.size(); ++i) {
     if (source.missing[i] || (i < first.size() && first[i] != i) || (i < left_out.size() && left_out[i])) continue;
@@ -236,7 +236,7 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
     for (uint32_t p = 0; p < pieces.size(); ++p)
       plan_piece(pieces[p], i, p, wants_of(pieces[p], holders->second, i), plan);
   }
-  // Items are taken in this order, so that each file is read from its beginning to its end.
+  // Threads take items in this order, so that each file is read from its beginning to its end.
   std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
   return plan;
 }

@@ -46,8 +46,8 @@ struct ReadPlan {
 // A range of at least this many bytes is read separately; shorter ones are read as full rows, including gaps.
 inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 
-// Plans the reads of the ranks, without the tensors that the source lacks or that are left out (for tied names the
-// first one decides). Tied names are read once. Throws if a shard boundary is inside a byte (held_boxes).
+// Plans the reads of the ranks. Tensors that the source lacks or that are left out are skipped. Tied names are read
+// once; for them the first name decides. Throws if a shard boundary is inside a byte (held_boxes).
 [[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
                                   const std::vector<bool>& left_out = {});
 

@@ -1,4 +1,4 @@
-// Which rank writes which boxes of a tensor, once for each layout of a manifest.
+// The assignment of a tensor's boxes to the ranks that write them, once for each layout of a manifest.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Band {
   std::vector<uint32_t> members;  // into RankBoxes::boxes
 };
 
-// The boxes that the ranks write of a tensor of one layout, by rank and then by file (list_shard_files).
+// The boxes that the ranks write of a tensor with one layout, by rank and then by file (list_shard_files).
 struct RankBoxes {
   std::vector<int> ranks;
-  std::vector<uint32_t> runs;  // the number of the box among those of its rank, and so of its file
+  std::vector<uint32_t> runs;  // index of the box among those of its rank, and of its file among the rank's files
   std::vector<Box> boxes;
   BoxIndex index;
   std::vector<Band> bands;  // all boxes, each in one

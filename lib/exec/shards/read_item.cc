@@ -36,7 +36,7 @@ void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::
     ssize_t got = noted_call("a read", file.name, offset,
                              [&] { return preadv(*file.fd, &vectors[next], count, static_cast<off_t>(offset)); });
     if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) {  // throws the reason; goes on if the file grew meanwhile
+    if (got <= 0) {  // throws the reason; continues if the file has grown
       read_exactly(file, offset, vectors[next].iov_base, vectors[next].iov_len, tensor_name(to, item));
       got = static_cast<ssize_t>(vectors[next].iov_len);
     }
@@ -119,7 +119,7 @@ bool can_scatter(const ReadItem& item) {
 // The entries of preadv read needed bytes directly into the shard of their first target and gaps into unused memory, so
 // that adjacent lines are one call. Further targets of the same bytes are copied from the first.
 uint64_t scatter(const ReadTo& to, const ReadItem& item) {
-  std::unique_ptr<char[]> gap_bytes;  // made where there is a gap; a longer one is not read
+  std::unique_ptr<char[]> gap_bytes;  // allocated at the first gap; longer gaps are not read
   struct Part {
     char* memory = nullptr;  // nullptr for a gap
     uint64_t bytes = 0, stride = 0;

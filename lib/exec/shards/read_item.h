@@ -19,8 +19,9 @@ struct ReadTo {
   const WeightSource* source = nullptr;
   std::vector<ShardStore*> stores;
   const Device* device = nullptr;
-  std::function<void(uint32_t tensor)> begin;  // called before bytes of it are read into host memory, by any thread
-  BoxSums* sums = nullptr;                     // checksums of the bytes that are read; nullptr: not computed
+  std::function<void(uint32_t tensor)>
+      begin;                // called by any thread before it reads bytes of the tensor into host memory
+  BoxSums* sums = nullptr;  // checksums of the bytes that are read; nullptr: not computed
 };
 
 // Calls visit(segment, target, begin, bytes) for each target of each segment of an item, for the part of the segment
@@ -38,7 +39,7 @@ void for_each_target(const ReadItem& item, Visit visit) {
 // Returns the bytes of an item in memory after read_packed.
 [[nodiscard]] inline uint64_t packed_bytes(const ReadItem& item) { return item.lines * (item.end - item.begin); }
 
-// Reads an item's lines into `to`, one after the other. Throws as read_exactly does; returns the bytes read.
+// Reads an item's lines into `memory`, one after the other. Returns the bytes read. Throws the errors of read_exactly.
 [[nodiscard]] uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory);
 
 // True if the segments of an item are long enough to be read directly into shards in host memory.

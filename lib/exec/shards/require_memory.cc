@@ -14,7 +14,7 @@
 namespace tpplan {
 namespace {
 
-// What a rank reports of the memory that it shares with others.
+// Message about the memory that a rank shares with others.
 struct MemoryState {
   std::optional<Fault> shortage;
 };

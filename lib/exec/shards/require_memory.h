@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// Called by all ranks, as a separate step. Throws the same TP8012 on every rank if shards do not fit: the first ranks
-// that lack memory, the bytes they need and the bytes that are free.
+// Checks the memory of all ranks. All ranks call it, as a separate step. If shards do not fit, throws the same TP8012
+// on every rank: the first ranks that lack memory, the bytes they need and the bytes that are free.
 void require_memory(Comm& comm, const Manifest& manifest);
 
 }  // namespace tpplan

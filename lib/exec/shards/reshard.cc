@@ -82,7 +82,7 @@ void add_part(MovedPart& part, uint32_t sum, uint64_t bytes) {
   part.bytes += bytes;
 }
 
-// A file of the new folder that a rank writes into.
+// A file of the new folder that a rank writes into. `is_kept`: it is a link or copy of the old file.
 struct Target {
   bool is_kept = false;
   std::vector<uint64_t> offsets;  // of each tensor's box
@@ -94,7 +94,7 @@ struct Mover {
   const ReshardInput& input;
   std::string folder;
   OpenShards shards;
-  std::map<std::pair<int, uint32_t>, Target> targets;  // by rank and run
+  std::map<std::pair<int, uint32_t>, Target> targets;  // by rank and index of the rank's file
   std::vector<ShardFile> own;                          // files of this rank except those that are kept
   MovedParts read, written;
   uint64_t limit = 0;            // of a block
@@ -109,8 +109,8 @@ bool is_unchanged_by(const ReshardInput& input, const ShardFile& wanted) {
   return open_input(file.name, file).empty() && sums_of(file, wanted).has_value();
 }
 
-// Makes `wanted` in the new folder of the file of this name in the old one: a hard link, or a copy if the file system
-// has no hard links or this is another one. Its pieces are read and compared with their checksums either way.
+// Creates the file `wanted` of the new folder from the unchanged file of the same name in the old one: a hard link, or
+// a copy if linking fails. Compares its boxes with their checksums in either case.
 void keep_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
   InputFile file{.name = shard_path(mover.input.from, wanted.name), .fd = {}, .identity = {}};
   const bool is_linked = noted_call("link", to, kNoOffset, [&] { return link(file.name.c_str(), to.c_str()); }) == 0;
@@ -176,10 +176,11 @@ Target& target_file(Mover& mover, int rank, uint32_t run) {
 // Reads the intersection of a stored box and the block into mover.block, and adds its bytes to the checksum of the box.
 //
 // All boxes have global coordinates; packed(box) is the box as stored, dense and row-major. The intersection is either
-// one range of the file, read at once and scattered into the block, or several ranges, each read to its place. Ranges
-// arrive in ascending order of the file, so `sum` is the CRC of the bytes read so far as if zeros stood between them.
-// CRC-32C is linear: the CRC of the box is the XOR of the CRCs of its parts, each moved by the bytes behind it. So the
-// parts may be read by several blocks in any order, and the checksum is complete when part.bytes == part.all.
+// one range of the file, which is read at once and scattered into the block, or several ranges, which are read
+// separately. Ranges arrive in ascending file order, so `sum` is the CRC of the bytes so far, with zeros for the bytes
+// between ranges. CRC-32C is linear: the CRC of the box is the XOR of the CRCs of its parts, each shifted over the
+// bytes after it. So several blocks can read the parts in any order, and the checksum is complete when part.bytes ==
+// part.all.
 void read_piece(Mover& mover, const InputFile& file, uint64_t offset, const Box& stored, const Box& block,
                 std::string_view name, MovedPart* part) {
   const Box both = intersection(stored, block);
@@ -284,8 +285,9 @@ void move_band(Mover& mover, size_t tensor, const RankBoxes& boxes, const Band& 
   });
 }
 
-// The bands of a tensor are assigned to the ranks in order: several to a rank, or several ranks to a band, which share
-// its blocks, starting with another rank for each tensor. So all ranks move about the same bytes, in few files each.
+// Distributes the bands of a tensor over the ranks: a rank moves several bands, or several ranks share the blocks of
+// one band. The first rank differs between tensors, so that all ranks move a similar number of bytes, in few files
+// each.
 void move_tensor(Mover& mover, size_t tensor, uint64_t rank, uint64_t world) {
   const RankBoxes& boxes = mover.input.wanted[tensor_of(*mover.input.after, tensor).layout];
   const uint64_t count = boxes.bands.size();

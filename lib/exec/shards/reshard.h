@@ -28,8 +28,8 @@ struct ReshardInput {
   std::vector<RankBoxes> wanted;
 };
 
-// Fills the members that follow from `after` and `known` or `source`. Returns false if the folder is known and its
-// tensors differ from those of `after`: open_weights then reports the differences.
+// Computes the fields of `input` that follow from input.after and input.known or input.source. Returns false if the
+// folder is known and its tensors differ from those of input.after: open_weights then reports the differences.
 [[nodiscard]] bool list_moves(ReshardInput& input);
 
 struct ReshardResult {
@@ -59,12 +59,13 @@ struct MovedSums {
   MovedParts read, written;
 };
 
-// Called by all ranks of the mesh of `after`. Writes folder `path` by it. Each rank reads the bytes of its own files,
-// and of those that it helps to write where fewer ranks write a tensor than there are: each byte is read once and
-// written once; a rank takes at most `staging` bytes. A file that does not change becomes a hard link, so that a
-// later write into it changes both folders, or a copy if it cannot be linked; it is read, too. What is read is held
-// against the checksums of the old folder, and the new one has those of what was written: neither is read again for it.
-// Throws where nothing is written.
+// Writes the folder `input.from` again at `path`, sharded by `input.after`. All ranks of its mesh call it. Each byte is
+// read once and written once. If fewer ranks write a tensor than exist, the other ranks help them. A rank buffers at
+// most `staging` bytes.
+//
+// An unchanged file becomes a hard link, so that a later write into it changes both folders, or a copy if linking
+// fails. Bytes are compared with the checksums of the old folder when they are read, and the new folder gets checksums
+// of the bytes that are written. Returns the byte counts of this rank. Throws if nothing was written.
 [[nodiscard]] ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums,
                                     const std::string& shardings_sha256, const std::string& path, uint64_t staging);
 

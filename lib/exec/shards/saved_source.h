@@ -1,5 +1,4 @@
-// Where the bytes of a folder's tensors stand, for who wants some of them and not all: its ranks open the files that
-// they read, and no others.
+// Folders that tpplan wrote for a known manifest: each rank opens only the files from which it reads.
 #pragma once
 
 #include <cstdint>
@@ -15,50 +14,53 @@
 
 namespace tpplan {
 
-// A folder that `save` or `reshard` wrote by a manifest which is at hand: its files are what the manifest says, to the
-// byte of every header, so that nobody parses headers. The first file is looked at before it is believed, every other
-// one by who opens it.
+// A folder that `save` or `reshard` wrote for a manifest that is available. The manifest determines every header to the
+// byte, so headers are compared instead of parsed. find_saved_folder compares the first file; open_shard and
+// open_local_shards compare the other files when they open them.
 struct SavedFolder {
   const Manifest* manifest = nullptr;
   std::string path;
-  std::vector<bool> missing;  // buffers that it lacks, by number
+  std::vector<bool> missing;  // buffers that are not stored, by index in ShardStore::shards
   std::vector<RankBoxes> boxes;
-  WeightSource first;  // the first file, and where each tensor begins in it: what ranks compare
+  WeightSource first;  // the first file and its tensors, by which ranks check that they see the same folder
 };
 
-// Whether `path` is such a folder; false where any doubt is left, and open_weights is to say what there is. Finds what
-// stands there from the names of its files, and opens the first.
+// True if `path` is such a folder; fills `folder`. Compares the hash of the shardings in the folder's note, the names
+// of the files, and the header of the first file. False if any of these differs: the caller then uses open_weights,
+// which reports the cause. Throws TP8020 or TP8021 if the folder cannot be used.
 [[nodiscard]] bool find_saved_folder(const std::string& path, const Manifest& manifest,
                                      std::string_view shardings_sha256, SavedFolder& folder);
 
-// The files of one rank of the folder, and where each tensor's box stands in them.
+// The files of one rank of the folder, and the offset of each tensor's box in them.
 struct OpenShard {
-  std::vector<InputFile> files;                // by run; closed ones have no fd
-  std::vector<std::vector<uint64_t>> offsets;  // by run and tensor
-  std::vector<std::vector<uint32_t>> sums;     // checksums of the pieces, likewise
+  std::vector<InputFile> files;                // index i has box i of each tensor; a closed file has no fd
+  std::vector<std::vector<uint64_t>> offsets;  // by file and tensor
+  std::vector<std::vector<uint32_t>> sums;     // checksums of the boxes, by file and tensor
 };
 
 struct OpenShards {
   const SavedFolder* folder = nullptr;
-  uint64_t most_open = 1;  // files at a time
+  uint64_t most_open = 1;  // maximum number of open files
   uint64_t open = 0;
   std::map<int, OpenShard> of_rank;
 };
 
-// The file that holds run `run` of rank `rank`, open. Throws where the file is not what the manifest says.
+// Returns file `run` of rank `rank`, and opens it if it is closed. If shards.most_open files are open, closes all of
+// them first. Throws if the header is not the one that the manifest determines, or the file changed.
 [[nodiscard]] const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run);
 
-// What open_weights would say of the folder, of the files alone that hold what these ranks hold of it: of whom each is
-// the first holder. Throws where one is not what the manifest says.
+// Opens only the files with the elements that these ranks hold, which are those of the elements' first holders. Returns
+// what open_weights would return for these files. Throws if a header is not the one that the manifest determines.
 [[nodiscard]] WeightSource open_local_shards(const SavedFolder& folder, std::span<const int> ranks);
 
-// Throws TP8028 when one of those that are open is no longer what it was.
+// Throws TP8028 if an open file has changed.
 void check_unchanged(const OpenShards& shards);
 
-// The bytes of a file of shards: of its head, and of all its pieces.
+// Returns the size in bytes of a file of shards: its head and all boxes.
 [[nodiscard]] uint64_t end_of(const ShardFile& file);
 
-// The checksums of a file's pieces, where it has this head, but for them, and as many bytes in all; else nothing.
+// Returns the checksums of a file's boxes if its size and its head, except for the checksums, are those of `expected`;
+// else nullopt.
 [[nodiscard]] std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// Which files a rank writes of its shards, and what stands where in them: the plan of `save` and `reshard`.
+// The files that a rank writes in `save` and `reshard`: their names, heads, and the offset of each box.
 #pragma once
 
 #include <cstdint>
@@ -12,32 +12,32 @@
 
 namespace tpplan {
 
-// A box of a shard, which stands without gaps at `offset` of a file.
+// A box of a shard, stored without gaps at `offset` of a file.
 struct FileBox {
   size_t shard = 0;  // into ShardStore::shards
-  HeldBox held;      // where it stands in the shard
+  HeldBox held;      // its place in the shard's memory
   uint64_t offset = 0;
 };
 
 struct ShardFile {
   std::string name;
-  std::string head;             // the bytes before the first piece
+  std::string head;             // length and header, before the first box
   std::vector<FileBox> pieces;  // by offset
-  size_t sums_at = 0;           // in the head: where the checksums of the pieces stand, one after the other
+  size_t sums_at = 0;           // position in `head` of the checksums of the boxes, which are adjacent
 };
 
-// Puts the checksum of piece number `piece` into the head, which has zeros for those that are not known yet.
+// Writes the checksum of box `piece` into the head. Checksums that are not known yet are zeros there.
 void put_sum(ShardFile& file, size_t piece, uint32_t sum);
 
-// The checksums in a head that is that of the file but for them, by piece; nothing where it is another one.
+// Returns the checksums in `head`, by box, if it is the head of `file` except for the checksums; else nullopt.
 [[nodiscard]] std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::string_view head);
 
-// The boxes of a shard that its rank writes: none when another rank that holds them comes first.
+// Returns the boxes of a shard that its rank writes; none if another rank is their first holder.
 [[nodiscard]] std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
 
-// The files of a rank: the first has the first box of every shard, the next one the second boxes of those that have
-// several runs (a file holds a name once), and so on. What is `left_out`, by number, is in none. Throws
-// TP8033 where the format has no such type.
+// Returns the files of the store's rank. File i has box i of every shard, because a file can have a name only once;
+// only shards with several intervals have several boxes. Tensors in `left_out` (by index in ShardStore::shards) are
+// omitted. Throws TP8033 if safetensors does not have the dtype.
 [[nodiscard]] std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
 
 }  // namespace tpplan

@@ -28,7 +28,7 @@ std::string first_finding(const Diagnostics& diagnostics) {
   return diagnostics.list.empty() ? "invalid content" : diagnostics.list.front().message;
 }
 
-// {"NAME": {"saved_offsets": [0, 16]}}
+// Parses {"NAME": {"saved_offsets": [0, 16]}}. Returns the error; empty on success.
 std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
   const SourceFile file{.name = std::string(kShardingInfoKey), .text = std::string(text)};
   std::deque<std::string> strings;

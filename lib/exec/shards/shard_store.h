@@ -1,4 +1,4 @@
-// A rank's shards in memory: what load and init fill, and verify, run, save and reshard read.
+// The shards of one rank in memory. `load` and `init` fill them; `verify`, `run`, `save` and `reshard` read them.
 #pragma once
 
 #include <cstdint>
@@ -14,44 +14,44 @@
 
 namespace tpplan {
 
-// One parameter or buffer as this rank holds it: row major, without gaps, dims as local_shape says. Names of one tied
-// tensor share memory.
+// The local shard of a parameter or buffer: row major, contiguous, with the shape of local_shape. Tied tensors share
+// their memory.
 struct Shard {
   std::string_view path;  // in the manifest
   const ParamLayout* layout = nullptr;
-  std::vector<std::vector<Interval>> slice;  // shard_slice of this rank: runs of global indices, per dim
+  std::vector<std::vector<Interval>> slice;  // result of shard_slice for this rank: global intervals, by dim
   std::vector<int64_t> shape;                // local shape
   uint64_t bytes = 0;
-  void* data = nullptr;  // memory of `device`; nullptr when empty
+  void* data = nullptr;  // memory of `device`; nullptr if the shard is empty or not allocated
 };
 
 struct ShardStore {
   const Manifest* manifest = nullptr;
   const Device* device = nullptr;
   int rank = 0;
-  std::vector<Shard> shards;  // parameters in the manifest's order, then buffers
+  std::vector<Shard> shards;  // parameters in the order of the manifest, then buffers
   std::vector<std::shared_ptr<void>> memory;
 };
 
-// The rank's shards with memory, not filled. Throws TP8012, before anything is allocated, when the device has
-// less free than they take.
+// Allocates the rank's shards, without filling them. Throws TP8012 before any allocation if the device has too little
+// free memory.
 [[nodiscard]] ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device);
-// The same without memory: data is nullptr everywhere.
+// Returns the rank's shards without memory: every `data` is nullptr.
 [[nodiscard]] ShardStore describe_shards(const Manifest& manifest, int rank);
 
-// Throws TP8027 where a tensor of this manifest cannot be moved: its type has fewer than eight bits, and a row of it
-// ends inside a byte.
+// Throws TP8027 if a tensor of the manifest cannot be moved: its dtype has fewer than eight bits and its rows end
+// inside a byte.
 void check_packing(const Manifest& manifest);
 
-// Bytes of a rank's shards, tied names once; and what allocate_shards takes for them, with the gaps that keep them
-// aligned.
+// bytes_of_rank returns the bytes of a rank's shards, with tied tensors counted once. memory_of_rank returns the bytes
+// that allocate_shards needs, including alignment.
 [[nodiscard]] uint64_t bytes_of_rank(const Manifest& manifest, int rank);
 [[nodiscard]] uint64_t memory_of_rank(const Manifest& manifest, int rank);
 
-// For each parameter the one of its tied names that stands first in the manifest; an untied one itself.
+// Returns for each parameter the index of the first parameter that it is tied to; its own index if it is not tied.
 [[nodiscard]] std::vector<uint32_t> first_of_tied(const Manifest& manifest);
 
-// Parameter or buffer number `index`, counted as in ShardStore::shards.
+// Returns the parameter or buffer with this index in ShardStore::shards.
 const ManifestParam& tensor_of(const Manifest& manifest, size_t index);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-// Memory of a device, or beside it, that frees itself.
+// Staging memory on the device or the host, released by its owner's destructor.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@ namespace tpplan {
 
 using StagingMemory = std::unique_ptr<void, void (*)(void*)>;
 
-// What an allocation gave. Throws TP8012 where that is nothing.
+// Returns an owner of the allocated `memory`. Throws TP8012 if it is nullptr.
 [[nodiscard]] StagingMemory take_staging(void* memory, void (*release)(void*), uint64_t bytes);
 
 }  // namespace tpplan

@@ -135,7 +135,7 @@ bool is_held(const StoredBox& piece, const VerifyBlock& block, std::span<const H
 }
 
 void list_blocks(Verifier& verifier, std::span<const ShardStore> stores) {
-  std::set<std::pair<uint32_t, uint64_t>> seen;  // a tied name may stand for the same bytes
+  std::set<std::pair<uint32_t, uint64_t>> seen;  // tied names can have the same bytes
   for (uint32_t i = 0; i < verifier.source.tensors.size(); ++i) {
     const std::vector<StoredBox>& pieces = verifier.source.tensors[i].pieces;
     const std::vector<Held> holders = holders_of(stores, i);

@@ -1,4 +1,4 @@
-// Proof that shards are what they should be: that they tile every tensor, that they equal their source byte for byte.
+// Checks that the shards tile every tensor, and that they equal the source byte for byte.
 #pragma once
 
 #include <cstdint>
@@ -14,19 +14,19 @@
 
 namespace tpplan {
 
-// From the manifest alone: TP8041 for each layout whose shards, over all ranks, do not hold every byte exactly once
-// (replicas apart), with a tensor of it.
+// Checks the manifest only. Returns TP8041 for each layout whose shards over all ranks do not have every byte exactly
+// once (replicas aside), or whose intervals contradict its placements; with a tensor of that layout.
 [[nodiscard]] std::vector<Fault> tiling_faults(const Manifest& manifest);
 
 struct VerifyResult {
-  std::optional<Fault> difference;  // TP8042, the first by the order of the manifest: rank, tensor, index, bytes
+  std::optional<Fault> difference;  // TP8042: the first one in manifest order, with rank, tensor, index and bytes
   uint64_t compared_bytes = 0;      // of shards
   double seconds = 0;
 };
 
-// Reads the source again, from its first byte to its last and without the plan that the shards were filled by, and
-// compares it with what the ranks of this process hold of it. A tied tensor is compared with all the names under which
-// it is stored. Called by all ranks of the job, with shards as load_shards. Throws as that does.
+// Reads the source again, independently of the read plan that filled the shards, and compares it with the shards of
+// this process's ranks. A tied tensor is compared with all names under which it is stored. All ranks call it, with
+// stores as in load_shards. Throws the same errors as load_shards.
 [[nodiscard]] VerifyResult verify_shards(Comm& comm, const WeightSource& source, std::span<const ShardStore> stores,
                                          int threads, ProgressKind progress);
 

@@ -23,8 +23,8 @@ struct StoredBox {
   std::optional<uint32_t> sum = {};  // its CRC-32C in the file (exec/shards/box_sums.h)
 };
 
-// Where a tensor of the manifest is stored: one box, or the boxes of a folder of shards, which tile it. Empty if it is
-// missing.
+// The stored boxes of a manifest tensor: one box, or the boxes of a folder of shards, which tile it. Empty if the
+// tensor is missing.
 struct SourceTensor {
   std::string_view
       name;         // the stored name: its own, that of a tied tensor, or the first of those that it is fused from

@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 constexpr uint64_t kSampleBytes = 4096;
-constexpr size_t kMostSamples = 1024;  // of a checkpoint: as many tensors, evenly among all
+constexpr size_t kMostSamples = 1024;  // tensors of a checkpoint to sample, at even distances
 
 }  // namespace
 

@@ -1,4 +1,4 @@
-// Whether ranks were given the same weights: what each says of its own before the first step.
+// A fingerprint of weights, by which ranks check before the first step that they were given the same weights.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace tpplan {
 
-// A line: how many files and bytes, a hash of their headers, and one of blocks that are sampled all over them: some
-// bytes of every tensor. The same for copies under other names; another for a checkpoint of another step. Throws what
-// read_exactly throws.
+// Returns a line with the number of files, their bytes, a hash of their headers, and a hash of samples: 4 KiB of each
+// tensor, or of about 1,024 tensors of a larger checkpoint. Copies with other file names have the same line;
+// checkpoints of other training steps differ. Throws the errors of read_exactly.
 [[nodiscard]] std::string weights_identity(const WeightSource& source);
 
 }  // namespace tpplan

@@ -20,7 +20,8 @@ void keep_current_fault(WorkQueue& queue) {
   try {
     stop_work(queue, current_fault());
   } catch (...) {
-    stop_work(queue, Fault{.code = Code::OutOfMemory, .message = "out of memory"});  // short enough to take none
+    stop_work(queue,
+              Fault{.code = Code::OutOfMemory, .message = "out of memory"});  // short enough to need no allocation
   }
 }
 

@@ -1,5 +1,6 @@
-"""Records what transformers builds of configs: `python record_configs.py` with torch and transformers 5.23 writes
-configs.json.xz beside this file. The models are built on the meta device; nothing is downloaded."""
+"""Records the graphs that transformers builds from configs: `python record_configs.py` with torch and transformers 5.23
+writes configs.json.xz next to this file. The models are built on the meta device; nothing is downloaded.
+"""
 
 import json
 import lzma
@@ -25,7 +26,7 @@ SMALL = {
 }
 EXPERTS = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
 SHARED = {"shared_expert_intermediate_size": 48}
-# Of each family several configs, on top of SMALL.
+# Several configs of each family, in addition to SMALL.
 CONFIGS = {
     "llama": [
         {},

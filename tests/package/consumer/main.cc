@@ -1,4 +1,4 @@
-// A program of somebody else: consumer MODEL PLAN reads both, judges, and compiles them, and says what came of it.
+// A user's program: consumer MODEL PLAN reads both files, checks and compiles them, and prints the result.
 #include <tpplan/base/read_file.h>
 #include <tpplan/compile.h>
 #include <tpplan/judge.h>

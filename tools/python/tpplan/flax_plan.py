@@ -1,5 +1,6 @@
-"""Exports logical axis rules, as in Flax and MaxText, as a plan file in the dialect logical. The program resolves
-them."""
+"""Exports logical axis rules, as in Flax and MaxText, as a plan file in the dialect logical. tpplan resolves the rules
+when it compiles the plan.
+"""
 
 from .files import InputError, find_object, printable
 from .write_plan import write_pairs

@@ -10,8 +10,10 @@ MAKE_ONE = "give contiguous, writable host memory"
 
 
 class Target:
-    """The destination of a tensor. `owner` keeps the memory alive by an export of it, which forbids to resize it.
-    `finish`, if any, is called once it is filled, and copies it to the device. `local` is the torch tensor whose values it holds."""
+    """The destination of a tensor. `owner` is a buffer export of the memory: it keeps the memory alive and forbids
+    resizing it. `finish`, if any, is called once the memory is filled, and copies it to the device. `local` is the
+    torch tensor with these values.
+    """
 
     def __init__(self, address, size, owner, finish=None, local=None):
         self.address, self.size, self.owner, self.finish, self.local = address, size, owner, finish, local

@@ -1,4 +1,4 @@
-"""What tpplan.torch does for a style besides the layouts in the manifest.
+"""Steps of tpplan.torch for each style, in addition to the layouts in the manifest.
 
 tools/generate/write-schemas writes this file from the column `tpplan` of lib/styles/style_table.cc.
 """

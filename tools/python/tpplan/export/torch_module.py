@@ -17,7 +17,7 @@ SIZE_NAMES = ("in_features", "out_features", "embedding_dim")
 # Endings of type names from which lib/model/module_kinds.cc infers the kind; for other names the file has the kind.
 NORM_ENDINGS = ("Norm", "Normalization", "NormGated", "Norm1d", "Norm2d", "Norm3d")
 
-# Type names, or endings of them, that it reads as linear layers and embeddings, and endings that it excludes.
+# Type names, or endings of them, that module_kinds.cc reads as linear layers and embeddings, and excluded endings.
 LINEAR_NAMES = ("Linear",)
 EMBEDDING_NAMES = ("Embedding", "EmbeddingBag")
 NO_EMBEDDINGS = ("RotaryEmbedding", "PatchEmbedding")

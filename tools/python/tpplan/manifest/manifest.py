@@ -67,8 +67,9 @@ class Boundary:
 
 @dataclass(frozen=True)
 class Loss:
-    """How the loss is computed from output `output` of the model. `reduction` and `gradients` are "mean" or "sum",
-    `count` is "per_rank" or "global"."""
+    """The computation of the loss from output `output` of the model. `reduction` and `gradients` are "mean" or "sum",
+    `count` is "per_rank" or "global".
+    """
 
     output: int
     reduction: str

@@ -28,8 +28,9 @@ class Step:
 
 @dataclass(frozen=True)
 class Cutting:
-    """How a tensor is sharded over a mesh of (name, size), with this rank's coordinate: together they determine the
-    local elements."""
+    """The sharding of a tensor over a mesh of (name, size), with this rank's coordinate: together they determine the
+    local elements.
+    """
 
     path: str
     shape: tuple

@@ -35,9 +35,10 @@ def mesh_of(placed):
 
 @dataclass
 class Sharing:
-    """Which rank reads which tensor; every rank of a mesh computes the same. `whole` maps a path to the mesh dims
-    over which it is replicated, () if only this rank reads it. `readers` maps a path to the reader's coordinate along
-    these dims."""
+    """The assignment of tensors to the ranks that read them; every rank of a mesh computes the same. `whole` maps a
+    path to the mesh dims over which it is replicated, () if only this rank reads it. `readers` maps a path to the
+    reader's coordinate along these dims.
+    """
 
     mesh: object
     whole: dict

@@ -167,7 +167,7 @@ class Run:
 
 @dataclass
 class _Saved:
-    """What autograd saves for backward instead of a gathered tensor: its Run, index and view."""
+    """The object that autograd saves for backward instead of a gathered tensor: its Run, index and view."""
 
     run: Run
     i: int
