@@ -1,4 +1,4 @@
-"""Checkpoints with a matrix for each expert, and manifests that hold the experts stacked: the loaded bytes are those of the stacked checkpoint."""
+"""Checkpoints with a matrix for each expert, for manifests of stacked experts: the shards equal those of the stacked checkpoint."""
 
 import pytest
 from executor import execute, succeeds

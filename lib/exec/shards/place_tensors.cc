@@ -340,6 +340,42 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
   return {};
 }
 
+// Returns the stored matrices of experts that a parameter of stacked experts consists of; empty if it is none, or if
+// they are not stored. Reports an expert without matrices.
+std::vector<StoredPart> find_experts(Fusing& fusing, std::string_view path, const ParamLayout& layout) {
+  if (layout.shape.size() != 3) return {};
+  const auto find = [&](const std::string& name) {
+    const auto found = fusing.stored.find(name);
+    return found == fusing.stored.end() ? nullptr : &found->second;
+  };
+  for (const ExpertRow& row : expert_rows()) {
+    if (row.stacked != path.substr(path.rfind('.') + 1) || find(expert_name(path, 0, row.parts[0])) == nullptr)
+      continue;
+    std::vector<StoredPart> parts;
+    for (uint64_t expert = 0; expert < static_cast<uint64_t>(layout.shape[0]); ++expert) {
+      uint64_t at = 0;
+      for (const std::string_view leaf : row.parts) {
+        if (leaf.empty()) continue;
+        const std::string name = expert_name(path, expert, leaf);
+        const std::vector<WeightPlace>* places = find(name);
+        const std::vector<uint64_t> matrix =
+            places == nullptr ? std::vector<uint64_t>{} : stored_shape(*places, fusing.source);
+        if (matrix.size() != 2) {
+          note(fusing.source, Code::MissingParameter, "",
+               fmt::format("`{}` stacks the experts of the weights, which have no matrix `{}`",
+                           escape_for_terminal(path), escape_for_terminal(name)));
+          return {};
+        }
+        parts.push_back({.places = places, .runs = {}, .begin = {expert, at, 0}, .shape = {1, matrix[0], matrix[1]}});
+        at += matrix[0];
+        fusing.used.push_back(name);
+      }
+    }
+    return parts;
+  }
+  return {};
+}
+
 // Returns the places of every stored tensor by its name in the manifest (after `rename`). Notes an error if two stored
 // names are renamed to one.
 StoredIndex index_stored(const std::string& path, WeightSource& source, const Rename& rename,
