@@ -1,0 +1,62 @@
+// The collectives that Shardy inserts into a program whose values have shardings.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "diagnostics/diagnostics.h"
+#include "programs/operation_rules.h"
+#include "programs/program.h"
+#include "programs/project_factors.h"
+#include "programs/reshard_to_collectives.h"
+
+namespace tpplan {
+
+struct ProgramCollective {
+  ProgramCollectiveKind kind{};
+  AxisParts axes;
+  int64_t bytes = 0;             // of one rank's tensor: the result of an all_gather, the input of other kinds
+  OperationId operation = kNone;  // that needs it; kNone for a result of the program
+  int64_t times = 1;             // in a step: the turns of the loops around it
+};
+
+// How an operation computes: the shardings of its tensors around it, and what it sums.
+struct OperationLayout {
+  bool is_changed = false;            // some tensor differs from its value's sharding
+  std::vector<FactorAxes> slots;      // parallel to the rule's
+  AxisParts reduced;                  // axes over which results are partial
+};
+
+// Returns the layout in which Shardy lets an operation compute. @pre the operation has a rule.
+[[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId operation);
+
+// Returns the layout of a product whose result wants the axes of the contraction in another dim: the operands' layout;
+// the result is resharded after it. Returns false if this does not apply. `slots` are the projected ones.
+[[nodiscard]] bool relay_product(Program& program, const FactorRules& rules, OperationId operation,
+                                 std::vector<FactorAxes>& slots);
+
+// Sets the result of each product that is computed in the operands' layout (relay_product), as Shardy's pipeline does
+// before it ends. Users of the result use a reshard. @pre propagation is finished.
+struct RelaidProduct {
+  OperationId operation = kNone;
+  std::vector<DimAxes> dims;  // of the product itself
+};
+[[nodiscard]] std::vector<RelaidProduct> relay_products(Program& program, const FactorRules& rules);
+
+// Returns how often the operations of each block run in a step. A loop runs as often as the largest constant of its
+// condition. Reports TP9001 if a number exceeds 2^53.
+[[nodiscard]] std::vector<int64_t> count_turns(const Program& program, Diagnostics& diagnostics);
+
+// Returns the collectives of the program, in its order. `relaid` are those of relay_products.
+[[nodiscard]] std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
+                                                             const std::vector<RelaidProduct>& relaid,
+                                                             const std::vector<int64_t>& turns);
+
+// Returns the bytes of one rank's shard of a value with this sharding; dims round up.
+[[nodiscard]] int64_t shard_bytes(const Program& program, ValueId value, const std::vector<AxisParts>& dims);
+
+// Returns the sharding of a value, or of a tensor of an operation with this layout, as lists of axes.
+[[nodiscard]] std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const DimAxes> dims);
+
+}  // namespace tpplan

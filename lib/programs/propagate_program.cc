@@ -1,0 +1,69 @@
+#include "programs/propagate_program.h"
+
+#include <algorithm>
+
+#include "programs/add_edges.h"
+#include "programs/apply_constraints.h"
+#include "programs/close_boundary.h"
+#include "programs/propagate_shardings.h"
+#include "programs/split_constants.h"
+
+namespace tpplan {
+namespace {
+
+// Collects the shardings of each recorded value. A copy of a constant counts for the constant, which may have no use
+// itself.
+void collect_shardings(const std::vector<RelaidProduct>& relaid, Propagation& result) {
+  const Program& p = result.program;
+  result.shardings.resize(p.recorded_values);
+  const auto add = [&](ValueId value, std::span<const DimAxes> dims) {
+    std::vector<AxisParts> axes = axes_of_dims(p, dims);
+    auto& list = result.shardings[value];
+    if (std::ranges::find(list, axes) == list.end()) list.push_back(std::move(axes));
+  };
+  std::vector<bool> is_relaid(p.values.size());
+  for (const RelaidProduct& product : relaid) {
+    const ValueId value = p.operations[product.operation].first_result;
+    is_relaid[value] = true;
+    add(value, product.dims);
+  }
+  std::vector<bool> is_alive(p.values.size());
+  for (ValueId value = 0; value < p.values.size(); ++value) {
+    const OperationId maker = p.values[value].maker;
+    is_alive[value] = maker == kNone || !p.operations[maker].is_dead;
+    if (p.values[value].copy_of == kNone && (value >= p.recorded_values || !is_alive[value] || is_relaid[value]))
+      continue;
+    add(p.values[value].copy_of == kNone ? value : p.values[value].copy_of, dims_of(p, value));
+  }
+  // Values that nobody uses are replicated.
+  for (ValueId value = 0; value < p.recorded_values; ++value) {
+    if (result.shardings[value].empty()) result.shardings[value].emplace_back(p.values[value].rank);
+  }
+}
+
+}  // namespace
+
+Propagation propagate_program(Program program, Diagnostics& diagnostics) {
+  Propagation result{.program = std::move(program)};
+  Program& p = result.program;
+  split_constants(p, diagnostics);
+  if (has_errors(diagnostics)) return result;
+  add_edges(p, diagnostics);
+  if (has_errors(diagnostics)) return result;
+  const FactorRules rules = build_factor_rules(p, diagnostics);
+  const std::vector<int64_t> turns = count_turns(p, diagnostics);
+  if (has_errors(diagnostics)) return result;
+  apply_constraints(p);
+  propagate_shardings(p, rules);
+  close_boundary(p);
+  const std::vector<RelaidProduct> relaid = relay_products(p, rules);
+  result.shardy = insert_reshards(p, rules, relaid, turns);
+  collect_shardings(relaid, result);
+  for (const OperationId id : operations_in_order(p)) {
+    const ProgramOperation& operation = p.operations[id];
+    if (operation.row == nullptr && operation.kind == OperationClass::Plain) result.unruled.push_back(id);
+  }
+  return result;
+}
+
+}  // namespace tpplan
