@@ -278,23 +278,33 @@ bool is_everywhere(const LayoutChoice& c, uint32_t factor) {
   return true;
 }
 
+// Returns the axes that the tensors which shard a factor start with.
+AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor) {
+  AxisParts prefix;
+  bool is_seen = false;
+  for (uint32_t slot = 0; slot < c.rule.slot_count; ++slot) {
+    const AxisParts& axes = axes_at(c, slot);
+    if (factor_at(c.rules, c.rule, slot) != factor || axes.empty()) continue;
+    prefix = is_seen ? common_prefix(prefix, axes) : axes;
+    is_seen = true;
+  }
+  return prefix;
+}
+
 // Gives axes of factors that must be replicated to batch factors with room for them.
 void move_to_batch(const LayoutChoice& c, FactorLists& common) {
-  const FactorLists prefixes = common_prefixes(c);
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
-    if (factor_of(c, factor).kind != FactorKind::Replicate || prefixes[factor].empty() || !is_everywhere(c, factor))
-      continue;
+    if (factor_of(c, factor).kind != FactorKind::Replicate || !is_everywhere(c, factor)) continue;
+    const AxisParts axes = sharded_prefix(c, factor);
     size_t next = 0;
-    for (uint32_t batch = 0; batch < c.rule.factor_count && next < prefixes[factor].size(); ++batch) {
+    for (uint32_t batch = 0; batch < c.rule.factor_count && next < axes.size(); ++batch) {
       const Factor& f = factor_of(c, batch);
       if (f.kind != FactorKind::Pass || f.size == 0 || !is_everywhere(c, batch)) continue;
       const int64_t shards = shard_count(common[batch]);
       if (f.size % shards != 0) continue;
-      for (int64_t room = f.size / shards; next < prefixes[factor].size(); ++next) {
-        const AxisPart& axis = prefixes[factor][next];
-        if (room % axis.size != 0) break;
-        append_part(common[batch], axis);
-        room /= axis.size;
+      for (int64_t room = f.size / shards; next < axes.size() && room % axes[next].size == 0; ++next) {
+        room /= axes[next].size;
+        append_part(common[batch], axes[next]);
       }
     }
   }
