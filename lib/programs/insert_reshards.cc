@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <numeric>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -211,9 +212,17 @@ void update_local_sizes(const LayoutChoice& c, const FactorLists& common, std::v
   }
 }
 
-FactorLists keep_most(const LayoutChoice& c) {
+FactorLists keep_most(const LayoutChoice& c, const FactorPins& pins) {
   FactorLists common(c.rule.factor_count);
   std::vector<Candidate> list = list_candidates(c);
+  for (uint32_t factor = 0; factor < pins.size(); ++factor) {
+    if (!pins[factor]) continue;
+    common[factor] = *pins[factor];
+    std::erase_if(list, [&](Candidate& candidate) {
+      if (candidate.factor == factor) return true;
+      return truncate_overlap(candidate.axes, common[factor]) && candidate.axes.empty();
+    });
+  }
   std::vector<std::vector<uint32_t>> majors = list_dependencies(c);
   for (;;) {
     const Candidate* best = nullptr;
@@ -310,7 +319,7 @@ void move_to_batch(const LayoutChoice& c, FactorLists& common) {
   }
 }
 
-FactorLists choose_common(const LayoutChoice& c) {
+FactorLists choose_common(const LayoutChoice& c, const FactorPins& pins) {
   std::vector<uint32_t> tensors;
   bool has_replicated = false;
   for (uint32_t t = 0; t < c.rule.tensor_count; ++t) {
@@ -318,8 +327,8 @@ FactorLists choose_common(const LayoutChoice& c) {
   }
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor)
     has_replicated |= factor_of(c, factor).kind == FactorKind::Replicate;
-  if (tensors.size() == 2 && !has_replicated && !c.rule.has_compound_dims) return keep_one(c, tensors[0], tensors[1]);
-  FactorLists common = keep_most(c);
+  if (pins.empty() && tensors.size() == 2 && !has_replicated && !c.rule.has_compound_dims) return keep_one(c, tensors[0], tensors[1]);
+  FactorLists common = keep_most(c, pins);
   move_to_batch(c, common);
   return common;
 }
@@ -453,7 +462,7 @@ std::vector<RelaidProduct> relay_products(Program& program, const FactorRules& r
   return relaid;
 }
 
-OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId id) {
+OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId id, const FactorPins& pins) {
   OperationLayout layout;
   const FactorRule& rule = rules.rules[id];
   project_factors(program, rules, id, layout.slots);
@@ -461,7 +470,7 @@ OperationLayout choose_layout(Program& program, const FactorRules& rules, Operat
   FactorLists common;
   if (!is_compatible(c, common)) {
     const bool is_reshape = program.operations[id].name == "stablehlo.reshape" && has_overflow(c);
-    common = is_reshape ? choose_for_reshape(c) : choose_common(c);
+    common = is_reshape ? choose_for_reshape(c) : choose_common(c, pins);
     layout.is_changed = true;
     for (uint32_t slot = 0; slot < rule.slot_count; ++slot) {
       layout.slots[slot].axes = intern_axes(program.lists, common[factor_at(rules, rule, slot)]);
@@ -523,10 +532,15 @@ int64_t shard_bytes(const Program& program, ValueId value, const std::vector<Axi
 
 namespace {
 
+// A value, a block in which it is brought to a layout, and the layout.
+using SharedReshard = std::tuple<ValueId, BlockId, std::vector<AxisListId>>;
+
 struct Inserter {
   Program& program;
   const std::vector<int64_t>& turns;
+  const ReshardRules& choices;
   std::vector<ProgramCollective> list;
+  std::set<SharedReshard> shared;
 };
 
 bool is_equal_sharding(std::span<const DimAxes> a, std::span<const DimAxes> b) {
@@ -536,6 +550,11 @@ bool is_equal_sharding(std::span<const DimAxes> a, std::span<const DimAxes> b) {
 void add_reshard(Inserter& s, ValueId value, std::span<const DimAxes> from, std::span<const DimAxes> to,
                  OperationId operation, BlockId block) {
   if (is_equal_sharding(from, to)) return;
+  if (s.choices.shares_reshards) {
+    std::vector<AxisListId> layout;
+    for (const DimAxes& dim : to) layout.push_back(dim.axes);
+    if (!s.shared.emplace(value, block, std::move(layout)).second) return;
+  }
   const MeshAxes mesh{s.program.axis_names, s.program.axis_sizes};
   const std::vector<ReshardStep> steps = reshard_steps(mesh, shape_of(s.program, value), axes_of_dims(s.program, from),
                                                        axes_of_dims(s.program, to));
@@ -561,7 +580,8 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const 
     seen.assign(result.begin(), result.end());
     std::ranges::copy(relaid->dims, result.begin());
   }
-  const OperationLayout layout = choose_layout(p, rules, id);
+  const FactorPins pins = s.choices.pin != nullptr ? s.choices.pin(p, rules, id) : FactorPins();
+  const OperationLayout layout = choose_layout(p, rules, id, pins);
   const uint32_t inputs = operation.operand_count;
   std::vector<DimAxes> dims;
   if (layout.is_changed) {
@@ -571,6 +591,7 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const 
       add_reshard(s, value, dims_of(p, value), dims, id, operation.block);
     }
   }
+  if (s.choices.add != nullptr) s.choices.add(p, rules, id, layout, s.turns[operation.block], s.list);
   for (uint32_t t = inputs; t < rule.tensor_count; ++t) {
     const ValueId value = tensor_of(p, operation, t);
     const std::span<const DimAxes> result = dims_of(std::as_const(p), value);
@@ -593,8 +614,8 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const 
 
 std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
                                                const std::vector<RelaidProduct>& relaid,
-                                               const std::vector<int64_t>& turns) {
-  Inserter s{.program = program, .turns = turns};
+                                               const std::vector<int64_t>& turns, const ReshardRules& choices) {
+  Inserter s{.program = program, .turns = turns, .choices = choices};
   auto next_relaid = relaid.begin();
   for (const OperationId id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -28,8 +29,13 @@ struct OperationLayout {
   AxisParts reduced;                  // axes over which results are partial
 };
 
-// Returns the layout in which Shardy lets an operation compute. @pre the operation has a rule.
-[[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId operation);
+// Axes of factors that are decided before the rest of a layout; nullopt: open.
+using FactorPins = std::vector<std::optional<AxisParts>>;
+
+// Returns the layout in which Shardy lets an operation compute, or with the axes of `pins`, by factor; empty: none.
+// @pre the operation has a rule.
+[[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId operation,
+                                            const FactorPins& pins = {});
 
 // Returns the layout of a product whose result wants the axes of the contraction in another dim: the operands' layout;
 // the result is resharded after it. Returns false if this does not apply. `slots` are the projected ones.
@@ -48,10 +54,20 @@ struct RelaidProduct {
 // condition. Reports TP9001 if a number exceeds 2^53.
 [[nodiscard]] std::vector<int64_t> count_turns(const Program& program, Diagnostics& diagnostics);
 
+// What decides over the layouts of operations: Shardy's rules, or those of XLA's partitioner on top (xla_mode.h).
+struct ReshardRules {
+  FactorPins (*pin)(Program& program, const FactorRules& rules, OperationId operation) = nullptr;
+  // Adds collectives inside an operation with this layout.
+  void (*add)(Program& program, const FactorRules& rules, OperationId operation, const OperationLayout& layout,
+              int64_t times, std::vector<ProgramCollective>& list) = nullptr;
+  bool shares_reshards = false;  // a value is brought to one layout once in each block
+};
+
 // Returns the collectives of the program, in its order. `relaid` are those of relay_products.
 [[nodiscard]] std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
                                                              const std::vector<RelaidProduct>& relaid,
-                                                             const std::vector<int64_t>& turns);
+                                                             const std::vector<int64_t>& turns,
+                                                             const ReshardRules& choices = {});
 
 // Returns the bytes of one rank's shard of a value with this sharding; dims round up.
 [[nodiscard]] int64_t shard_bytes(const Program& program, ValueId value, const std::vector<AxisParts>& dims);

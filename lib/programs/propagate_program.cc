@@ -7,6 +7,7 @@
 #include "programs/close_boundary.h"
 #include "programs/propagate_shardings.h"
 #include "programs/split_constants.h"
+#include "programs/xla_mode.h"
 
 namespace tpplan {
 namespace {
@@ -58,6 +59,7 @@ Propagation propagate_program(Program program, Diagnostics& diagnostics) {
   close_boundary(p);
   const std::vector<RelaidProduct> relaid = relay_products(p, rules);
   result.shardy = insert_reshards(p, rules, relaid, turns);
+  result.xla = insert_reshards(p, rules, relaid, turns, kXlaRules);
   collect_shardings(relaid, result);
   for (const OperationId id : operations_in_order(p)) {
     const ProgramOperation& operation = p.operations[id];
