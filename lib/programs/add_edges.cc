@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 bool has_shape(const Program& program, ValueId value, ValueId other) {
@@ -62,7 +62,8 @@ void add_edges_of(Program& program, OperationId id, Diagnostics& diagnostics) {
                           .location = operation.location,
                           .offset = operation.offset,
                           .first_result = operation.first_result + i,
-                          .result_count = 1};
+                          .result_count = 1,
+                          .owner = id};
     if (!list_sources(program, operation, i, sources) ||
         (operation.kind == OperationClass::While && !share_arguments(program, operation, i, edge))) {
       return program_fault(program, operation,
@@ -94,4 +95,4 @@ void add_edges(Program& program, Diagnostics& diagnostics) {
   for (const OperationId id : operations_in_order(program)) program.operations[id].order = ++order << 32;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 struct Constraints {
@@ -114,4 +114,4 @@ void apply_constraints(Program& program) {
   });
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

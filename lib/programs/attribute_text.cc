@@ -5,7 +5,7 @@
 
 #include "base/text.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 std::string_view trim_blanks(std::string_view text) {
@@ -85,4 +85,4 @@ bool read_conv_dims(std::string_view text, ConvDims (&groups)[3]) {
   return true;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -5,7 +5,7 @@
 #include <string_view>
 #include <vector>
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // Reads "array<i64: 0, 1>", "array<i64>" and "[0, 1]". Returns false if the text has another form.
 [[nodiscard]] bool read_integers(std::string_view text, std::vector<int64_t>& numbers);
@@ -24,4 +24,4 @@ struct ConvDims {
 };
 [[nodiscard]] bool read_conv_dims(std::string_view text, ConvDims (&groups)[3]);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

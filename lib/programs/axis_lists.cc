@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace tpplan {
+namespace tpplan::programs {
 
 bool overlaps(const AxisPart& a, const AxisPart& b) {
   return a.axis == b.axis && a.before < part_end(b) && b.before < part_end(a);
@@ -64,4 +64,4 @@ AxisListId intern_axes(AxisLists& lists, const AxisParts& parts) {
   return found->second;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // A part of a mesh axis, Shardy's "model":(2)4: `before` is the product of the sizes of the parts in front of it. A
 // whole axis has before 1 and the size of the axis.
@@ -56,4 +56,4 @@ struct AxisLists {
 [[nodiscard]] inline const AxisParts& parts_of(const AxisLists& lists, AxisListId id) { return lists.lists[id]; }
 [[nodiscard]] inline int64_t shard_count(const AxisLists& lists, AxisListId id) { return lists.counts[id]; }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

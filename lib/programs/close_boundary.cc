@@ -1,6 +1,6 @@
 #include "programs/close_boundary.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // Keeps the axes of a dim up to the first that is a part, or does not divide what is left of the size.
@@ -28,4 +28,4 @@ void close_boundary(Program& program) {
   for (const ValueId result : program.results) close_value(program, result);
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -7,10 +7,8 @@
 #include "programs/attribute_text.h"
 #include "programs/operation_rules.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
-
-bool is_in(std::span<const int64_t> list, int64_t item) { return std::ranges::find(list, item) != list.end(); }
 
 // Adds a factor for each dim of tensors of one rank, sized as `sizes`; scalars are left out. `kind_of` returns its kind.
 template <typename KindOf>
@@ -354,4 +352,4 @@ void rule_reshape(RuleBuilder& b) {
   }
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

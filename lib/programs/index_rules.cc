@@ -6,15 +6,8 @@
 #include "programs/attribute_text.h"
 #include "programs/operation_rules.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
-
-bool is_in(std::span<const int64_t> list, int64_t item) { return std::ranges::find(list, item) != list.end(); }
-
-bool is_constant(const Program& program, ValueId value) {
-  const OperationId maker = program.values[value].maker;
-  return maker != kNone && program.operations[maker].kind == OperationClass::Constant;
-}
 
 // The dims of gather and scatter by role. `slices` is the result of a gather, the updates of a scatter.
 struct IndexDims {
@@ -120,14 +113,12 @@ void rule_dynamic_update_slice(RuleBuilder& b) {
   if (inputs_of(b) < 2 || b.operation.result_count != 1) return reject(b, "dynamic_update_slice has no update or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), update = tensor_shape(b, 1);
   if (!expect_rank(b, 1, in.size()) || !expect_rank(b, inputs_of(b), in.size())) return;
-  bool is_fixed = true;  // the place of the update is known
-  for (uint32_t i = 2; i < inputs_of(b); ++i) is_fixed &= is_constant(b.program, tensor_of(b.program, b.operation, i));
   for (size_t i = 0; i < in.size(); ++i) {
     const auto dim = static_cast<int64_t>(i);
     add_factor(b, in[i]);
     map_dim(b, 0, dim);
     map_dim(b, inputs_of(b), dim);
-    if (in[i] != update[i]) add_factor(b, update[i], is_fixed ? FactorKind::Pass : FactorKind::Replicate);
+    if (in[i] != update[i]) add_factor(b, update[i], FactorKind::Replicate);
     map_dim(b, 1, dim);
   }
 }
@@ -145,7 +136,7 @@ void rule_gather(RuleBuilder& b) {
   for (const IndexedDim& dim : list) {
     const bool is_single = dim.slices != kNoDim && dim.size == 1;
     FactorKind kind = FactorKind::Pass;
-    if (dim.role == IndexedDim::Collapsed) kind = FactorKind::Reduce;
+    if (dim.role == IndexedDim::Collapsed) kind = dim.size == 1 ? FactorKind::Replicate : FactorKind::Reduce;
     if (dim.role == IndexedDim::Cut) {
       // The slice has one element of this dim, or more: then no rank has all of them.
       const auto next = &dim + 1;
@@ -199,4 +190,4 @@ void rule_scatter(RuleBuilder& b) {
   add_vector_dim(b, dims, count);
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -10,8 +10,12 @@
 
 #include "programs/attribute_text.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
+
+bool is_equal_sharding(std::span<const DimAxes> a, std::span<const DimAxes> b) {
+  return std::ranges::equal(a, b, {}, &DimAxes::axes, &DimAxes::axes);
+}
 
 // The tensors of one operation and their factors, while its layout is chosen.
 struct LayoutChoice {
@@ -287,8 +291,8 @@ bool is_everywhere(const LayoutChoice& c, uint32_t factor) {
   return true;
 }
 
-// Returns the axes that the tensors which shard a factor start with.
-AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor) {
+// Returns the axes that the tensors which shard a factor start with, up to one that another factor has.
+AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor, const FactorLists& common) {
   AxisParts prefix;
   bool is_seen = false;
   for (uint32_t slot = 0; slot < c.rule.slot_count; ++slot) {
@@ -297,6 +301,7 @@ AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor) {
     prefix = is_seen ? common_prefix(prefix, axes) : axes;
     is_seen = true;
   }
+  for (const AxisParts& used : common) (void)truncate_overlap(prefix, used);
   return prefix;
 }
 
@@ -304,7 +309,7 @@ AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor) {
 void move_to_batch(const LayoutChoice& c, FactorLists& common) {
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
     if (factor_of(c, factor).kind != FactorKind::Replicate || !is_everywhere(c, factor)) continue;
-    const AxisParts axes = sharded_prefix(c, factor);
+    const AxisParts axes = sharded_prefix(c, factor, common);
     size_t next = 0;
     for (uint32_t batch = 0; batch < c.rule.factor_count && next < axes.size(); ++batch) {
       const Factor& f = factor_of(c, batch);
@@ -448,16 +453,34 @@ bool relay_product(Program& program, const FactorRules& rules, OperationId id, s
   return true;
 }
 
-std::vector<RelaidProduct> relay_products(Program& program, const FactorRules& rules) {
-  std::vector<RelaidProduct> relaid;
+std::vector<RelaidResult> relay_products(Program& program, const FactorRules& rules) {
+  std::vector<RelaidResult> relaid;
   std::vector<FactorAxes> slots;
   for (const OperationId id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
     if (!rules.rules[id].exists || operation.name != "stablehlo.dot_general") continue;
     project_factors(program, rules, id, slots);
     if (!relay_product(program, rules, id, slots)) continue;
-    RelaidProduct& product = relaid.emplace_back(RelaidProduct{.operation = id});
+    RelaidResult& product = relaid.emplace_back(RelaidResult{.operation = id});
     join_factors(program, rules, rules.rules[id], 2, slots, product.dims);
+  }
+  return relaid;
+}
+
+std::vector<RelaidResult> relay_concatenations(Program& program, const FactorRules& rules) {
+  std::vector<RelaidResult> relaid;
+  for (const OperationId id : operations_in_order(program)) {
+    const ProgramOperation& operation = program.operations[id];
+    if (!rules.rules[id].exists || operation.name != "stablehlo.concatenate") continue;
+    bool differs = false;
+    for (uint32_t i = 0; i < operation.operand_count; ++i)
+      differs |= !is_equal_sharding(dims_of(program, operand_of(program, operation, i)),
+                                    dims_of(program, operation.first_result));
+    if (!differs) continue;
+    const OperationLayout layout = choose_layout(program, rules, id);
+    if (!layout.is_changed) continue;
+    RelaidResult& result = relaid.emplace_back(RelaidResult{.operation = id});
+    join_factors(program, rules, rules.rules[id], operation.operand_count, layout.slots, result.dims);
   }
   return relaid;
 }
@@ -543,10 +566,6 @@ struct Inserter {
   std::set<SharedReshard> shared;
 };
 
-bool is_equal_sharding(std::span<const DimAxes> a, std::span<const DimAxes> b) {
-  return std::ranges::equal(a, b, {}, &DimAxes::axes, &DimAxes::axes);
-}
-
 void add_reshard(Inserter& s, ValueId value, std::span<const DimAxes> from, std::span<const DimAxes> to,
                  OperationId operation, BlockId block) {
   if (is_equal_sharding(from, to)) return;
@@ -568,8 +587,37 @@ void add_reshard(Inserter& s, ValueId value, std::span<const DimAxes> from, std:
   }
 }
 
+// Returns the operations on which a result of the program depends. Constraints without users are not among them.
+std::vector<bool> find_needed(const Program& program) {
+  std::vector<bool> is_needed(program.operations.size());
+  std::vector<OperationId> open;
+  const auto need = [&](OperationId id) {
+    if (id == kNone || is_needed[id]) return;
+    is_needed[id] = true;
+    open.push_back(id);
+  };
+  need(program.blocks[0].last);
+  while (!open.empty()) {
+    const OperationId id = open.back();
+    open.pop_back();
+    const ProgramOperation& operation = program.operations[id];
+    need(operation.owner);
+    need(program.blocks[operation.block].parent);
+    for (uint32_t i = 0; i < operation.operand_count; ++i) {
+      const ProgramValue& value = program.values[operand_of(program, operation, i)];
+      need(value.maker != kNone ? value.maker : program.blocks[value.block].parent);
+    }
+    for (uint32_t i = 0; i < operation.block_count; ++i) need(program.blocks[operation.first_block + i].last);
+    // All results of a loop or branch are computed, also those that nobody uses.
+    const bool has_edges = operation.kind == OperationClass::While || operation.kind == OperationClass::Case;
+    for (uint32_t i = 0; has_edges && i < operation.result_count; ++i)
+      need(program.values[operation.first_result + i].maker);
+  }
+  return is_needed;
+}
+
 // Adds what one operation with a rule needs: reshards of its operands, sums and reshards of its results.
-void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const RelaidProduct* relaid) {
+void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const RelaidResult* relaid) {
   Program& p = s.program;
   const ProgramOperation& operation = p.operations[id];
   const FactorRule& rule = rules.rules[id];
@@ -613,12 +661,16 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const 
 }  // namespace
 
 std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
-                                               const std::vector<RelaidProduct>& relaid,
+                                               const std::vector<RelaidResult>& relaid,
                                                const std::vector<int64_t>& turns, const ReshardRules& choices) {
   Inserter s{.program = program, .turns = turns, .choices = choices};
+  const std::vector<bool> is_needed = find_needed(program);
   auto next_relaid = relaid.begin();
   for (const OperationId id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
+    const bool is_relaid = next_relaid != relaid.end() && next_relaid->operation == id;
+    const RelaidResult* const result = is_relaid ? &*next_relaid++ : nullptr;
+    if (!is_needed[id]) continue;
     if (operation.kind == OperationClass::Edge) {
       for (uint32_t i = 0; i < operation.source_count; ++i) {
         const ValueId source = program.operands[program.sources[operation.first_source + i]].value;
@@ -629,9 +681,7 @@ std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRul
       const ValueId source = operand_of(program, operation, 0);
       add_reshard(s, source, dims_of(program, source), dims_of(program, operation.first_result), id, operation.block);
     } else if (rules.rules[id].exists) {
-      const bool is_relaid = next_relaid != relaid.end() && next_relaid->operation == id;
-      add_operation(s, rules, id, is_relaid ? &*next_relaid : nullptr);
-      if (is_relaid) ++next_relaid;
+      add_operation(s, rules, id, result);
     }
   }
   const ProgramOperation& last = program.operations[program.blocks[0].last];
@@ -642,4 +692,4 @@ std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRul
   return std::move(s.list);
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -12,7 +12,7 @@
 #include "programs/project_factors.h"
 #include "programs/reshard_to_collectives.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 struct ProgramCollective {
   ProgramCollectiveKind kind{};
@@ -42,13 +42,18 @@ using FactorPins = std::vector<std::optional<AxisParts>>;
 [[nodiscard]] bool relay_product(Program& program, const FactorRules& rules, OperationId operation,
                                  std::vector<FactorAxes>& slots);
 
-// Sets the result of each product that is computed in the operands' layout (relay_product), as Shardy's pipeline does
-// before it ends. Users of the result use a reshard. @pre propagation is finished.
-struct RelaidProduct {
+// A result whose operation computes in another layout than its users see: they use a reshard of it.
+struct RelaidResult {
   OperationId operation = kNone;
-  std::vector<DimAxes> dims;  // of the product itself
+  std::vector<DimAxes> dims;  // of the operation itself
 };
-[[nodiscard]] std::vector<RelaidProduct> relay_products(Program& program, const FactorRules& rules);
+
+// Returns the products that are computed in the operands' layout (relay_product). @pre propagation is finished.
+[[nodiscard]] std::vector<RelaidResult> relay_products(Program& program, const FactorRules& rules);
+
+// Returns the concatenations whose result is resharded. Shardy's pipeline reshards them and products before it ends,
+// other operations later: these results have their own layout then.
+[[nodiscard]] std::vector<RelaidResult> relay_concatenations(Program& program, const FactorRules& rules);
 
 // Returns how often the operations of each block run in a step. A loop runs as often as the largest constant of its
 // condition. Reports TP9001 if a number exceeds 2^53.
@@ -65,7 +70,7 @@ struct ReshardRules {
 
 // Returns the collectives of the program, in its order. `relaid` are those of relay_products.
 [[nodiscard]] std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
-                                                             const std::vector<RelaidProduct>& relaid,
+                                                             const std::vector<RelaidResult>& relaid,
                                                              const std::vector<int64_t>& turns,
                                                              const ReshardRules& choices = {});
 
@@ -75,4 +80,4 @@ struct ReshardRules {
 // Returns the sharding of a value, or of a tensor of an operation with this layout, as lists of axes.
 [[nodiscard]] std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const DimAxes> dims);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

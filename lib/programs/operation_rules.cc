@@ -7,7 +7,7 @@
 
 #include "programs/attribute_text.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 using enum OperationClass;
@@ -244,4 +244,4 @@ bool expect_rank(RuleBuilder& b, uint32_t tensor, size_t rank) {
   return false;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -2,6 +2,7 @@
 // Propagation and resharding know operations by these rules only (openxla.org/shardy/sharding_representation).
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <string_view>
@@ -10,7 +11,7 @@
 #include "diagnostics/diagnostics.h"
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // How a factor may be sharded without communication.
 enum class FactorKind : uint8_t {
@@ -93,6 +94,10 @@ struct RuleBuilder {
 
 inline constexpr int64_t kNoDim = -1;
 
+[[nodiscard]] inline bool is_in(std::span<const int64_t> list, int64_t item) {
+  return std::find(list.begin(), list.end(), item) != list.end();
+}
+
 [[nodiscard]] uint32_t inputs_of(const RuleBuilder& builder);
 [[nodiscard]] uint32_t tensors_of(const RuleBuilder& builder);
 [[nodiscard]] std::span<const int64_t> tensor_shape(const RuleBuilder& builder, uint32_t tensor);
@@ -138,4 +143,4 @@ void rule_sort(RuleBuilder& builder);
 void rule_top_k(RuleBuilder& builder);
 void rule_random(RuleBuilder& builder);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

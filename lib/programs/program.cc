@@ -2,7 +2,7 @@
 
 #include <spdlog/fmt/fmt.h>
 
-namespace tpplan {
+namespace tpplan::programs {
 
 std::string axis_text(const Program& program, const AxisPart& part) {
   const std::string& name = program.axis_names[part.axis];
@@ -129,4 +129,4 @@ void program_fault(const Program& program, const ProgramOperation& operation, st
                  "record the program again");
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

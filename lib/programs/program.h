@@ -13,7 +13,7 @@
 #include "diagnostics/diagnostics.h"
 #include "programs/axis_lists.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 using ValueId = uint32_t;
 using OperationId = uint32_t;
@@ -55,6 +55,7 @@ struct ProgramOperation {
   OperationId previous = kNone, next = kNone;    // in the block
   int64_t order = 0;                             // increases along the block
   uint32_t first_source = 0, source_count = 0;   // of an edge: into Program::sources
+  OperationId owner = kNone;                     // of an edge: the loop, branch or barrier
   ValueId first_target = kNone, target = kNone;  // of a while's edge: the arguments of its condition and its body
 };
 
@@ -175,4 +176,4 @@ void visit_nested_first(const Program& program, BlockId block, const Visit& visi
 void program_fault(const Program& program, const ProgramOperation& operation, std::string message,
                    Diagnostics& diagnostics);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -2,7 +2,7 @@
 
 #include <numeric>
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // Axes of a dim that are not yet given to a factor.
@@ -125,4 +125,4 @@ void join_factors(Program& program, const FactorRules& rules, const FactorRule& 
   }
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -6,7 +6,7 @@
 #include "programs/operation_rules.h"
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // How a tensor shards one of its factors.
 struct FactorAxes {
@@ -50,4 +50,4 @@ struct SlotRange {
   return kNone;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -9,12 +9,12 @@
 #include "programs/split_constants.h"
 #include "programs/xla_mode.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // Collects the shardings of each recorded value. A copy of a constant counts for the constant, which may have no use
 // itself.
-void collect_shardings(const std::vector<RelaidProduct>& relaid, Propagation& result) {
+void collect_shardings(const std::vector<RelaidResult>& relaid, Propagation& result) {
   const Program& p = result.program;
   result.shardings.resize(p.recorded_values);
   const auto add = [&](ValueId value, std::span<const DimAxes> dims) {
@@ -23,18 +23,16 @@ void collect_shardings(const std::vector<RelaidProduct>& relaid, Propagation& re
     if (std::ranges::find(list, axes) == list.end()) list.push_back(std::move(axes));
   };
   std::vector<bool> is_relaid(p.values.size());
-  for (const RelaidProduct& product : relaid) {
-    const ValueId value = p.operations[product.operation].first_result;
+  for (const RelaidResult& changed : relaid) {
+    const ValueId value = p.operations[changed.operation].first_result;
     is_relaid[value] = true;
-    add(value, product.dims);
+    add(value, changed.dims);
   }
-  std::vector<bool> is_alive(p.values.size());
   for (ValueId value = 0; value < p.values.size(); ++value) {
-    const OperationId maker = p.values[value].maker;
-    is_alive[value] = maker == kNone || !p.operations[maker].is_dead;
-    if (p.values[value].copy_of == kNone && (value >= p.recorded_values || !is_alive[value] || is_relaid[value]))
-      continue;
-    add(p.values[value].copy_of == kNone ? value : p.values[value].copy_of, dims_of(p, value));
+    const ProgramValue& v = p.values[value];
+    const bool is_dead = v.maker != kNone && p.operations[v.maker].is_dead;
+    const ValueId recorded = v.copy_of != kNone ? v.copy_of : value;
+    if (!is_dead && recorded < p.recorded_values && !is_relaid[value]) add(recorded, dims_of(p, value));
   }
   // Values that nobody uses are replicated.
   for (ValueId value = 0; value < p.recorded_values; ++value) {
@@ -57,10 +55,12 @@ Propagation propagate_program(Program program, Diagnostics& diagnostics) {
   apply_constraints(p);
   propagate_shardings(p, rules);
   close_boundary(p);
-  const std::vector<RelaidProduct> relaid = relay_products(p, rules);
+  const std::vector<RelaidResult> relaid = relay_products(p, rules);
   result.shardy = insert_reshards(p, rules, relaid, turns);
   result.xla = insert_reshards(p, rules, relaid, turns, kXlaRules);
-  collect_shardings(relaid, result);
+  std::vector<RelaidResult> changed = relay_concatenations(p, rules);
+  changed.insert(changed.end(), relaid.begin(), relaid.end());
+  collect_shardings(changed, result);
   for (const OperationId id : operations_in_order(p)) {
     const ProgramOperation& operation = p.operations[id];
     if (operation.row == nullptr && operation.kind == OperationClass::Plain) result.unruled.push_back(id);
@@ -68,4 +68,4 @@ Propagation propagate_program(Program program, Diagnostics& diagnostics) {
   return result;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

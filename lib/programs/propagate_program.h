@@ -7,7 +7,7 @@
 #include "programs/insert_reshards.h"
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // A program with the shardings of its values, and its collectives.
 struct Propagation {
@@ -20,4 +20,4 @@ struct Propagation {
 // Propagates the shardings of a program. The result is invalid if an error was reported.
 [[nodiscard]] Propagation propagate_program(Program program, Diagnostics& diagnostics);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -4,12 +4,12 @@
 
 #include "programs/project_factors.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 enum class Direction : uint8_t { None, Forward, Backward, Both };
 
-Direction join(Direction a, Direction b) {
+Direction either(Direction a, Direction b) {
   return static_cast<Direction>(static_cast<uint8_t>(a) | static_cast<uint8_t>(b));
 }
 
@@ -112,8 +112,8 @@ Direction early_direction(const Propagator& s, OperationId id) {
 std::pair<Direction, Direction> directions_of(const Propagator& s, OperationId id) {
   const Direction early = early_direction(s, id);
   const Direction late = s.is_broadcast[id] && s.round < Round::Everything ? Direction::Backward : Direction::Both;
-  return {s.round >= Round::PassFactors ? join(early, late) : early,
-          s.round >= Round::AllFactors ? join(early, late) : early};
+  return {s.round >= Round::PassFactors ? either(early, late) : early,
+          s.round >= Round::AllFactors ? either(early, late) : early};
 }
 
 // ---- one operation ----
@@ -420,4 +420,4 @@ void propagate_shardings(Program& program, const FactorRules& rules) {
   }
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -4,7 +4,7 @@
 #include "programs/operation_rules.h"
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // Spreads the shardings of a program over its values, in five rounds: elementwise operations whose operands have no
 // other use; all elementwise operations, reshapes, transposes and edges; factors without communication, broadcasts
@@ -12,4 +12,4 @@ namespace tpplan {
 // as in Shardy's aggressive strategy: the factor of the largest source tensor first, for each tensor separately.
 void propagate_shardings(Program& program, const FactorRules& rules);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

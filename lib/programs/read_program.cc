@@ -11,7 +11,7 @@
 #include "sharding/dtype.h"
 #include "text/json_reader.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 constexpr size_t kMaxFaults = 20;
@@ -493,4 +493,4 @@ Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
   return program;
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

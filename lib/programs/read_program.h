@@ -5,7 +5,7 @@
 #include "diagnostics/diagnostics.h"
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // Reads a program: an object with `mesh`, `args`, `in_sh`, `ops`, `outs` and `out_sh` (schemas/program.schema.json).
 // Calls are inlined, operands are defined before their uses, and each axis of the mesh is in a sharding at most once.
@@ -13,4 +13,4 @@ namespace tpplan {
 // keeps views into the text of `file`. It is invalid if an error was reported.
 [[nodiscard]] Program read_program(const SourceFile& file, Diagnostics& diagnostics);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -6,7 +6,7 @@
 
 #include "programs/attribute_text.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // Text that is read from the left.
@@ -122,4 +122,4 @@ std::string resolve_sharding(Program& program, ValueId value, std::span<const Wr
   return {};
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

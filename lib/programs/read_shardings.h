@@ -8,7 +8,7 @@
 
 #include "programs/program.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // A dim of a sharding as written: axes like "model" or "model:1:2", major first.
 struct WrittenDim {
@@ -23,4 +23,4 @@ struct WrittenDim {
 // Makes `dims` the sharding of a value. Axes of size 1 are dropped. Returns what is wrong; empty without an error.
 [[nodiscard]] std::string resolve_sharding(Program& program, ValueId value, std::span<const WrittenDim> dims);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

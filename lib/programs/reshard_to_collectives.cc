@@ -5,7 +5,7 @@
 #include <optional>
 #include <utility>
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // The state of a reshard: `in` and `out` are what the current and the wanted sharding have beyond their common prefix.
@@ -380,4 +380,4 @@ std::vector<ReshardStep> reshard_steps(MeshAxes mesh, std::span<const int64_t> s
   return std::move(r.steps);
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -7,7 +7,7 @@
 
 #include "programs/axis_lists.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 enum class ProgramCollectiveKind : uint8_t { AllReduce, AllGather, AllToAll, CollectivePermute, ReduceScatter };
 
@@ -31,4 +31,4 @@ struct MeshAxes {
                                                      const std::vector<AxisParts>& from,
                                                      const std::vector<AxisParts>& to);
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

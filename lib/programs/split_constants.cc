@@ -7,7 +7,7 @@
 
 #include "programs/operation_rules.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 constexpr size_t kMostCopies = size_t{1} << 20;
@@ -151,4 +151,4 @@ void split_constants(Program& program, Diagnostics& diagnostics) {
   remove_unused(program, order);
 }
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

@@ -5,7 +5,7 @@
 
 #include "programs/attribute_text.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 namespace {
 
 // The bytes of one rank's shard of a tensor, of which a factor is replicated.
@@ -140,4 +140,4 @@ void add_permutes(Program& program, const FactorRules& rules, OperationId id, co
 
 const ReshardRules kXlaRules{.pin = pin_product, .add = add_permutes, .shares_reshards = true};
 
-}  // namespace tpplan
+}  // namespace tpplan::programs

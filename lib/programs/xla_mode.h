@@ -3,7 +3,7 @@
 
 #include "programs/insert_reshards.h"
 
-namespace tpplan {
+namespace tpplan::programs {
 
 // Four rules, chosen by comparing the wire bytes of compiled programs. Products: a contraction that both operands shard
 // alike stays so; an operand that shards it alone is gathered if that sends less than the sum of the result; a dim that
@@ -11,4 +11,4 @@ namespace tpplan {
 // of the result's shard for each distance between owners.
 extern const ReshardRules kXlaRules;
 
-}  // namespace tpplan
+}  // namespace tpplan::programs
