@@ -45,12 +45,12 @@ void collect_shardings(const std::vector<RelaidResult>& relaid, Propagation& res
 Propagation propagate_program(Program program, Diagnostics& diagnostics) {
   Propagation result{.program = std::move(program)};
   Program& p = result.program;
+  const std::vector<int64_t> turns = count_turns(p, diagnostics);
   split_constants(p, diagnostics);
   if (has_errors(diagnostics)) return result;
   add_edges(p, diagnostics);
   if (has_errors(diagnostics)) return result;
   const FactorRules rules = build_factor_rules(p, diagnostics);
-  const std::vector<int64_t> turns = count_turns(p, diagnostics);
   if (has_errors(diagnostics)) return result;
   apply_constraints(p);
   propagate_shardings(p, rules);
