@@ -14,18 +14,18 @@ AxisParts even_axes(const Program& program, const AxisParts& parts, int64_t size
   return kept;
 }
 
-void close_value(Program& program, ValueId value) {
-  const std::span<DimAxes> dims = dims_of(program, value);
+void close_value(Program& program, ValueIndex value) {
+  const std::span<AxesOfDim> dims = dims_of(program, value);
   for (size_t d = 0; d < dims.size(); ++d)
-    dims[d].axes = intern_axes(program.lists, even_axes(program, parts_of(program.lists, dims[d].axes),
-                                                        shape_of(program, value)[d]));
+    dims[d].axes = intern_axes(program.lists,
+                               even_axes(program, parts_of(program.lists, dims[d].axes), shape_of(program, value)[d]));
 }
 
 }  // namespace
 
 void close_boundary(Program& program) {
   for (uint32_t i = 0; i < program.blocks[0].argument_count; ++i) close_value(program, i);
-  for (const ValueId result : program.results) close_value(program, result);
+  for (const ValueIndex result : program.results) close_value(program, result);
 }
 
 }  // namespace tpplan::programs

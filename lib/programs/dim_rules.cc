@@ -10,7 +10,8 @@
 namespace tpplan::programs {
 namespace {
 
-// Adds a factor for each dim of tensors of one rank, sized as `sizes`; scalars are left out. `kind_of` returns its kind.
+// Adds a factor for each dim of tensors of one rank, sized as `sizes`; scalars are left out. `kind_of` returns its
+// kind.
 template <typename KindOf>
 void add_dims(RuleBuilder& b, std::span<const int64_t> sizes, const KindOf& kind_of) {
   for (uint32_t i = 0; i < tensors_of(b); ++i) {
@@ -26,7 +27,7 @@ void add_dims(RuleBuilder& b, std::span<const int64_t> sizes, const KindOf& kind
 
 }  // namespace
 
-void rule_pointwise(RuleBuilder& b) {
+void build_pointwise(RuleBuilder& b) {
   if (b.operation.result_count == 0) return reject(b, fmt::format("{} has no result", b.operation.name));
   const std::span<const int64_t> shape = tensor_shape(b, inputs_of(b));
   for (uint32_t i = 0; i < tensors_of(b); ++i) {
@@ -37,7 +38,7 @@ void rule_pointwise(RuleBuilder& b) {
   add_dims(b, shape, [](size_t) { return FactorKind::Pass; });
 }
 
-void rule_broadcast(RuleBuilder& b) {
+void build_broadcast(RuleBuilder& b) {
   std::vector<int64_t> dims;
   if (!expect_counts(b, 1, 1) || !read_attribute(b, "broadcast_dimensions", dims)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, 1);
@@ -64,7 +65,7 @@ void rule_broadcast(RuleBuilder& b) {
   }
 }
 
-void rule_transpose(RuleBuilder& b) {
+void build_transpose(RuleBuilder& b) {
   std::vector<int64_t> permutation;
   if (!expect_counts(b, 1, 1) || !read_attribute(b, "permutation", permutation)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0);
@@ -80,15 +81,14 @@ void rule_transpose(RuleBuilder& b) {
   }
 }
 
-void rule_reverse(RuleBuilder& b) {
+void build_reverse(RuleBuilder& b) {
   std::vector<int64_t> dims;
   if (!expect_counts(b, 1, 1) || !read_attribute(b, "dimensions", dims)) return;
-  add_dims(b, tensor_shape(b, 1), [&](size_t dim) {
-    return is_in(dims, static_cast<int64_t>(dim)) ? FactorKind::Permute : FactorKind::Pass;
-  });
+  add_dims(b, tensor_shape(b, 1),
+           [&](size_t dim) { return is_in(dims, static_cast<int64_t>(dim)) ? FactorKind::Permute : FactorKind::Pass; });
 }
 
-void rule_dot(RuleBuilder& b) {
+void build_dot(RuleBuilder& b) {
   if (!expect_counts(b, 2, 1)) return;
   const std::string_view text = attribute_of(b.program, b.operation, "dot_dimension_numbers");
   const std::span<const int64_t> lhs = tensor_shape(b, 0), rhs = tensor_shape(b, 1), out = tensor_shape(b, 2);
@@ -125,7 +125,7 @@ void rule_dot(RuleBuilder& b) {
   }
 }
 
-void rule_convolution(RuleBuilder& b) {
+void build_convolution(RuleBuilder& b) {
   ConvDims groups[3];
   int64_t batch_groups = 1, feature_groups = 1;
   if (!expect_counts(b, 2, 1) || !read_attribute(b, "batch_group_count", batch_groups) ||
@@ -170,13 +170,13 @@ void rule_convolution(RuleBuilder& b) {
       FactorKind::Pass);
 }
 
-void rule_reduce(RuleBuilder& b) {
+void build_reduce(RuleBuilder& b) {
   std::vector<int64_t> dims;
   const uint32_t count = b.operation.result_count;
   if (count == 0 || !expect_counts(b, 2 * count, count) || !read_attribute(b, "dimensions", dims)) return;
   const std::span<const int64_t> shape = tensor_shape(b, 0);
-  const size_t reduced = static_cast<size_t>(std::ranges::count_if(
-      dims, [&](int64_t dim) { return dim >= 0 && dim < static_cast<int64_t>(shape.size()); }));
+  const size_t reduced = static_cast<size_t>(
+      std::ranges::count_if(dims, [&](int64_t dim) { return dim >= 0 && dim < static_cast<int64_t>(shape.size()); }));
   if (reduced != dims.size() || reduced > shape.size())
     return reject(b, "`dimensions` are not dims of the input of a reduction");
   for (uint32_t i = 0; i < count; ++i) {
@@ -195,20 +195,20 @@ void rule_reduce(RuleBuilder& b) {
 }
 
 // Slices and pads: dims whose size changes need elements of other ranks.
-void rule_slice(RuleBuilder& b) {
+void build_slice(RuleBuilder& b) {
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, inputs_of(b));
   if (in.size() != out.size()) return reject(b, fmt::format("{} changes the number of dims", b.operation.name));
   add_dims(b, in, [&](size_t dim) { return in[dim] == out[dim] ? FactorKind::Pass : FactorKind::Permute; });
 }
 
-void rule_concatenate(RuleBuilder& b) {
+void build_concatenate(RuleBuilder& b) {
   int64_t dimension = 0;
   if (b.operation.result_count != 1 || inputs_of(b) == 0) return reject(b, "concatenate has no operand or no result");
   if (!read_attribute(b, "dimension", dimension)) return;
   bool are_slices = true;
   for (uint32_t i = 0; i < inputs_of(b); ++i) {
-    const OperationId maker = b.program.values[tensor_of(b.program, b.operation, i)].maker;
-    are_slices &= maker != kNone && b.program.operations[maker].name == "stablehlo.slice";
+    const OperationIndex maker = b.program.values[tensor_of(b.program, b.operation, i)].maker;
+    are_slices &= maker != kNoIndex && b.program.operations[maker].name == "stablehlo.slice";
   }
   add_dims(b, tensor_shape(b, inputs_of(b)), [&](size_t dim) {
     return static_cast<int64_t>(dim) != dimension ? FactorKind::Pass
@@ -217,14 +217,13 @@ void rule_concatenate(RuleBuilder& b) {
   });
 }
 
-void rule_sort(RuleBuilder& b) {
+void build_sort(RuleBuilder& b) {
   int64_t dimension = 0;
   if (b.operation.result_count == 0) return reject(b, "sort has no result");
   if (!read_attribute(b, "dimension", dimension)) return;
   const std::span<const int64_t> shape = tensor_shape(b, 0);
   bool has_batch = false;
-  for (size_t dim = 0; dim < shape.size(); ++dim)
-    has_batch |= static_cast<int64_t>(dim) != dimension && shape[dim] > 1;
+  for (size_t dim = 0; dim < shape.size(); ++dim) has_batch |= static_cast<int64_t>(dim) != dimension && shape[dim] > 1;
   for (uint32_t i = 0; i < tensors_of(b); ++i) {
     if (!expect_rank(b, i, shape.size())) return;
   }
@@ -235,7 +234,7 @@ void rule_sort(RuleBuilder& b) {
   }
 }
 
-void rule_top_k(RuleBuilder& b) {
+void build_top_k(RuleBuilder& b) {
   if (!expect_counts(b, 1, 2)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, 1);
   if (in.empty() || !expect_rank(b, 1, in.size()) || !expect_rank(b, 2, in.size())) return;
@@ -247,7 +246,7 @@ void rule_top_k(RuleBuilder& b) {
 }
 
 // The state is never sharded; each dim of the output has a factor of its own.
-void rule_random(RuleBuilder& b) {
+void build_random(RuleBuilder& b) {
   if (!expect_counts(b, 1, 2) || !expect_rank(b, 1, tensor_shape(b, 0).size())) return;
   const std::span<const int64_t> state = tensor_shape(b, 0), out = tensor_shape(b, 2);
   for (size_t dim = 0; dim < state.size(); ++dim) {
@@ -262,7 +261,7 @@ void rule_random(RuleBuilder& b) {
 }
 
 // Windows of one operand: the dims of the results count windows.
-void rule_window(RuleBuilder& b) {
+void build_window(RuleBuilder& b) {
   const uint32_t count = b.operation.result_count;
   if (count == 0 || !expect_counts(b, 2 * count, count)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, 2 * count);
@@ -279,7 +278,7 @@ void rule_window(RuleBuilder& b) {
   }
 }
 
-void rule_select_and_scatter(RuleBuilder& b) {
+void build_select_and_scatter(RuleBuilder& b) {
   if (!expect_counts(b, 3, 1)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0), source = tensor_shape(b, 1);
   if (!expect_rank(b, 1, in.size()) || !expect_rank(b, 3, in.size())) return;
@@ -294,9 +293,9 @@ void rule_select_and_scatter(RuleBuilder& b) {
   }
 }
 
-// Walks over the dims of both shapes: what they have in common is a factor, the rest belongs to one side only until both
-// products are equal again.
-void rule_reshape(RuleBuilder& b) {
+// Walks over the dims of both shapes: what they have in common is a factor, the rest belongs to one side only until
+// both products are equal again.
+void build_reshape(RuleBuilder& b) {
   if (!expect_counts(b, 1, 1)) return;
   const std::span<const int64_t> shapes[] = {tensor_shape(b, 0), tensor_shape(b, 1)};
   if (b.program.values[tensor_of(b.program, b.operation, 0)].elements !=

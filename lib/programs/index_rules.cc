@@ -11,10 +11,10 @@ namespace {
 
 // The dims of gather and scatter by role. `slices` is the result of a gather, the updates of a scatter.
 struct IndexDims {
-  std::vector<int64_t> window;     // of slices: they run along the input
-  std::vector<int64_t> collapsed;  // of the input
+  std::vector<int64_t> window;                // of slices: they run along the input
+  std::vector<int64_t> collapsed;             // of the input
   std::vector<int64_t> batch, indices_batch;  // of the input and of the indices, in pairs
-  int64_t vector = 0;              // of the indices: the dim with the coordinates
+  int64_t vector = 0;                         // of the indices: the dim with the coordinates
 };
 
 // What the rules do for each dim that they find: dims of the input, of the indices and of the slices, kNoDim without.
@@ -97,7 +97,7 @@ void add_vector_dim(RuleBuilder& b, const IndexDims& dims, uint32_t indices) {
 
 }  // namespace
 
-void rule_dynamic_slice(RuleBuilder& b) {
+void build_dynamic_slice(RuleBuilder& b) {
   if (inputs_of(b) == 0 || b.operation.result_count != 1) return reject(b, "dynamic_slice has no operand or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, inputs_of(b));
   if (!expect_rank(b, inputs_of(b), in.size())) return;
@@ -109,8 +109,9 @@ void rule_dynamic_slice(RuleBuilder& b) {
   }
 }
 
-void rule_dynamic_update_slice(RuleBuilder& b) {
-  if (inputs_of(b) < 2 || b.operation.result_count != 1) return reject(b, "dynamic_update_slice has no update or result");
+void build_dynamic_update_slice(RuleBuilder& b) {
+  if (inputs_of(b) < 2 || b.operation.result_count != 1)
+    return reject(b, "dynamic_update_slice has no update or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), update = tensor_shape(b, 1);
   if (!expect_rank(b, 1, in.size()) || !expect_rank(b, inputs_of(b), in.size())) return;
   for (size_t i = 0; i < in.size(); ++i) {
@@ -123,7 +124,7 @@ void rule_dynamic_update_slice(RuleBuilder& b) {
   }
 }
 
-void rule_gather(RuleBuilder& b) {
+void build_gather(RuleBuilder& b) {
   if (!expect_counts(b, 2, 1)) return;
   const std::span<const int64_t> input = tensor_shape(b, 0), indices = tensor_shape(b, 1), out = tensor_shape(b, 2);
   IndexDims dims;
@@ -151,7 +152,7 @@ void rule_gather(RuleBuilder& b) {
   add_vector_dim(b, dims, 1);
 }
 
-void rule_scatter(RuleBuilder& b) {
+void build_scatter(RuleBuilder& b) {
   const uint32_t count = b.operation.result_count;
   if (count == 0 || !expect_counts(b, 2 * count + 1, count)) return;
   const std::span<const int64_t> input = tensor_shape(b, 0), indices = tensor_shape(b, count),
@@ -169,8 +170,8 @@ void rule_scatter(RuleBuilder& b) {
       !list_dims(b, dims, input, indices.size(), updates, list))
     return;
   // Partial results can be combined if the body is one of these operations.
-  static constexpr std::string_view kCombining[] = {"stablehlo.add", "stablehlo.multiply", "stablehlo.minimum",
-                                                    "stablehlo.maximum", "stablehlo.and", "stablehlo.or"};
+  static constexpr std::string_view kCombining[] = {"stablehlo.add",     "stablehlo.multiply", "stablehlo.minimum",
+                                                    "stablehlo.maximum", "stablehlo.and",      "stablehlo.or"};
   const std::string_view body = attribute_of(b.program, b.operation, "body");
   const bool is_combined = body.ends_with(",stablehlo.return") &&
                            std::ranges::find(kCombining, body.substr(0, body.find(','))) != std::end(kCombining) &&

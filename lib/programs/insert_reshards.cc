@@ -13,8 +13,8 @@
 namespace tpplan::programs {
 namespace {
 
-bool is_equal_sharding(std::span<const DimAxes> a, std::span<const DimAxes> b) {
-  return std::ranges::equal(a, b, {}, &DimAxes::axes, &DimAxes::axes);
+bool is_equal_sharding(std::span<const AxesOfDim> a, std::span<const AxesOfDim> b) {
+  return std::ranges::equal(a, b, {}, &AxesOfDim::axes, &AxesOfDim::axes);
 }
 
 // The tensors of one operation and their factors, while its layout is chosen.
@@ -148,10 +148,14 @@ struct Candidate {
 
 int kind_rank(FactorKind kind) {
   switch (kind) {
-    case FactorKind::Pass: return 3;
-    case FactorKind::Reduce: return 2;
-    case FactorKind::Permute: return 1;
-    case FactorKind::Replicate: return 0;
+    case FactorKind::Pass:
+      return 3;
+    case FactorKind::Reduce:
+      return 2;
+    case FactorKind::Permute:
+      return 1;
+    case FactorKind::Replicate:
+      return 0;
   }
   return 0;
 }
@@ -210,7 +214,7 @@ void update_local_sizes(const LayoutChoice& c, const FactorLists& common, std::v
     for (uint32_t slot = range.first; slot < range.end; ++slot)
       elements /= shard_count(common[factor_at(c.rules, c.rule, slot)]);
     for (Candidate& candidate : list) {
-      if (find_slot(c.rules, c.rule, range, candidate.factor) != kNone)
+      if (find_slot(c.rules, c.rule, range, candidate.factor) != kNoIndex)
         candidate.largest = std::max(candidate.largest, elements);
     }
   }
@@ -286,7 +290,7 @@ FactorLists common_prefixes(const LayoutChoice& c) {
 // True if each tensor that is not a scalar has the factor.
 bool is_everywhere(const LayoutChoice& c, uint32_t factor) {
   for (uint32_t t = 0; t < c.rule.tensor_count; ++t) {
-    if (!is_scalar(c, t) && find_slot(c.rules, c.rule, tensor_slots(c, t), factor) == kNone) return false;
+    if (!is_scalar(c, t) && find_slot(c.rules, c.rule, tensor_slots(c, t), factor) == kNoIndex) return false;
   }
   return true;
 }
@@ -332,7 +336,8 @@ FactorLists choose_common(const LayoutChoice& c, const FactorPins& pins) {
   }
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor)
     has_replicated |= factor_of(c, factor).kind == FactorKind::Replicate;
-  if (pins.empty() && tensors.size() == 2 && !has_replicated && !c.rule.has_compound_dims) return keep_one(c, tensors[0], tensors[1]);
+  if (pins.empty() && tensors.size() == 2 && !has_replicated && !c.rule.has_compound_dims)
+    return keep_one(c, tensors[0], tensors[1]);
   FactorLists common = keep_most(c, pins);
   move_to_batch(c, common);
   return common;
@@ -377,7 +382,7 @@ bool has_overflow(const LayoutChoice& c) {
 
 // Projects the shardings that the slots stand for again: parts that would need strided shards are lost.
 void legalize(const LayoutChoice& c, uint32_t tensor) {
-  std::vector<DimAxes> dims;
+  std::vector<AxesOfDim> dims;
   join_factors(c.program, c.rules, c.rule, tensor, c.slots, dims);
   project_tensor(c.program, c.rules, c.rule, tensor, dims, c.slots);
 }
@@ -387,7 +392,7 @@ FactorLists choose_for_reshape(const LayoutChoice& c) {
   AxisParts axes;
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
     const uint32_t slot = find_slot(c.rules, c.rule, tensor_slots(c, preferred), factor);
-    if (slot == kNone) continue;
+    if (slot == kNoIndex) continue;
     for (const AxisListId list : {c.slots[slot].axes, c.slots[slot].overflow}) {
       const AxisParts& parts = parts_of(c.program.lists, list);
       axes.insert(axes.end(), parts.begin(), parts.end());
@@ -414,19 +419,19 @@ AxisParts reduced_axes(const LayoutChoice& c, const FactorLists& common) {
 
 }  // namespace
 
-bool relay_product(Program& program, const FactorRules& rules, OperationId id, std::vector<FactorAxes>& slots) {
+bool relay_product(Program& program, const FactorRules& rules, OperationIndex id, std::vector<FactorAxes>& slots) {
   const LayoutChoice c{program, rules, rules.rules[id], program.operations[id], slots};
-  uint32_t conflict = kNone;
+  uint32_t conflict = kNoIndex;
   AxisListId wanted = kNoAxes;
   AxisParts reduced, seen;
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
     const uint32_t lhs = find_slot(rules, c.rule, tensor_slots(c, 0), factor);
     const uint32_t rhs = find_slot(rules, c.rule, tensor_slots(c, 1), factor);
     const uint32_t result = find_slot(rules, c.rule, tensor_slots(c, 2), factor);
-    if (lhs == kNone && rhs == kNone) return false;
-    const AxisListId axes = slots[lhs != kNone ? lhs : rhs].axes;
+    if (lhs == kNoIndex && rhs == kNoIndex) return false;
+    const AxisListId axes = slots[lhs != kNoIndex ? lhs : rhs].axes;
     int64_t elements = 0;
-    if (lhs != kNone && rhs != kNone) {
+    if (lhs != kNoIndex && rhs != kNoIndex) {
       if (slots[lhs].axes != slots[rhs].axes) return false;
       elements = std::max(tensor_elements(c, 0), tensor_elements(c, 1));
       if (factor_of(c, factor).kind == FactorKind::Reduce) {
@@ -435,18 +440,18 @@ bool relay_product(Program& program, const FactorRules& rules, OperationId id, s
         continue;
       }
     } else {
-      elements = tensor_elements(c, lhs != kNone ? 0 : 1);
+      elements = tensor_elements(c, lhs != kNoIndex ? 0 : 1);
       for (const AxisPart& axis : parts_of(program.lists, axes)) {
         if (overlaps(seen, axis)) return false;
         seen.push_back(axis);
       }
     }
-    if (result == kNone || slots[result].axes == axes) continue;
-    if (axes == kNoAxes || conflict != kNone || tensor_elements(c, 2) > elements) return false;
+    if (result == kNoIndex || slots[result].axes == axes) continue;
+    if (axes == kNoAxes || conflict != kNoIndex || tensor_elements(c, 2) > elements) return false;
     conflict = result;
     wanted = axes;
   }
-  if (conflict == kNone) return false;
+  if (conflict == kNoIndex) return false;
   const AxisParts& old = axes_at(c, conflict);
   if (old.empty() || old != reduced) return false;
   slots[conflict].axes = wanted;
@@ -456,7 +461,7 @@ bool relay_product(Program& program, const FactorRules& rules, OperationId id, s
 std::vector<RelaidResult> relay_products(Program& program, const FactorRules& rules) {
   std::vector<RelaidResult> relaid;
   std::vector<FactorAxes> slots;
-  for (const OperationId id : operations_in_order(program)) {
+  for (const OperationIndex id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
     if (!rules.rules[id].exists || operation.name != "stablehlo.dot_general") continue;
     project_factors(program, rules, id, slots);
@@ -469,7 +474,7 @@ std::vector<RelaidResult> relay_products(Program& program, const FactorRules& ru
 
 std::vector<RelaidResult> relay_concatenations(Program& program, const FactorRules& rules) {
   std::vector<RelaidResult> relaid;
-  for (const OperationId id : operations_in_order(program)) {
+  for (const OperationIndex id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
     if (!rules.rules[id].exists || operation.name != "stablehlo.concatenate") continue;
     bool differs = false;
@@ -485,7 +490,7 @@ std::vector<RelaidResult> relay_concatenations(Program& program, const FactorRul
   return relaid;
 }
 
-OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId id, const FactorPins& pins) {
+OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationIndex id, const FactorPins& pins) {
   OperationLayout layout;
   const FactorRule& rule = rules.rules[id];
   project_factors(program, rules, id, layout.slots);
@@ -508,14 +513,15 @@ std::vector<int64_t> count_turns(const Program& program, Diagnostics& diagnostic
   constexpr int64_t kMostTurns = int64_t{1} << 53;
   std::vector<int64_t> turns(program.blocks.size(), 1);
   // Blocks come before those in their operations.
-  for (BlockId block = 1; block < program.blocks.size(); ++block) {
-    const OperationId parent = program.blocks[block].parent;
+  for (BlockIndex block = 1; block < program.blocks.size(); ++block) {
+    const OperationIndex parent = program.blocks[block].parent;
     const ProgramOperation& operation = program.operations[parent];
     turns[block] = turns[operation.block];
     if (operation.kind != OperationClass::While) continue;
     int64_t most = 1;
     bool has_bound = false;
-    for (OperationId id = program.blocks[operation.first_block].first; id != kNone; id = program.operations[id].next) {
+    for (OperationIndex id = program.blocks[operation.first_block].first; id != kNoIndex;
+         id = program.operations[id].next) {
       const ProgramOperation& inner = program.operations[id];
       std::string_view text = attribute_of(program, inner, "value");
       int64_t number = 0;
@@ -537,13 +543,13 @@ std::vector<int64_t> count_turns(const Program& program, Diagnostics& diagnostic
   return turns;
 }
 
-std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const DimAxes> dims) {
+std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const AxesOfDim> dims) {
   std::vector<AxisParts> axes;
-  for (const DimAxes& dim : dims) axes.push_back(parts_of(program.lists, dim.axes));
+  for (const AxesOfDim& dim : dims) axes.push_back(parts_of(program.lists, dim.axes));
   return axes;
 }
 
-int64_t shard_bytes(const Program& program, ValueId value, const std::vector<AxisParts>& dims) {
+int64_t shard_bytes(const Program& program, ValueIndex value, const std::vector<AxisParts>& dims) {
   const std::span<const int64_t> shape = shape_of(program, value);
   int64_t elements = 1;
   for (size_t i = 0; i < shape.size(); ++i) {
@@ -556,7 +562,7 @@ int64_t shard_bytes(const Program& program, ValueId value, const std::vector<Axi
 namespace {
 
 // A value, a block in which it is brought to a layout, and the layout.
-using SharedReshard = std::tuple<ValueId, BlockId, std::vector<AxisListId>>;
+using SharedReshard = std::tuple<ValueIndex, BlockIndex, std::vector<AxisListId>>;
 
 struct Inserter {
   Program& program;
@@ -566,19 +572,19 @@ struct Inserter {
   std::set<SharedReshard> shared;
 };
 
-void add_reshard(Inserter& s, ValueId value, std::span<const DimAxes> from, std::span<const DimAxes> to,
-                 OperationId operation, BlockId block) {
+void add_reshard(Inserter& s, ValueIndex value, std::span<const AxesOfDim> from, std::span<const AxesOfDim> to,
+                 OperationIndex operation, BlockIndex block) {
   if (is_equal_sharding(from, to)) return;
   if (s.choices.shares_reshards) {
     std::vector<AxisListId> layout;
-    for (const DimAxes& dim : to) layout.push_back(dim.axes);
+    for (const AxesOfDim& dim : to) layout.push_back(dim.axes);
     if (!s.shared.emplace(value, block, std::move(layout)).second) return;
   }
   const MeshAxes mesh{s.program.axis_names, s.program.axis_sizes};
-  const std::vector<ReshardStep> steps = reshard_steps(mesh, shape_of(s.program, value), axes_of_dims(s.program, from),
-                                                       axes_of_dims(s.program, to));
+  const std::vector<ReshardStep> steps =
+      reshard_steps(mesh, shape_of(s.program, value), axes_of_dims(s.program, from), axes_of_dims(s.program, to));
   for (const ReshardStep& step : steps) {
-    const bool is_gather = step.kind == ProgramCollectiveKind::AllGather;
+    const bool is_gather = step.kind == ReshardKind::AllGather;
     s.list.push_back({.kind = step.kind,
                       .axes = step.axes,
                       .bytes = shard_bytes(s.program, value, is_gather ? step.after : step.before),
@@ -590,22 +596,22 @@ void add_reshard(Inserter& s, ValueId value, std::span<const DimAxes> from, std:
 // Returns the operations on which a result of the program depends. Constraints without users are not among them.
 std::vector<bool> find_needed(const Program& program) {
   std::vector<bool> is_needed(program.operations.size());
-  std::vector<OperationId> open;
-  const auto need = [&](OperationId id) {
-    if (id == kNone || is_needed[id]) return;
+  std::vector<OperationIndex> open;
+  const auto need = [&](OperationIndex id) {
+    if (id == kNoIndex || is_needed[id]) return;
     is_needed[id] = true;
     open.push_back(id);
   };
   need(program.blocks[0].last);
   while (!open.empty()) {
-    const OperationId id = open.back();
+    const OperationIndex id = open.back();
     open.pop_back();
     const ProgramOperation& operation = program.operations[id];
     need(operation.owner);
     need(program.blocks[operation.block].parent);
     for (uint32_t i = 0; i < operation.operand_count; ++i) {
       const ProgramValue& value = program.values[operand_of(program, operation, i)];
-      need(value.maker != kNone ? value.maker : program.blocks[value.block].parent);
+      need(value.maker != kNoIndex ? value.maker : program.blocks[value.block].parent);
     }
     for (uint32_t i = 0; i < operation.block_count; ++i) need(program.blocks[operation.first_block + i].last);
     // All results of a loop or branch are computed, also those that nobody uses.
@@ -617,36 +623,36 @@ std::vector<bool> find_needed(const Program& program) {
 }
 
 // Adds what one operation with a rule needs: reshards of its operands, sums and reshards of its results.
-void add_operation(Inserter& s, const FactorRules& rules, OperationId id, const RelaidResult* relaid) {
+void add_operation(Inserter& s, const FactorRules& rules, OperationIndex id, const RelaidResult* relaid) {
   Program& p = s.program;
   const ProgramOperation& operation = p.operations[id];
   const FactorRule& rule = rules.rules[id];
   // A relaid product computes as its operands are sharded; its users see the reshard behind it.
-  std::vector<DimAxes> seen;
+  std::vector<AxesOfDim> seen;
   if (relaid != nullptr) {
-    const std::span<DimAxes> result = dims_of(p, operation.first_result);
+    const std::span<AxesOfDim> result = dims_of(p, operation.first_result);
     seen.assign(result.begin(), result.end());
     std::ranges::copy(relaid->dims, result.begin());
   }
   const FactorPins pins = s.choices.pin != nullptr ? s.choices.pin(p, rules, id) : FactorPins();
   const OperationLayout layout = choose_layout(p, rules, id, pins);
   const uint32_t inputs = operation.operand_count;
-  std::vector<DimAxes> dims;
+  std::vector<AxesOfDim> dims;
   if (layout.is_changed) {
     for (uint32_t t = 0; t < inputs; ++t) {
       join_factors(p, rules, rule, t, layout.slots, dims);
-      const ValueId value = tensor_of(p, operation, t);
+      const ValueIndex value = tensor_of(p, operation, t);
       add_reshard(s, value, dims_of(p, value), dims, id, operation.block);
     }
   }
   if (s.choices.add != nullptr) s.choices.add(p, rules, id, layout, s.turns[operation.block], s.list);
   for (uint32_t t = inputs; t < rule.tensor_count; ++t) {
-    const ValueId value = tensor_of(p, operation, t);
-    const std::span<const DimAxes> result = dims_of(std::as_const(p), value);
+    const ValueIndex value = tensor_of(p, operation, t);
+    const std::span<const AxesOfDim> result = dims_of(std::as_const(p), value);
     dims.assign(result.begin(), result.end());
     if (layout.is_changed) join_factors(p, rules, rule, t, layout.slots, dims);
     if (!layout.reduced.empty())
-      s.list.push_back({.kind = ProgramCollectiveKind::AllReduce,
+      s.list.push_back({.kind = ReshardKind::AllReduce,
                         .axes = layout.reduced,
                         .bytes = shard_bytes(p, value, axes_of_dims(p, dims)),
                         .operation = id,
@@ -666,19 +672,19 @@ std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRul
   Inserter s{.program = program, .turns = turns, .choices = choices};
   const std::vector<bool> is_needed = find_needed(program);
   auto next_relaid = relaid.begin();
-  for (const OperationId id : operations_in_order(program)) {
+  for (const OperationIndex id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
     const bool is_relaid = next_relaid != relaid.end() && next_relaid->operation == id;
     const RelaidResult* const result = is_relaid ? &*next_relaid++ : nullptr;
     if (!is_needed[id]) continue;
     if (operation.kind == OperationClass::Edge) {
       for (uint32_t i = 0; i < operation.source_count; ++i) {
-        const ValueId source = program.operands[program.sources[operation.first_source + i]].value;
+        const ValueIndex source = program.operands[program.sources[operation.first_source + i]].value;
         add_reshard(s, source, dims_of(program, source), dims_of(program, operation.first_result), id,
                     program.values[source].block);
       }
     } else if (operation.kind == OperationClass::Constraint) {
-      const ValueId source = operand_of(program, operation, 0);
+      const ValueIndex source = operand_of(program, operation, 0);
       add_reshard(s, source, dims_of(program, source), dims_of(program, operation.first_result), id, operation.block);
     } else if (rules.rules[id].exists) {
       add_operation(s, rules, id, result);
@@ -686,8 +692,8 @@ std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRul
   }
   const ProgramOperation& last = program.operations[program.blocks[0].last];
   for (uint32_t i = 0; i < last.operand_count; ++i) {
-    const ValueId value = operand_of(program, last, i);
-    add_reshard(s, value, dims_of(program, value), dims_of(program, program.results[i]), kNone, 0);
+    const ValueIndex value = operand_of(program, last, i);
+    add_reshard(s, value, dims_of(program, value), dims_of(program, program.results[i]), kNoIndex, 0);
   }
   return std::move(s.list);
 }

@@ -15,18 +15,18 @@
 namespace tpplan::programs {
 
 struct ProgramCollective {
-  ProgramCollectiveKind kind{};
+  ReshardKind kind{};
   AxisParts axes;
-  int64_t bytes = 0;             // of one rank's tensor: the result of an all_gather, the input of other kinds
-  OperationId operation = kNone;  // that needs it; kNone for a result of the program
-  int64_t times = 1;             // in a step: the turns of the loops around it
+  int64_t bytes = 0;                    // of one rank's tensor: the result of an all_gather, the input of other kinds
+  OperationIndex operation = kNoIndex;  // that needs it; kNoIndex for a result of the program
+  int64_t times = 1;                    // in a step: the turns of the loops around it
 };
 
 // How an operation computes: the shardings of its tensors around it, and what it sums.
 struct OperationLayout {
-  bool is_changed = false;            // some tensor differs from its value's sharding
-  std::vector<FactorAxes> slots;      // parallel to the rule's
-  AxisParts reduced;                  // axes over which results are partial
+  bool is_changed = false;        // some tensor differs from its value's sharding
+  std::vector<FactorAxes> slots;  // parallel to the rule's
+  AxisParts reduced;              // axes over which results are partial
 };
 
 // Axes of factors that are decided before the rest of a layout; nullopt: open.
@@ -34,18 +34,18 @@ using FactorPins = std::vector<std::optional<AxisParts>>;
 
 // Returns the layout in which Shardy lets an operation compute, or with the axes of `pins`, by factor; empty: none.
 // @pre the operation has a rule.
-[[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationId operation,
+[[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationIndex operation,
                                             const FactorPins& pins = {});
 
 // Returns the layout of a product whose result wants the axes of the contraction in another dim: the operands' layout;
 // the result is resharded after it. Returns false if this does not apply. `slots` are the projected ones.
-[[nodiscard]] bool relay_product(Program& program, const FactorRules& rules, OperationId operation,
+[[nodiscard]] bool relay_product(Program& program, const FactorRules& rules, OperationIndex operation,
                                  std::vector<FactorAxes>& slots);
 
 // A result whose operation computes in another layout than its users see: they use a reshard of it.
 struct RelaidResult {
-  OperationId operation = kNone;
-  std::vector<DimAxes> dims;  // of the operation itself
+  OperationIndex operation = kNoIndex;
+  std::vector<AxesOfDim> dims;  // of the operation itself
 };
 
 // Returns the products that are computed in the operands' layout (relay_product). @pre propagation is finished.
@@ -61,9 +61,9 @@ struct RelaidResult {
 
 // What decides over the layouts of operations: Shardy's rules, or those of XLA's partitioner on top (xla_mode.h).
 struct ReshardRules {
-  FactorPins (*pin)(Program& program, const FactorRules& rules, OperationId operation) = nullptr;
+  FactorPins (*pin)(Program& program, const FactorRules& rules, OperationIndex operation) = nullptr;
   // Adds collectives inside an operation with this layout.
-  void (*add)(Program& program, const FactorRules& rules, OperationId operation, const OperationLayout& layout,
+  void (*add)(Program& program, const FactorRules& rules, OperationIndex operation, const OperationLayout& layout,
               int64_t times, std::vector<ProgramCollective>& list) = nullptr;
   bool shares_reshards = false;  // a value is brought to one layout once in each block
 };
@@ -75,9 +75,9 @@ struct ReshardRules {
                                                              const ReshardRules& choices = {});
 
 // Returns the bytes of one rank's shard of a value with this sharding; dims round up.
-[[nodiscard]] int64_t shard_bytes(const Program& program, ValueId value, const std::vector<AxisParts>& dims);
+[[nodiscard]] int64_t shard_bytes(const Program& program, ValueIndex value, const std::vector<AxisParts>& dims);
 
 // Returns the sharding of a value, or of a tensor of an operation with this layout, as lists of axes.
-[[nodiscard]] std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const DimAxes> dims);
+[[nodiscard]] std::vector<AxisParts> axes_of_dims(const Program& program, std::span<const AxesOfDim> dims);
 
 }  // namespace tpplan::programs

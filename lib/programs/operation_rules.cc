@@ -15,88 +15,88 @@ using enum OperationClass;
 // clang-format off
 const OperationRow kRows[] = {
     // elementwise: they propagate first, and of constants they make constants
-    {"stablehlo.abs", rule_pointwise, Plain, true, true},
-    {"stablehlo.add", rule_pointwise, Plain, true, true},
-    {"stablehlo.and", rule_pointwise, Plain, true, true},
-    {"stablehlo.atan2", rule_pointwise, Plain, true, true},
-    {"stablehlo.cbrt", rule_pointwise, Plain, true, true},
-    {"stablehlo.ceil", rule_pointwise, Plain, true, true},
-    {"stablehlo.clamp", rule_pointwise, Plain, true, true},
-    {"stablehlo.compare", rule_pointwise, Plain, true, true},
-    {"stablehlo.complex", rule_pointwise, Plain, true, true},
-    {"stablehlo.convert", rule_pointwise, Plain, true, true},
-    {"stablehlo.cosine", rule_pointwise, Plain, true, true},
-    {"stablehlo.count_leading_zeros", rule_pointwise, Plain, true, true},
-    {"stablehlo.divide", rule_pointwise, Plain, true, true},
-    {"stablehlo.exponential", rule_pointwise, Plain, true, true},
-    {"stablehlo.exponential_minus_one", rule_pointwise, Plain, true, true},
-    {"stablehlo.floor", rule_pointwise, Plain, true, true},
-    {"stablehlo.imag", rule_pointwise, Plain, true, true},
-    {"stablehlo.is_finite", rule_pointwise, Plain, true, true},
-    {"stablehlo.log", rule_pointwise, Plain, true, true},
-    {"stablehlo.log_plus_one", rule_pointwise, Plain, true, true},
-    {"stablehlo.logistic", rule_pointwise, Plain, true, true},
-    {"stablehlo.maximum", rule_pointwise, Plain, true, true},
-    {"stablehlo.minimum", rule_pointwise, Plain, true, true},
-    {"stablehlo.multiply", rule_pointwise, Plain, true, true},
-    {"stablehlo.negate", rule_pointwise, Plain, true, true},
-    {"stablehlo.not", rule_pointwise, Plain, true, true},
-    {"stablehlo.or", rule_pointwise, Plain, true, true},
-    {"stablehlo.popcnt", rule_pointwise, Plain, true, true},
-    {"stablehlo.power", rule_pointwise, Plain, true, true},
-    {"stablehlo.real", rule_pointwise, Plain, true, true},
-    {"stablehlo.reduce_precision", rule_pointwise, Plain, true, true},
-    {"stablehlo.remainder", rule_pointwise, Plain, true, true},
-    {"stablehlo.round_nearest_afz", rule_pointwise, Plain, true, true},
-    {"stablehlo.round_nearest_even", rule_pointwise, Plain, true, true},
-    {"stablehlo.rsqrt", rule_pointwise, Plain, true, true},
-    {"stablehlo.select", rule_pointwise, Plain, true, true},
-    {"stablehlo.shift_left", rule_pointwise, Plain, true, true},
-    {"stablehlo.shift_right_arithmetic", rule_pointwise, Plain, true, true},
-    {"stablehlo.shift_right_logical", rule_pointwise, Plain, true, true},
-    {"stablehlo.sign", rule_pointwise, Plain, true, true},
-    {"stablehlo.sine", rule_pointwise, Plain, true, true},
-    {"stablehlo.sqrt", rule_pointwise, Plain, true, true},
-    {"stablehlo.subtract", rule_pointwise, Plain, true, true},
-    {"stablehlo.tan", rule_pointwise, Plain, true, true},
-    {"stablehlo.tanh", rule_pointwise, Plain, true, true},
-    {"stablehlo.xor", rule_pointwise, Plain, true, true},
-    {"sdy.sharding_constraint", rule_pointwise, Constraint, true, true},
+    {"stablehlo.abs", build_pointwise, Plain, true, true},
+    {"stablehlo.add", build_pointwise, Plain, true, true},
+    {"stablehlo.and", build_pointwise, Plain, true, true},
+    {"stablehlo.atan2", build_pointwise, Plain, true, true},
+    {"stablehlo.cbrt", build_pointwise, Plain, true, true},
+    {"stablehlo.ceil", build_pointwise, Plain, true, true},
+    {"stablehlo.clamp", build_pointwise, Plain, true, true},
+    {"stablehlo.compare", build_pointwise, Plain, true, true},
+    {"stablehlo.complex", build_pointwise, Plain, true, true},
+    {"stablehlo.convert", build_pointwise, Plain, true, true},
+    {"stablehlo.cosine", build_pointwise, Plain, true, true},
+    {"stablehlo.count_leading_zeros", build_pointwise, Plain, true, true},
+    {"stablehlo.divide", build_pointwise, Plain, true, true},
+    {"stablehlo.exponential", build_pointwise, Plain, true, true},
+    {"stablehlo.exponential_minus_one", build_pointwise, Plain, true, true},
+    {"stablehlo.floor", build_pointwise, Plain, true, true},
+    {"stablehlo.imag", build_pointwise, Plain, true, true},
+    {"stablehlo.is_finite", build_pointwise, Plain, true, true},
+    {"stablehlo.log", build_pointwise, Plain, true, true},
+    {"stablehlo.log_plus_one", build_pointwise, Plain, true, true},
+    {"stablehlo.logistic", build_pointwise, Plain, true, true},
+    {"stablehlo.maximum", build_pointwise, Plain, true, true},
+    {"stablehlo.minimum", build_pointwise, Plain, true, true},
+    {"stablehlo.multiply", build_pointwise, Plain, true, true},
+    {"stablehlo.negate", build_pointwise, Plain, true, true},
+    {"stablehlo.not", build_pointwise, Plain, true, true},
+    {"stablehlo.or", build_pointwise, Plain, true, true},
+    {"stablehlo.popcnt", build_pointwise, Plain, true, true},
+    {"stablehlo.power", build_pointwise, Plain, true, true},
+    {"stablehlo.real", build_pointwise, Plain, true, true},
+    {"stablehlo.reduce_precision", build_pointwise, Plain, true, true},
+    {"stablehlo.remainder", build_pointwise, Plain, true, true},
+    {"stablehlo.round_nearest_afz", build_pointwise, Plain, true, true},
+    {"stablehlo.round_nearest_even", build_pointwise, Plain, true, true},
+    {"stablehlo.rsqrt", build_pointwise, Plain, true, true},
+    {"stablehlo.select", build_pointwise, Plain, true, true},
+    {"stablehlo.shift_left", build_pointwise, Plain, true, true},
+    {"stablehlo.shift_right_arithmetic", build_pointwise, Plain, true, true},
+    {"stablehlo.shift_right_logical", build_pointwise, Plain, true, true},
+    {"stablehlo.sign", build_pointwise, Plain, true, true},
+    {"stablehlo.sine", build_pointwise, Plain, true, true},
+    {"stablehlo.sqrt", build_pointwise, Plain, true, true},
+    {"stablehlo.subtract", build_pointwise, Plain, true, true},
+    {"stablehlo.tan", build_pointwise, Plain, true, true},
+    {"stablehlo.tanh", build_pointwise, Plain, true, true},
+    {"stablehlo.xor", build_pointwise, Plain, true, true},
+    {"sdy.sharding_constraint", build_pointwise, Constraint, true, true},
     // CHLO's operations come to Shardy as custom calls.
-    {"chlo.erf", rule_pointwise},
-    {"chlo.erfc", rule_pointwise},
-    {"chlo.erf_inv", rule_pointwise},
-    {"chlo.square", rule_pointwise, Plain, true, true},
-    {"chlo.top_k", rule_top_k},
+    {"chlo.erf", build_pointwise},
+    {"chlo.erfc", build_pointwise},
+    {"chlo.erf_inv", build_pointwise},
+    {"chlo.square", build_pointwise, Plain, true, true},
+    {"chlo.top_k", build_top_k},
     // other
-    {"stablehlo.broadcast_in_dim", rule_broadcast, Plain, false, true},
+    {"stablehlo.broadcast_in_dim", build_broadcast, Plain, false, true},
     {"stablehlo.case", nullptr, Case},
-    {"stablehlo.concatenate", rule_concatenate},
+    {"stablehlo.concatenate", build_concatenate},
     {"stablehlo.constant", nullptr, Constant},
-    {"stablehlo.convolution", rule_convolution},
-    {"stablehlo.dot_general", rule_dot},
-    {"stablehlo.dynamic_slice", rule_dynamic_slice},
-    {"stablehlo.dynamic_update_slice", rule_dynamic_update_slice},
-    {"stablehlo.gather", rule_gather},
+    {"stablehlo.convolution", build_convolution},
+    {"stablehlo.dot_general", build_dot},
+    {"stablehlo.dynamic_slice", build_dynamic_slice},
+    {"stablehlo.dynamic_update_slice", build_dynamic_update_slice},
+    {"stablehlo.gather", build_gather},
     {"stablehlo.iota", nullptr, Constant},
     {"stablehlo.optimization_barrier", nullptr, Barrier},
-    {"stablehlo.pad", rule_slice},
-    {"stablehlo.reduce", rule_reduce},
-    {"stablehlo.reduce_window", rule_window},
-    {"stablehlo.reshape", rule_reshape, Plain, false, true},
-    {"stablehlo.reverse", rule_reverse},
-    {"stablehlo.rng_bit_generator", rule_random},
-    {"stablehlo.scatter", rule_scatter},
-    {"stablehlo.select_and_scatter", rule_select_and_scatter},
-    {"stablehlo.slice", rule_slice, Plain, false, true},
-    {"stablehlo.sort", rule_sort},
-    {"stablehlo.transpose", rule_transpose},
+    {"stablehlo.pad", build_slice},
+    {"stablehlo.reduce", build_reduce},
+    {"stablehlo.reduce_window", build_window},
+    {"stablehlo.reshape", build_reshape, Plain, false, true},
+    {"stablehlo.reverse", build_reverse},
+    {"stablehlo.rng_bit_generator", build_random},
+    {"stablehlo.scatter", build_scatter},
+    {"stablehlo.select_and_scatter", build_select_and_scatter},
+    {"stablehlo.slice", build_slice, Plain, false, true},
+    {"stablehlo.sort", build_sort},
+    {"stablehlo.transpose", build_transpose},
     {"stablehlo.while", nullptr, While},
 };
 // clang-format on
 
 // Adds the rule of an edge: the identity of its sources and its result.
-void rule_edge(RuleBuilder& b) { rule_pointwise(b); }
+void build_edge(RuleBuilder& b) { build_pointwise(b); }
 
 // Moves a built rule into the arrays.
 void add_rule(const RuleBuilder& b, FactorRules& rules) {
@@ -120,12 +120,12 @@ void add_rule(const RuleBuilder& b, FactorRules& rules) {
   }
   rules.dim_slots.insert(rules.dim_slots.end(), ends.begin(), ends.end());
   rule.slot_count = ends[dims];
-  rules.slots.resize(rules.slots.size() + rule.slot_count, kNone);
+  rules.slots.resize(rules.slots.size() + rule.slot_count, kNoIndex);
   uint32_t* const slots = rules.slots.data() + rule.first_slot;
   for (const auto& [dim, factor] : b.pairs) slots[ends[dim]++] = factor;
   // A dim without a factor has one of its own, of size 1.
   for (uint32_t slot = 0; slot < rule.slot_count; ++slot) {
-    if (slots[slot] != kNone) continue;
+    if (slots[slot] != kNoIndex) continue;
     slots[slot] = static_cast<uint32_t>(rules.factors.size() - rule.first_factor);
     rules.factors.push_back({});
   }
@@ -148,11 +148,11 @@ FactorRules build_factor_rules(const Program& program, Diagnostics& diagnostics)
   FactorRules rules;
   rules.rules.resize(program.operations.size());
   RuleBuilder b{.program = program, .operation = program.operations.front(), .diagnostics = diagnostics};
-  for (const OperationId id : operations_in_order(program)) {
+  for (const OperationIndex id : operations_in_order(program)) {
     const ProgramOperation& operation = program.operations[id];
-    const BuildRule build = operation.kind == Edge    ? rule_edge
-                            : operation.row == nullptr ? nullptr
-                                                       : operation.row->build;
+    const BuildFactors build = operation.kind == Edge     ? build_edge
+                               : operation.row == nullptr ? nullptr
+                                                          : operation.row->build;
     if (build == nullptr) continue;
     RuleBuilder builder{.program = program, .operation = operation, .id = id, .diagnostics = diagnostics};
     builder.factors = std::move(b.factors);  // keeps the memory of the vectors
@@ -184,14 +184,14 @@ std::span<const int64_t> tensor_shape(const RuleBuilder& b, uint32_t tensor) {
   return shape_of(b.program, tensor_of(b.program, b.operation, tensor));
 }
 
-uint32_t add_factor(RuleBuilder& b, int64_t size, FactorKind kind, bool is_blocked) {
+void add_factor(RuleBuilder& b, int64_t size, FactorKind kind, bool is_blocked) {
   b.factors.push_back({.size = size, .kind = kind, .is_blocked = is_blocked});
-  return static_cast<uint32_t>(b.factors.size() - 1);
 }
 
 void map_dim(RuleBuilder& b, uint32_t tensor, int64_t dim) {
   if (dim != kNoDim)
-    b.pairs.emplace_back(b.first_dims[tensor] + static_cast<uint32_t>(dim), static_cast<uint32_t>(b.factors.size() - 1));
+    b.pairs.emplace_back(b.first_dims[tensor] + static_cast<uint32_t>(dim),
+                         static_cast<uint32_t>(b.factors.size() - 1));
 }
 
 void map_all(RuleBuilder& b, int64_t dim) {

@@ -32,28 +32,28 @@ struct FactorRule {
   bool exists = false;
   bool has_compound_dims = false;  // a dim with several factors
   uint32_t first_factor = 0, factor_count = 0;
-  uint32_t first_dim = 0;                      // into FactorRules::dim_slots: the dims of all operands, then of results
-  uint32_t first_slot = 0, slot_count = 0;     // into FactorRules::slots
+  uint32_t first_dim = 0;                   // into FactorRules::dim_slots: the dims of all operands, then of results
+  uint32_t first_slot = 0, slot_count = 0;  // into FactorRules::slots
   uint32_t first_tensor = 0, tensor_count = 0;  // into FactorRules::tensors
 };
 
 // The rules of all operations of a program.
 struct FactorRules {
-  std::vector<FactorRule> rules;       // by operation
+  std::vector<FactorRule> rules;  // by operation
   std::vector<Factor> factors;
-  std::vector<uint32_t> slots;         // factor of each slot; a dim has one slot for each of its factors, major first
-  std::vector<uint32_t> dim_slots;     // first slot of each dim, then the end; relative to FactorRule::first_slot
-  std::vector<uint32_t> tensors;       // first dim of each tensor, then the end; relative to FactorRule::first_dim
+  std::vector<uint32_t> slots;      // factor of each slot; a dim has one slot for each of its factors, major first
+  std::vector<uint32_t> dim_slots;  // first slot of each dim, then the end; relative to FactorRule::first_slot
+  std::vector<uint32_t> tensors;    // first dim of each tensor, then the end; relative to FactorRule::first_dim
 };
 
 struct RuleBuilder;
-using BuildRule = void (*)(RuleBuilder& builder);
+using BuildFactors = void (*)(RuleBuilder& builder);
 
 struct OperationRow {
   std::string_view name;
-  BuildRule build = nullptr;
+  BuildFactors build = nullptr;
   OperationClass kind = OperationClass::Plain;
-  bool is_elementwise = false;     // for the order of propagation
+  bool is_elementwise = false;       // for the order of propagation
   bool preserves_constants = false;  // of constant operands its result is a constant
 };
 
@@ -64,7 +64,7 @@ struct OperationRow {
 [[nodiscard]] FactorRules build_factor_rules(const Program& program, Diagnostics& diagnostics);
 
 // The tensors of an operation, as rules see them: operands, then results.
-[[nodiscard]] inline ValueId tensor_of(const Program& program, const ProgramOperation& operation, uint32_t i) {
+[[nodiscard]] inline ValueIndex tensor_of(const Program& program, const ProgramOperation& operation, uint32_t i) {
   if (operation.kind == OperationClass::Edge) {
     return i < operation.source_count ? program.operands[program.sources[operation.first_source + i]].value
                                       : operation.first_result;
@@ -82,11 +82,11 @@ struct OperationRow {
 struct RuleBuilder {
   const Program& program;
   const ProgramOperation& operation;
-  OperationId id = 0;
+  OperationIndex id = 0;
   Diagnostics& diagnostics;
   std::vector<Factor> factors;
   // For each dim of each tensor the factors so far, in the order in which they were added.
-  std::vector<uint32_t> first_dims;  // of each tensor
+  std::vector<uint32_t> first_dims;                  // of each tensor
   std::vector<std::pair<uint32_t, uint32_t>> pairs;  // dim, factor
   bool exists = true;
   bool is_bad = false;
@@ -102,8 +102,8 @@ inline constexpr int64_t kNoDim = -1;
 [[nodiscard]] uint32_t tensors_of(const RuleBuilder& builder);
 [[nodiscard]] std::span<const int64_t> tensor_shape(const RuleBuilder& builder, uint32_t tensor);
 
-// Adds a factor without dims. Returns its index.
-uint32_t add_factor(RuleBuilder& builder, int64_t size, FactorKind kind = FactorKind::Pass, bool is_blocked = false);
+// Adds a factor without dims.
+void add_factor(RuleBuilder& builder, int64_t size, FactorKind kind = FactorKind::Pass, bool is_blocked = false);
 // Adds the last factor to a dim of a tensor. @pre the dim exists or is kNoDim.
 void map_dim(RuleBuilder& builder, uint32_t tensor, int64_t dim);
 // Adds the last factor to dim `dim` of all tensors that are not scalars.
@@ -123,24 +123,24 @@ void reject(RuleBuilder& builder, std::string message);
 // True if a tensor has this rank; rejects the operation otherwise.
 [[nodiscard]] bool expect_rank(RuleBuilder& builder, uint32_t tensor, size_t rank);
 
-void rule_pointwise(RuleBuilder& builder);
-void rule_broadcast(RuleBuilder& builder);
-void rule_reshape(RuleBuilder& builder);
-void rule_transpose(RuleBuilder& builder);
-void rule_reverse(RuleBuilder& builder);
-void rule_dot(RuleBuilder& builder);
-void rule_convolution(RuleBuilder& builder);
-void rule_reduce(RuleBuilder& builder);
-void rule_slice(RuleBuilder& builder);
-void rule_concatenate(RuleBuilder& builder);
-void rule_dynamic_slice(RuleBuilder& builder);
-void rule_dynamic_update_slice(RuleBuilder& builder);
-void rule_gather(RuleBuilder& builder);
-void rule_scatter(RuleBuilder& builder);
-void rule_window(RuleBuilder& builder);
-void rule_select_and_scatter(RuleBuilder& builder);
-void rule_sort(RuleBuilder& builder);
-void rule_top_k(RuleBuilder& builder);
-void rule_random(RuleBuilder& builder);
+void build_pointwise(RuleBuilder& builder);
+void build_broadcast(RuleBuilder& builder);
+void build_reshape(RuleBuilder& builder);
+void build_transpose(RuleBuilder& builder);
+void build_reverse(RuleBuilder& builder);
+void build_dot(RuleBuilder& builder);
+void build_convolution(RuleBuilder& builder);
+void build_reduce(RuleBuilder& builder);
+void build_slice(RuleBuilder& builder);
+void build_concatenate(RuleBuilder& builder);
+void build_dynamic_slice(RuleBuilder& builder);
+void build_dynamic_update_slice(RuleBuilder& builder);
+void build_gather(RuleBuilder& builder);
+void build_scatter(RuleBuilder& builder);
+void build_window(RuleBuilder& builder);
+void build_select_and_scatter(RuleBuilder& builder);
+void build_sort(RuleBuilder& builder);
+void build_top_k(RuleBuilder& builder);
+void build_random(RuleBuilder& builder);
 
 }  // namespace tpplan::programs

@@ -17,30 +17,30 @@ std::string_view attribute_of(const Program& program, const ProgramOperation& op
   return {};
 }
 
-void add_use(Program& program, OperandId operand, ValueId value) {
+void add_use(Program& program, OperandIndex operand, ValueIndex value) {
   ProgramOperand& o = program.operands[operand];
-  OperandId& first = program.values[value].first_use;
+  OperandIndex& first = program.values[value].first_use;
   o.value = value;
-  o.previous = kNone;
+  o.previous = kNoIndex;
   o.next = first;
-  if (first != kNone) program.operands[first].previous = operand;
+  if (first != kNoIndex) program.operands[first].previous = operand;
   first = operand;
 }
 
-void remove_use(Program& program, OperandId operand) {
+void remove_use(Program& program, OperandIndex operand) {
   const ProgramOperand& o = program.operands[operand];
-  if (o.next != kNone) program.operands[o.next].previous = o.previous;
-  (o.previous != kNone ? program.operands[o.previous].next : program.values[o.value].first_use) = o.next;
+  if (o.next != kNoIndex) program.operands[o.next].previous = o.previous;
+  (o.previous != kNoIndex ? program.operands[o.previous].next : program.values[o.value].first_use) = o.next;
 }
 
-void replace_use(Program& program, OperandId operand, ValueId value) {
+void replace_use(Program& program, OperandIndex operand, ValueIndex value) {
   remove_use(program, operand);
   add_use(program, operand, value);
 }
 
-uint32_t count_uses(const Program& program, ValueId value, uint32_t most) {
+uint32_t count_uses(const Program& program, ValueIndex value, uint32_t most) {
   uint32_t count = 0;
-  for (OperandId use = program.values[value].first_use; use != kNone && count < most;
+  for (OperandIndex use = program.values[value].first_use; use != kNoIndex && count < most;
        use = program.operands[use].next)
     ++count;
   return count;
@@ -51,50 +51,51 @@ namespace {
 constexpr int64_t kOrderStride = int64_t{1} << 32;
 
 // Links `operation` between two neighbours, of which at least one exists.
-void link(Program& program, OperationId operation, OperationId previous, OperationId next) {
+void link(Program& program, OperationIndex operation, OperationIndex previous, OperationIndex next) {
   ProgramOperation& o = program.operations[operation];
   ProgramBlock& block = program.blocks[o.block];
   o.previous = previous;
   o.next = next;
-  (previous != kNone ? program.operations[previous].next : block.first) = operation;
-  (next != kNone ? program.operations[next].previous : block.last) = operation;
-  const int64_t before = previous != kNone ? program.operations[previous].order : 0;
-  const int64_t after = next != kNone ? program.operations[next].order : before + 2 * kOrderStride;
-  o.order = previous != kNone ? before + (after - before) / 2 : (next != kNone ? after - kOrderStride : kOrderStride);
+  (previous != kNoIndex ? program.operations[previous].next : block.first) = operation;
+  (next != kNoIndex ? program.operations[next].previous : block.last) = operation;
+  const int64_t before = previous != kNoIndex ? program.operations[previous].order : 0;
+  const int64_t after = next != kNoIndex ? program.operations[next].order : before + 2 * kOrderStride;
+  o.order =
+      previous != kNoIndex ? before + (after - before) / 2 : (next != kNoIndex ? after - kOrderStride : kOrderStride);
 }
 
 }  // namespace
 
-void insert_before(Program& program, OperationId operation, OperationId next) {
+void insert_before(Program& program, OperationIndex operation, OperationIndex next) {
   program.operations[operation].block = program.operations[next].block;
   link(program, operation, program.operations[next].previous, next);
 }
 
-void insert_after(Program& program, OperationId operation, OperationId previous) {
+void insert_after(Program& program, OperationIndex operation, OperationIndex previous) {
   program.operations[operation].block = program.operations[previous].block;
   link(program, operation, previous, program.operations[previous].next);
 }
 
-void insert_first(Program& program, OperationId operation, BlockId block) {
+void insert_first(Program& program, OperationIndex operation, BlockIndex block) {
   program.operations[operation].block = block;
-  link(program, operation, kNone, program.blocks[block].first);
+  link(program, operation, kNoIndex, program.blocks[block].first);
 }
 
-void remove_from_block(Program& program, OperationId operation) {
+void remove_from_block(Program& program, OperationIndex operation) {
   const ProgramOperation& o = program.operations[operation];
   ProgramBlock& block = program.blocks[o.block];
-  (o.previous != kNone ? program.operations[o.previous].next : block.first) = o.next;
-  (o.next != kNone ? program.operations[o.next].previous : block.last) = o.previous;
+  (o.previous != kNoIndex ? program.operations[o.previous].next : block.first) = o.next;
+  (o.next != kNoIndex ? program.operations[o.next].previous : block.last) = o.previous;
 }
 
-ValueId add_value_like(Program& program, ValueId other) {
+ValueIndex add_value_like(Program& program, ValueIndex other) {
   ProgramValue value = program.values[other];
-  const auto id = static_cast<ValueId>(program.values.size());
+  const auto id = static_cast<ValueIndex>(program.values.size());
   const uint32_t first = value.first_dim;
   value.first_dim = static_cast<uint32_t>(program.sizes.size());
   value.has_sharding = false;
   value.holder = id;
-  value.first_use = kNone;
+  value.first_use = kNoIndex;
   for (uint32_t i = 0; i < value.rank; ++i) {
     const int64_t size = program.sizes[first + i];
     program.sizes.push_back(size);
@@ -106,8 +107,8 @@ ValueId add_value_like(Program& program, ValueId other) {
 
 namespace {
 
-void append_block(const Program& program, BlockId block, std::vector<OperationId>& list) {
-  for (OperationId id = program.blocks[block].first; id != kNone; id = program.operations[id].next) {
+void append_block(const Program& program, BlockIndex block, std::vector<OperationIndex>& list) {
+  for (OperationIndex id = program.blocks[block].first; id != kNoIndex; id = program.operations[id].next) {
     const ProgramOperation& operation = program.operations[id];
     list.push_back(id);
     for (uint32_t i = 0; i < operation.block_count; ++i) append_block(program, operation.first_block + i, list);
@@ -116,8 +117,8 @@ void append_block(const Program& program, BlockId block, std::vector<OperationId
 
 }  // namespace
 
-std::vector<OperationId> operations_in_order(const Program& program) {
-  std::vector<OperationId> list;
+std::vector<OperationIndex> operations_in_order(const Program& program) {
+  std::vector<OperationIndex> list;
   list.reserve(program.operations.size());
   append_block(program, 0, list);
   return list;

@@ -15,11 +15,11 @@
 
 namespace tpplan::programs {
 
-using ValueId = uint32_t;
-using OperationId = uint32_t;
-using OperandId = uint32_t;
-using BlockId = uint32_t;
-inline constexpr uint32_t kNone = UINT32_MAX;
+using ValueIndex = uint32_t;
+using OperationIndex = uint32_t;
+using OperandIndex = uint32_t;
+using BlockIndex = uint32_t;
+inline constexpr uint32_t kNoIndex = UINT32_MAX;
 
 // What the phases need to know of an operation beside its rule.
 enum class OperationClass : uint8_t {
@@ -46,49 +46,50 @@ struct ProgramOperation {
   int64_t id = -1;       // as recorded; -1 for edges and returns
   std::string_view name, location;
   uint64_t offset = 0;  // of the operation in the file
-  BlockId block = 0;
+  BlockIndex block = 0;
   uint32_t first_operand = 0, operand_count = 0;
-  ValueId first_result = 0;
+  ValueIndex first_result = 0;
   uint32_t result_count = 0;
   uint32_t first_attribute = 0, attribute_count = 0;
-  uint32_t first_block = 0, block_count = 0;     // its regions
-  OperationId previous = kNone, next = kNone;    // in the block
-  int64_t order = 0;                             // increases along the block
-  uint32_t first_source = 0, source_count = 0;   // of an edge: into Program::sources
-  OperationId owner = kNone;                     // of an edge: the loop, branch or barrier
-  ValueId first_target = kNone, target = kNone;  // of a while's edge: the arguments of its condition and its body
+  uint32_t first_block = 0, block_count = 0;            // its regions
+  OperationIndex previous = kNoIndex, next = kNoIndex;  // in the block
+  int64_t order = 0;                                    // increases along the block
+  uint32_t first_source = 0, source_count = 0;          // of an edge: into Program::sources
+  OperationIndex owner = kNoIndex;                      // of an edge: the loop, branch or barrier
+  ValueIndex first_target = kNoIndex,
+             target = kNoIndex;  // of a while's edge: the arguments of its condition and its body
 };
 
 struct ProgramValue {
-  int64_t id = -1;        // as recorded
-  OperationId maker = 0;  // the operation whose result it is; kNone for arguments of the program and of regions
-  BlockId block = 0;
+  int64_t id = -1;           // as recorded
+  OperationIndex maker = 0;  // the operation whose result it is; kNoIndex for arguments of the program and of regions
+  BlockIndex block = 0;
   uint32_t first_dim = 0;  // into Program::sizes and Program::dims
   uint32_t rank = 0;
   int64_t elements = 1;
-  uint16_t bits = 0;             // of an element
-  bool has_sharding = false;     // something decided about it; kept at `holder`
-  ValueId holder = 0;            // the value that has its sharding: of a while's arguments the result
-  OperandId first_use = kNone;   // the latest use
-  ValueId copy_of = kNone;       // of a copied constant the recorded value
+  uint16_t bits = 0;                  // of an element
+  bool has_sharding = false;          // something decided about it; kept at `holder`
+  ValueIndex holder = 0;              // the value that has its sharding: of a while's arguments the result
+  OperandIndex first_use = kNoIndex;  // the latest use
+  ValueIndex copy_of = kNoIndex;      // of a copied constant the recorded value
 };
 
 // A use of a value. Uses of one value are a list, the latest first.
 struct ProgramOperand {
-  ValueId value = 0;
-  OperationId user = 0;
-  OperandId next = kNone, previous = kNone;
-  OperationId edge = kNone;  // the edge that the value flows into here
+  ValueIndex value = 0;
+  OperationIndex user = 0;
+  OperandIndex next = kNoIndex, previous = kNoIndex;
+  OperationIndex edge = kNoIndex;  // the edge that the value flows into here
 };
 
 struct ProgramBlock {
-  OperationId parent = kNone;  // kNone: the program
-  ValueId first_argument = 0;
+  OperationIndex parent = kNoIndex;  // kNoIndex: the program
+  ValueIndex first_argument = 0;
   uint32_t argument_count = 0;
-  OperationId first = kNone, last = kNone;  // its operations; the last is the return
+  OperationIndex first = kNoIndex, last = kNoIndex;  // its operations; the last is the return
 };
 
-struct DimAxes {
+struct AxesOfDim {
   AxisListId axes = kNoAxes;
   bool is_closed = false;  // propagation must not add axes
 };
@@ -104,35 +105,35 @@ struct Program {
   std::vector<ProgramOperand> operands;
   std::vector<ProgramBlock> blocks;  // blocks[0] is the program; its arguments are the first values
   std::vector<ProgramAttribute> attributes;
-  std::vector<int64_t> sizes;  // shapes of all values
-  std::vector<DimAxes> dims;   // shardings of all values, parallel to `sizes`
-  std::vector<OperandId> sources;
-  std::vector<ValueId> results;  // for each value that the program returns, a value that has the result's sharding
+  std::vector<int64_t> sizes;   // shapes of all values
+  std::vector<AxesOfDim> dims;  // shardings of all values, parallel to `sizes`
+  std::vector<OperandIndex> sources;
+  std::vector<ValueIndex> results;  // for each value that the program returns, a value that has the result's sharding
   size_t recorded_operations = 0, recorded_values = 0;  // those of the file come first
 };
 
 // An axis of a sharding as written, "model" or "model:1:2".
 [[nodiscard]] std::string axis_text(const Program& program, const AxisPart& part);
 
-[[nodiscard]] inline std::span<const int64_t> shape_of(const Program& program, ValueId value) {
+[[nodiscard]] inline std::span<const int64_t> shape_of(const Program& program, ValueIndex value) {
   const ProgramValue& v = program.values[value];
   return {program.sizes.data() + v.first_dim, v.rank};
 }
 
 // Returns the dims of the sharding of a value.
-[[nodiscard]] inline std::span<DimAxes> dims_of(Program& program, ValueId value) {
+[[nodiscard]] inline std::span<AxesOfDim> dims_of(Program& program, ValueIndex value) {
   const ProgramValue& holder = program.values[program.values[value].holder];
   return {program.dims.data() + holder.first_dim, holder.rank};
 }
-[[nodiscard]] inline std::span<const DimAxes> dims_of(const Program& program, ValueId value) {
+[[nodiscard]] inline std::span<const AxesOfDim> dims_of(const Program& program, ValueIndex value) {
   const ProgramValue& holder = program.values[program.values[value].holder];
   return {program.dims.data() + holder.first_dim, holder.rank};
 }
-[[nodiscard]] inline bool has_sharding(const Program& program, ValueId value) {
+[[nodiscard]] inline bool has_sharding(const Program& program, ValueIndex value) {
   return program.values[program.values[value].holder].has_sharding;
 }
 
-[[nodiscard]] inline ValueId operand_of(const Program& program, const ProgramOperation& operation, uint32_t i) {
+[[nodiscard]] inline ValueIndex operand_of(const Program& program, const ProgramOperation& operation, uint32_t i) {
   return program.operands[operation.first_operand + i].value;
 }
 
@@ -141,30 +142,30 @@ struct Program {
                                             std::string_view name);
 
 // Makes `value` the value of an operand that has none yet.
-void add_use(Program& program, OperandId operand, ValueId value);
-void remove_use(Program& program, OperandId operand);
-void replace_use(Program& program, OperandId operand, ValueId value);
+void add_use(Program& program, OperandIndex operand, ValueIndex value);
+void remove_use(Program& program, OperandIndex operand);
+void replace_use(Program& program, OperandIndex operand, ValueIndex value);
 
 // Returns the number of uses, at most `most`.
-[[nodiscard]] uint32_t count_uses(const Program& program, ValueId value, uint32_t most);
+[[nodiscard]] uint32_t count_uses(const Program& program, ValueIndex value, uint32_t most);
 
 // Puts an operation into the block of another one, before or after it. `order` is that of the neighbours' middle.
-void insert_before(Program& program, OperationId operation, OperationId next);
-void insert_after(Program& program, OperationId operation, OperationId previous);
-void insert_first(Program& program, OperationId operation, BlockId block);
-void remove_from_block(Program& program, OperationId operation);
+void insert_before(Program& program, OperationIndex operation, OperationIndex next);
+void insert_after(Program& program, OperationIndex operation, OperationIndex previous);
+void insert_first(Program& program, OperationIndex operation, BlockIndex block);
+void remove_from_block(Program& program, OperationIndex operation);
 
 // Adds a value with the shape and type of another one and no sharding.
-ValueId add_value_like(Program& program, ValueId other);
+[[nodiscard]] ValueIndex add_value_like(Program& program, ValueIndex other);
 
 // Returns all operations of the program in preorder, without dead ones.
-[[nodiscard]] std::vector<OperationId> operations_in_order(const Program& program);
+[[nodiscard]] std::vector<OperationIndex> operations_in_order(const Program& program);
 
 // Calls `visit(operation)` for each operation of a block, and of the blocks of its operations first.
 template <typename Visit>
-void visit_nested_first(const Program& program, BlockId block, const Visit& visit) {
-  for (OperationId id = program.blocks[block].first; id != kNone;) {
-    const OperationId next = program.operations[id].next;  // `visit` may move or remove it
+void visit_nested_first(const Program& program, BlockIndex block, const Visit& visit) {
+  for (OperationIndex id = program.blocks[block].first; id != kNoIndex;) {
+    const OperationIndex next = program.operations[id].next;  // `visit` may move or remove it
     for (uint32_t i = 0; i < program.operations[id].block_count; ++i)
       visit_nested_first(program, program.operations[id].first_block + i, visit);
     visit(id);

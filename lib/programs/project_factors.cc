@@ -24,7 +24,7 @@ AxisListId take_rest(Program& program, AxisQueue& queue) {
 }
 
 // Projects a dim with several factors onto its slots.
-void project_dim(Program& program, const Factor* factors, const uint32_t* dim_factors, const DimAxes& dim,
+void project_dim(Program& program, const Factor* factors, const uint32_t* dim_factors, const AxesOfDim& dim,
                  std::span<FactorAxes> slots) {
   const AxisParts parts = parts_of(program.lists, dim.axes);  // a copy: interning moves the lists
   AxisQueue queue{.parts = parts};
@@ -77,7 +77,7 @@ void append_axes(AxisParts& dim, const AxisParts& axes) {
 }  // namespace
 
 void project_tensor(Program& program, const FactorRules& rules, const FactorRule& rule, uint32_t tensor,
-                    std::span<const DimAxes> dims, std::vector<FactorAxes>& slots) {
+                    std::span<const AxesOfDim> dims, std::vector<FactorAxes>& slots) {
   const uint32_t* const ends = rules.dim_slots.data() + rule.first_dim + rules.tensors[rule.first_tensor + tensor];
   for (uint32_t d = 0; d < dims.size(); ++d) {
     const uint32_t first = ends[d], end = ends[d + 1];
@@ -90,7 +90,7 @@ void project_tensor(Program& program, const FactorRules& rules, const FactorRule
   }
 }
 
-void project_factors(Program& program, const FactorRules& rules, OperationId id, std::vector<FactorAxes>& slots) {
+void project_factors(Program& program, const FactorRules& rules, OperationIndex id, std::vector<FactorAxes>& slots) {
   const ProgramOperation& operation = program.operations[id];
   const FactorRule& rule = rules.rules[id];
   slots.resize(rule.slot_count);
@@ -99,7 +99,7 @@ void project_factors(Program& program, const FactorRules& rules, OperationId id,
 }
 
 void join_factors(Program& program, const FactorRules& rules, const FactorRule& rule, uint32_t tensor,
-                  const std::vector<FactorAxes>& slots, std::vector<DimAxes>& dims) {
+                  const std::vector<FactorAxes>& slots, std::vector<AxesOfDim>& dims) {
   const uint32_t* const ends = rules.dim_slots.data() + rule.first_dim;
   const uint32_t* const tensors = rules.tensors.data() + rule.first_tensor;
   dims.clear();
@@ -118,7 +118,8 @@ void join_factors(Program& program, const FactorRules& rules, const FactorRule& 
         append_axes(joined, parts_of(program.lists, slots[slot].overflow));
         break;
       }
-      if (shard_count(program.lists, slots[slot].axes) < rules.factors[rule.first_factor + factor_at(rules, rule, slot)].size)
+      if (shard_count(program.lists, slots[slot].axes) <
+          rules.factors[rule.first_factor + factor_at(rules, rule, slot)].size)
         break;
     }
     dims.push_back({intern_axes(program.lists, joined), is_closed});

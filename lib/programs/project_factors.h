@@ -18,16 +18,17 @@ struct FactorAxes {
 
 // Writes how each tensor of an operation shards its factors into `slots`, which are parallel to the rule's. Axes go to
 // the factors of a dim major to minor; a factor that is not the last takes what divides it, and splits axes for that.
-void project_factors(Program& program, const FactorRules& rules, OperationId operation, std::vector<FactorAxes>& slots);
+void project_factors(Program& program, const FactorRules& rules, OperationIndex operation,
+                     std::vector<FactorAxes>& slots);
 
 // The same for one tensor, whose sharding is `dims`.
 void project_tensor(Program& program, const FactorRules& rules, const FactorRule& rule, uint32_t tensor,
-                    std::span<const DimAxes> dims, std::vector<FactorAxes>& slots);
+                    std::span<const AxesOfDim> dims, std::vector<FactorAxes>& slots);
 
-// Writes the sharding of one tensor, into `dims`, that its factors have: the inverse of project_factors. Axes of factors
-// behind one that is not fully sharded are dropped, because they would need strided shards.
+// Writes the sharding of one tensor, into `dims`, that its factors have: the inverse of project_factors. Axes of
+// factors behind one that is not fully sharded are dropped, because they would need strided shards.
 void join_factors(Program& program, const FactorRules& rules, const FactorRule& rule, uint32_t tensor,
-                  const std::vector<FactorAxes>& slots, std::vector<DimAxes>& dims);
+                  const std::vector<FactorAxes>& slots, std::vector<AxesOfDim>& dims);
 
 // The slots of one tensor.
 struct SlotRange {
@@ -41,13 +42,13 @@ struct SlotRange {
 [[nodiscard]] inline uint32_t factor_at(const FactorRules& rules, const FactorRule& rule, uint32_t slot) {
   return rules.slots[rule.first_slot + slot];
 }
-// Returns the slot of a factor in a tensor; kNone if the tensor lacks it.
+// Returns the slot of a factor in a tensor; kNoIndex if the tensor lacks it.
 [[nodiscard]] inline uint32_t find_slot(const FactorRules& rules, const FactorRule& rule, SlotRange tensor,
                                         uint32_t factor) {
   for (uint32_t slot = tensor.first; slot < tensor.end; ++slot) {
     if (factor_at(rules, rule, slot) == factor) return slot;
   }
-  return kNone;
+  return kNoIndex;
 }
 
 }  // namespace tpplan::programs

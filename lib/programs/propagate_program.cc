@@ -17,25 +17,25 @@ namespace {
 void collect_shardings(const std::vector<RelaidResult>& relaid, Propagation& result) {
   const Program& p = result.program;
   result.shardings.resize(p.recorded_values);
-  const auto add = [&](ValueId value, std::span<const DimAxes> dims) {
+  const auto add = [&](ValueIndex value, std::span<const AxesOfDim> dims) {
     std::vector<AxisParts> axes = axes_of_dims(p, dims);
     auto& list = result.shardings[value];
     if (std::ranges::find(list, axes) == list.end()) list.push_back(std::move(axes));
   };
   std::vector<bool> is_relaid(p.values.size());
   for (const RelaidResult& changed : relaid) {
-    const ValueId value = p.operations[changed.operation].first_result;
+    const ValueIndex value = p.operations[changed.operation].first_result;
     is_relaid[value] = true;
     add(value, changed.dims);
   }
-  for (ValueId value = 0; value < p.values.size(); ++value) {
+  for (ValueIndex value = 0; value < p.values.size(); ++value) {
     const ProgramValue& v = p.values[value];
-    const bool is_dead = v.maker != kNone && p.operations[v.maker].is_dead;
-    const ValueId recorded = v.copy_of != kNone ? v.copy_of : value;
+    const bool is_dead = v.maker != kNoIndex && p.operations[v.maker].is_dead;
+    const ValueIndex recorded = v.copy_of != kNoIndex ? v.copy_of : value;
     if (!is_dead && recorded < p.recorded_values && !is_relaid[value]) add(recorded, dims_of(p, value));
   }
   // Values that nobody uses are replicated.
-  for (ValueId value = 0; value < p.recorded_values; ++value) {
+  for (ValueIndex value = 0; value < p.recorded_values; ++value) {
     if (result.shardings[value].empty()) result.shardings[value].emplace_back(p.values[value].rank);
   }
 }
@@ -61,7 +61,7 @@ Propagation propagate_program(Program program, Diagnostics& diagnostics) {
   std::vector<RelaidResult> changed = relay_concatenations(p, rules);
   changed.insert(changed.end(), relaid.begin(), relaid.end());
   collect_shardings(changed, result);
-  for (const OperationId id : operations_in_order(p)) {
+  for (const OperationIndex id : operations_in_order(p)) {
     const ProgramOperation& operation = p.operations[id];
     if (operation.row == nullptr && operation.kind == OperationClass::Plain) result.unruled.push_back(id);
   }

@@ -14,7 +14,7 @@ struct Propagation {
   Program program;
   std::vector<std::vector<std::vector<AxisParts>>> shardings;  // of each recorded value: those of all its copies
   std::vector<ProgramCollective> shardy, xla;                  // what Shardy inserts, and what XLA sends
-  std::vector<OperationId> unruled;                            // operations without a rule
+  std::vector<OperationIndex> unruled;                         // operations without a rule
 };
 
 // Propagates the shardings of a program. The result is invalid if an error was reported.

@@ -33,37 +33,37 @@ struct Propagator {
   Program& program;
   const FactorRules& rules;
   Round round = Round::SingleUse;
-  std::vector<EarlyKind> early;       // by operation
-  std::vector<bool> is_broadcast;     // by operation
-  std::vector<bool> is_settled;       // nothing has changed since the operation ran in this or an earlier round ...
-  std::vector<Direction> settled_at;  // ... with these directions of factors that pass, ...
+  std::vector<EarlyKind> early;         // by operation
+  std::vector<bool> is_broadcast;       // by operation
+  std::vector<bool> is_settled;         // nothing has changed since the operation ran in this or an earlier round ...
+  std::vector<Direction> settled_at;    // ... with these directions of factors that pass, ...
   std::vector<Direction> settled_rest;  // ... and of other factors
-  std::vector<OperationId> stack;     // operations to run, the next one last
+  std::vector<OperationIndex> stack;    // operations to run, the next one last
   std::vector<bool> is_on_stack;
-  OperationId current = kNone;
+  OperationIndex current = kNoIndex;
   bool has_changed = false;
   // Reused memory of one run.
   std::vector<FactorAxes> slots;
   std::vector<AxisListId> axes;  // by factor
   std::vector<bool> may_expand;
   std::vector<Spread> spreads;
-  std::vector<DimAxes> dims;
+  std::vector<AxesOfDim> dims;
   AxisParts parts, other_parts;
 };
 
 // ---- what runs next ----
 
-void wake(Propagator& s, OperationId id) {
+void wake(Propagator& s, OperationIndex id) {
   s.is_settled[id] = false;
   if (id == s.current || s.is_on_stack[id]) return;
   s.is_on_stack[id] = true;
   s.stack.push_back(id);
 }
 
-void wake_users(Propagator& s, ValueId value) {
-  for (OperandId use = s.program.values[value].first_use; use != kNone; use = s.program.operands[use].next) {
+void wake_users(Propagator& s, ValueIndex value) {
+  for (OperandIndex use = s.program.values[value].first_use; use != kNoIndex; use = s.program.operands[use].next) {
     const ProgramOperand& operand = s.program.operands[use];
-    if (operand.edge != kNone)
+    if (operand.edge != kNoIndex)
       wake(s, operand.edge);
     else if (s.program.operations[operand.user].kind != OperationClass::Return)
       wake(s, operand.user);
@@ -71,37 +71,40 @@ void wake_users(Propagator& s, ValueId value) {
 }
 
 // Wakes the operations that a new sharding of a value concerns.
-void wake_around(Propagator& s, ValueId value) {
-  const ValueId holder = s.program.values[value].holder;
-  const OperationId maker = s.program.values[holder].maker;
-  if (maker != kNone && s.program.operations[maker].kind == OperationClass::Edge) {
+void wake_around(Propagator& s, ValueIndex value) {
+  const ValueIndex holder = s.program.values[value].holder;
+  const OperationIndex maker = s.program.values[holder].maker;
+  if (maker != kNoIndex && s.program.operations[maker].kind == OperationClass::Edge) {
     const ProgramOperation& edge = s.program.operations[maker];
-    if (edge.first_target != kNone) {
+    if (edge.first_target != kNoIndex) {
       wake_users(s, edge.first_target);
       wake_users(s, edge.target);
     }
   }
-  if (maker != kNone) wake(s, maker);
+  if (maker != kNoIndex) wake(s, maker);
   wake_users(s, holder);
 }
 
 // ---- directions ----
 
-bool has_single_uses(const Propagator& s, OperationId id) {
+bool has_single_uses(const Propagator& s, OperationIndex id) {
   const ProgramOperation& operation = s.program.operations[id];
   for (uint32_t i = 0; i < operation.operand_count; ++i) {
-    const ValueId value = operand_of(s.program, operation, i);
+    const ValueIndex value = operand_of(s.program, operation, i);
     if (s.program.values[value].rank > 0 && count_uses(s.program, value, 2) != 1) return false;
   }
   return true;
 }
 
 // Returns the direction in which the operation as a whole spreads shardings.
-Direction early_direction(const Propagator& s, OperationId id) {
+Direction early_direction(const Propagator& s, OperationIndex id) {
   switch (s.early[id]) {
-    case EarlyKind::No: return Direction::None;
-    case EarlyKind::Forward: return Direction::Forward;
-    case EarlyKind::Edge: return Direction::Both;
+    case EarlyKind::No:
+      return Direction::None;
+    case EarlyKind::Forward:
+      return Direction::Forward;
+    case EarlyKind::Edge:
+      return Direction::Both;
     case EarlyKind::Elementwise:
       return s.round > Round::SingleUse || has_single_uses(s, id) ? Direction::Both : Direction::None;
   }
@@ -109,7 +112,7 @@ Direction early_direction(const Propagator& s, OperationId id) {
 }
 
 // Returns the direction of a factor that passes, and of another one.
-std::pair<Direction, Direction> directions_of(const Propagator& s, OperationId id) {
+std::pair<Direction, Direction> directions_of(const Propagator& s, OperationIndex id) {
   const Direction early = early_direction(s, id);
   const Direction late = s.is_broadcast[id] && s.round < Round::Everything ? Direction::Backward : Direction::Both;
   return {s.round >= Round::PassFactors ? either(early, late) : early,
@@ -196,7 +199,8 @@ void list_spreads(Propagator& s, const FactorRule& rule, bool is_elementwise) {
   s.spreads.clear();
   for (uint32_t factor = 0; factor < rule.factor_count; ++factor) {
     if (s.axes[factor] != kNoAxes)
-      s.spreads.push_back({.factor = factor, .axes = s.axes[factor], .shards = shard_count(s.program.lists, s.axes[factor])});
+      s.spreads.push_back(
+          {.factor = factor, .axes = s.axes[factor], .shards = shard_count(s.program.lists, s.axes[factor])});
   }
   if (s.spreads.size() < 2) return;
   for (uint32_t t = 0; t < rule.tensor_count; ++t) {
@@ -204,9 +208,10 @@ void list_spreads(Propagator& s, const FactorRule& rule, bool is_elementwise) {
     const int64_t size = source_size(s, rule, range);
     for (Spread& spread : s.spreads) {
       const uint32_t slot = find_slot(s.rules, rule, range, spread.factor);
-      if (slot == kNone || size <= spread.source_size) continue;
+      if (slot == kNoIndex || size <= spread.source_size) continue;
       const AxisListId axes = s.slots[slot].axes;
-      if (axes != spread.axes && !is_strict_prefix(parts_of(s.program.lists, spread.axes), parts_of(s.program.lists, axes)))
+      if (axes != spread.axes &&
+          !is_strict_prefix(parts_of(s.program.lists, spread.axes), parts_of(s.program.lists, axes)))
         continue;
       spread.source_size = size;
       spread.source = t;
@@ -260,7 +265,7 @@ void truncate_to_results(const Propagator& s, const FactorRule& rule, uint32_t i
                          AxisParts& parts) {
   for (uint32_t t = inputs; t < rule.tensor_count; ++t) {
     const uint32_t slot = find_slot(s.rules, rule, slots_of(s.rules, rule, t), factor);
-    if (slot == kNone) continue;
+    if (slot == kNoIndex) continue;
     const AxisParts& axes = parts_of(s.program.lists, s.slots[slot].axes);
     if (is_strict_prefix(axes, parts)) parts = axes;
   }
@@ -268,12 +273,12 @@ void truncate_to_results(const Propagator& s, const FactorRule& rule, uint32_t i
 
 // Gives one tensor what spreads to it. Returns true if its sharding has changed.
 bool update_tensor(Propagator& s, const FactorRule& rule, uint32_t tensor, uint32_t inputs, bool is_elementwise,
-                   ValueId value) {
+                   ValueIndex value) {
   const SlotRange range = slots_of(s.rules, rule, tensor);
   bool is_updated = false;
   for (const Spread& spread : s.spreads) {
     const uint32_t slot = find_slot(s.rules, rule, range, spread.factor);
-    if (slot == kNone || s.slots[slot].axes == spread.axes) continue;
+    if (slot == kNoIndex || s.slots[slot].axes == spread.axes) continue;
     s.parts = parts_of(s.program.lists, spread.axes);
     truncate_within(s, s.slots[slot], s.rules.factors[rule.first_factor + spread.factor].size, s.parts);
     const AxisParts& old = parts_of(s.program.lists, s.slots[slot].axes);
@@ -287,8 +292,8 @@ bool update_tensor(Propagator& s, const FactorRule& rule, uint32_t tensor, uint3
   if (!is_updated) return false;
   join_factors(s.program, s.rules, rule, tensor, s.slots, s.dims);
   ProgramValue& holder = s.program.values[s.program.values[value].holder];
-  const std::span<DimAxes> dims = dims_of(s.program, value);
-  const bool is_same = std::ranges::equal(dims, s.dims, {}, &DimAxes::axes, &DimAxes::axes);
+  const std::span<AxesOfDim> dims = dims_of(s.program, value);
+  const bool is_same = std::ranges::equal(dims, s.dims, {}, &AxesOfDim::axes, &AxesOfDim::axes);
   if (is_same) return false;  // the new axes would need strided shards
   std::ranges::copy(s.dims, dims.begin());
   holder.has_sharding = true;
@@ -296,7 +301,7 @@ bool update_tensor(Propagator& s, const FactorRule& rule, uint32_t tensor, uint3
 }
 
 // Spreads shardings between the tensors of one operation.
-void run_operation(Propagator& s, OperationId id) {
+void run_operation(Propagator& s, OperationIndex id) {
   const FactorRule& rule = s.rules.rules[id];
   if (!rule.exists) return;
   const auto [pass, rest] = directions_of(s, id);
@@ -308,7 +313,8 @@ void run_operation(Propagator& s, OperationId id) {
   const ProgramOperation& operation = s.program.operations[id];
   bool is_sharded = false;
   for (uint32_t t = 0; t < rule.tensor_count && !is_sharded; ++t) {
-    for (const DimAxes& dim : dims_of(s.program, tensor_of(s.program, operation, t))) is_sharded |= dim.axes != kNoAxes;
+    for (const AxesOfDim& dim : dims_of(s.program, tensor_of(s.program, operation, t)))
+      is_sharded |= dim.axes != kNoAxes;
   }
   if (!is_sharded) return;
   project_factors(s.program, s.rules, id, s.slots);
@@ -321,23 +327,23 @@ void run_operation(Propagator& s, OperationId id) {
   for (uint32_t i = 0; i < rule.tensor_count; ++i) {
     const uint32_t outputs = rule.tensor_count - inputs;
     const uint32_t t = i < outputs ? inputs + i : i - outputs;
-    const ValueId value = tensor_of(s.program, operation, t);
+    const ValueIndex value = tensor_of(s.program, operation, t);
     if (!update_tensor(s, rule, t, inputs, is_elementwise, value)) continue;
     wake_around(s, value);
     s.has_changed = true;
   }
-  s.current = kNone;
+  s.current = kNoIndex;
 }
 
 // ---- rounds ----
 
 // Spreads shardings between a value that the program returns and the program's result.
-void run_result(Propagator& s, ValueId value, ValueId result) {
+void run_result(Propagator& s, ValueIndex value, ValueIndex result) {
   Program& p = s.program;
-  const auto update = [&](ValueId target, ValueId source) {
-    const std::span<DimAxes> dims = dims_of(p, target), from = dims_of(p, source);
+  const auto update = [&](ValueIndex target, ValueIndex source) {
+    const std::span<AxesOfDim> dims = dims_of(p, target), from = dims_of(p, source);
     AxisParts used;
-    for (const DimAxes& dim : dims) std::ranges::copy(parts_of(p.lists, dim.axes), std::back_inserter(used));
+    for (const AxesOfDim& dim : dims) std::ranges::copy(parts_of(p.lists, dim.axes), std::back_inserter(used));
     bool is_changed = false;
     for (size_t d = 0; d < dims.size(); ++d) {
       const AxisParts old = parts_of(p.lists, dims[d].axes);
@@ -373,7 +379,7 @@ void run_results(Propagator& s) {
 
 void drain(Propagator& s) {
   while (!s.stack.empty()) {
-    const OperationId id = s.stack.back();
+    const OperationIndex id = s.stack.back();
     s.stack.pop_back();
     s.is_on_stack[id] = false;
     run_operation(s, id);
@@ -405,7 +411,7 @@ void propagate_shardings(Program& program, const FactorRules& rules) {
     s.early[id] = early_kind(program.operations[id]);
     s.is_broadcast[id] = program.operations[id].name == "stablehlo.broadcast_in_dim";
   }
-  std::vector<OperationId> order = operations_in_order(program);
+  std::vector<OperationIndex> order = operations_in_order(program);
   std::ranges::reverse(order);
   for (const Round round : kRounds) {
     s.round = round;
@@ -413,7 +419,7 @@ void propagate_shardings(Program& program, const FactorRules& rules) {
     do {
       s.has_changed = false;
       s.stack = order;
-      for (const OperationId id : order) s.is_on_stack[id] = true;
+      for (const OperationIndex id : order) s.is_on_stack[id] = true;
       drain(s);
     } while (s.has_changed);
     run_results(s);

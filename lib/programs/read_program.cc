@@ -92,8 +92,7 @@ bool read_type(ProgramReader& r, const JsonNode& node, uint16_t& bits) {
 }
 
 // Reads [value, type, shape]. Appends the shape to `sizes`.
-bool read_value(ProgramReader& r, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes,
-                ProgramValue& value) {
+bool read_value(ProgramReader& r, const JsonTree& tree, uint32_t at, std::vector<int64_t>& sizes, ProgramValue& value) {
   std::vector<uint32_t> items;
   if (!expect_items(r, tree, at, 3, "a value, [number, type, shape],", items)) return false;
   if (!expect_id(r, tree.nodes[items[0]], "the number of a value") || !read_type(r, tree.nodes[items[1]], value.bits) ||
@@ -106,7 +105,8 @@ bool read_value(ProgramReader& r, const JsonTree& tree, uint32_t at, std::vector
     if (!expect(r, node, JsonKind::Integer, "a size")) return false;
     if (node.integer < 0 || node.integer > kMostElements ||
         (node.integer > 0 && value.elements > kMostElements / node.integer)) {
-      fault(r, node.offset, fmt::format("a tensor of this size has less than 0 or more than {} elements", kMostElements));
+      fault(r, node.offset,
+            fmt::format("a tensor of this size has less than 0 or more than {} elements", kMostElements));
       return false;
     }
     value.elements *= node.integer;
@@ -120,16 +120,16 @@ bool read_value(ProgramReader& r, const JsonTree& tree, uint32_t at, std::vector
 }
 
 // Reads a value and adds it to the program.
-bool add_value(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId block, OperationId maker) {
+bool add_value(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockIndex block, OperationIndex maker) {
   ProgramValue value{.maker = maker, .block = block};
   if (!read_value(r, tree, at, r.program.sizes, value)) return false;
-  value.holder = static_cast<ValueId>(r.program.values.size());
+  value.holder = static_cast<ValueIndex>(r.program.values.size());
   r.program.values.push_back(value);
   r.value_offsets.push_back(tree.nodes[at].offset);
   return true;
 }
 
-bool add_operand(ProgramReader& r, const JsonNode& node, OperationId user) {
+bool add_operand(ProgramReader& r, const JsonNode& node, OperationIndex user) {
   if (!expect_id(r, node, "an operand")) return false;
   if (r.program.operands.size() >= kMostOperands) {
     fault(r, node.offset, fmt::format("the program has more than {} operands", kMostOperands));
@@ -140,11 +140,11 @@ bool add_operand(ProgramReader& r, const JsonNode& node, OperationId user) {
   return true;
 }
 
-bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId block);
+bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockIndex block);
 
 // Adds the operation that ends a block. The operands of the program's own are added later.
-void add_return(ProgramReader& r, BlockId block, uint64_t offset) {
-  const auto id = static_cast<OperationId>(r.program.operations.size());
+void add_return(ProgramReader& r, BlockIndex block, uint64_t offset) {
+  const auto id = static_cast<OperationIndex>(r.program.operations.size());
   r.program.operations.push_back({.kind = OperationClass::Return,
                                   .name = "return",
                                   .offset = offset,
@@ -152,27 +152,27 @@ void add_return(ProgramReader& r, BlockId block, uint64_t offset) {
                                   .first_operand = static_cast<uint32_t>(r.program.operands.size())});
   ProgramBlock& b = r.program.blocks[block];
   r.program.operations[id].previous = b.last;
-  (b.last != kNone ? r.program.operations[b.last].next : b.first) = id;
+  (b.last != kNoIndex ? r.program.operations[b.last].next : b.first) = id;
   b.last = id;
 }
 
 // Reads [args, ops, outs].
-bool read_block(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId block) {
+bool read_block(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockIndex block) {
   std::vector<uint32_t> items;
   if (!expect_items(r, tree, at, 3, "a region, [args, ops, outs],", items)) return false;
   for (const uint32_t item : items) {
     if (!expect(r, tree.nodes[item], JsonKind::Array, "each of a region's args, ops and outs")) return false;
   }
-  r.program.blocks[block].first_argument = static_cast<ValueId>(r.program.values.size());
+  r.program.blocks[block].first_argument = static_cast<ValueIndex>(r.program.values.size());
   for (uint32_t i = items[0] + 1; i < tree.nodes[items[0]].end; i = tree.nodes[i].end) {
-    if (!add_value(r, tree, i, block, kNone)) return false;
+    if (!add_value(r, tree, i, block, kNoIndex)) return false;
     ++r.program.blocks[block].argument_count;
   }
   for (uint32_t i = items[1] + 1; i < tree.nodes[items[1]].end; i = tree.nodes[i].end) {
     if (!read_operation(r, tree, i, block)) return false;
   }
   add_return(r, block, tree.nodes[items[2]].offset);
-  const OperationId id = r.program.blocks[block].last;
+  const OperationIndex id = r.program.blocks[block].last;
   for (uint32_t i = items[2] + 1; i < tree.nodes[items[2]].end; i = tree.nodes[i].end) {
     if (!add_operand(r, tree.nodes[i], id)) return false;
     ++r.program.operations[id].operand_count;
@@ -192,7 +192,7 @@ bool read_attributes(ProgramReader& r, const JsonTree& tree, uint32_t at, Progra
 }
 
 // Reads [op, name, operands, results, attributes, location, regions].
-bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId block) {
+bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockIndex block) {
   std::vector<uint32_t> items;
   if (!expect_items(r, tree, at, 7, "an operation, [number, name, operands, results, attributes, location, regions],",
                     items))
@@ -216,9 +216,9 @@ bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId
                              .offset = node(0).offset,
                              .block = block,
                              .first_operand = static_cast<uint32_t>(r.program.operands.size()),
-                             .first_result = static_cast<ValueId>(r.program.values.size())};
+                             .first_result = static_cast<ValueIndex>(r.program.values.size())};
   if (operation.row != nullptr) operation.kind = operation.row->kind;
-  const auto id = static_cast<OperationId>(r.program.operations.size());
+  const auto id = static_cast<OperationIndex>(r.program.operations.size());
   for (uint32_t i = items[2] + 1; i < node(2).end; i = tree.nodes[i].end) {
     if (!add_operand(r, tree.nodes[i], id)) return false;
     ++operation.operand_count;
@@ -230,13 +230,13 @@ bool read_operation(ProgramReader& r, const JsonTree& tree, uint32_t at, BlockId
   if (!read_attributes(r, tree, items[4], operation)) return false;
   ProgramBlock& b = r.program.blocks[block];
   operation.previous = b.last;
-  (b.last != kNone ? r.program.operations[b.last].next : b.first) = id;
+  (b.last != kNoIndex ? r.program.operations[b.last].next : b.first) = id;
   b.last = id;
   operation.first_block = static_cast<uint32_t>(r.program.blocks.size());
   for (uint32_t i = items[6] + 1; i < node(6).end; i = tree.nodes[i].end) ++operation.block_count;
   r.program.blocks.resize(r.program.blocks.size() + operation.block_count, {.parent = id});
   r.program.operations.push_back(operation);
-  BlockId inner = operation.first_block;
+  BlockIndex inner = operation.first_block;
   for (uint32_t i = items[6] + 1; i < node(6).end; i = tree.nodes[i].end) {
     if (!read_block(r, tree, i, inner++)) return false;
   }
@@ -309,13 +309,13 @@ void place_arguments(ProgramReader& r) {
 
 // Values by their recorded number, while the program is walked in order.
 struct KnownValues {
-  std::vector<ValueId> ids;  // by number; kNone before the value is made
+  std::vector<ValueIndex> ids;  // by number; kNoIndex before the value is made
 };
 
-bool define_value(ProgramReader& r, KnownValues& known, ValueId value) {
+bool define_value(ProgramReader& r, KnownValues& known, ValueIndex value) {
   const auto number = static_cast<size_t>(r.program.values[value].id);
-  if (number >= known.ids.size()) known.ids.resize(std::max(number + 1, 2 * known.ids.size()), kNone);
-  if (known.ids[number] != kNone) {
+  if (number >= known.ids.size()) known.ids.resize(std::max(number + 1, 2 * known.ids.size()), kNoIndex);
+  if (known.ids[number] != kNoIndex) {
     fault(r, r.value_offsets[value], fmt::format("two values have number {}", number));
     return false;
   }
@@ -323,29 +323,29 @@ bool define_value(ProgramReader& r, KnownValues& known, ValueId value) {
   return true;
 }
 
-bool is_inside(const Program& program, BlockId block, BlockId outer) {
+bool is_inside(const Program& program, BlockIndex block, BlockIndex outer) {
   while (block != outer) {
-    if (program.blocks[block].parent == kNone) return false;
+    if (program.blocks[block].parent == kNoIndex) return false;
     block = program.operations[program.blocks[block].parent].block;
   }
   return true;
 }
 
 // Connects the operands of a block with the values, which must be made before. Stops after an error.
-bool connect_block(ProgramReader& r, KnownValues& known, BlockId block) {
+bool connect_block(ProgramReader& r, KnownValues& known, BlockIndex block) {
   Program& p = r.program;
   for (uint32_t i = 0; i < p.blocks[block].argument_count; ++i) {
     if (!define_value(r, known, p.blocks[block].first_argument + i)) return false;
   }
   int64_t order = 0;
-  for (OperationId id = p.blocks[block].first; id != kNone; id = p.operations[id].next) {
+  for (OperationIndex id = p.blocks[block].first; id != kNoIndex; id = p.operations[id].next) {
     ProgramOperation& operation = p.operations[id];
     operation.order = ++order << 32;
     for (uint32_t i = 0; i < operation.operand_count; ++i) {
       const WrittenOperand& written = r.operands[operation.first_operand + i];
       const auto number = static_cast<size_t>(written.id);
-      const ValueId value = number < known.ids.size() ? known.ids[number] : kNone;
-      if (value == kNone || !is_inside(p, block, p.values[value].block)) {
+      const ValueIndex value = number < known.ids.size() ? known.ids[number] : kNoIndex;
+      if (value == kNoIndex || !is_inside(p, block, p.values[value].block)) {
         fault(r, written.offset, fmt::format("value {} is used where it is not defined", written.id));
         return false;
       }
@@ -362,7 +362,7 @@ bool connect_block(ProgramReader& r, KnownValues& known, BlockId block) {
 }
 
 // Sets the sharding of a value to a written one.
-bool set_sharding(ProgramReader& r, ValueId value, std::span<const WrittenDim> dims, uint64_t offset) {
+bool set_sharding(ProgramReader& r, ValueIndex value, std::span<const WrittenDim> dims, uint64_t offset) {
   std::string error = resolve_sharding(r.program, value, dims);
   if (error.empty()) return true;
   fault(r, offset, std::move(error), "give each dim a list of axes of the mesh");
@@ -406,7 +406,7 @@ bool apply_shardings(ProgramReader& r) {
   }
   const ProgramOperation& last = p.operations[p.blocks[0].last];
   for (uint32_t i = 0; i < r.result_shardings.size(); ++i) {
-    const ValueId result = add_value_like(p, operand_of(p, last, i));
+    const ValueIndex result = add_value_like(p, operand_of(p, last, i));
     p.results.push_back(result);
     const WrittenSharding& sharding = r.result_shardings[i];
     if (sharding.is_given && !set_sharding(r, result, sharding.dims, sharding.offset)) return false;
@@ -426,7 +426,7 @@ bool read_member(ProgramReader& r, std::string_view key, const JsonTree& tree) {
   } else if (key == "args") {
     if (!expect(r, tree.nodes[0], JsonKind::Array, "`args`")) return false;
     for (uint32_t i = 1; i < tree.nodes[0].end; i = tree.nodes[i].end) {
-      ProgramValue value{.maker = kNone};
+      ProgramValue value{.maker = kNoIndex};
       if (!read_value(r, tree, i, r.argument_sizes, value)) return false;
       r.arguments.push_back(value);
       r.argument_offsets.push_back(tree.nodes[i].offset);
@@ -482,9 +482,8 @@ Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
   visitor.value = [&](std::string_view key, const JsonTree& tree) {
     return read_member(r, key, tree) && r.faults < kMaxFaults;
   };
-  visitor.kind_help = "start the file with `{`, as a recorded program";
-  const bool is_read =
-      read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024});
+  visitor.kind_help = "record a JAX program: the file starts with `{`";
+  const bool is_read = read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024});
   if (!is_read || r.faults > 0) return program;
   if (!r.missing.empty())
     fault(r, 0, fmt::format("key `{}` is missing", r.missing.front()));

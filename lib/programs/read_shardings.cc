@@ -99,7 +99,7 @@ std::string read_sharding_text(std::string_view text, std::vector<WrittenDim>& d
   return at.rest == ">" ? std::string() : error;
 }
 
-std::string resolve_sharding(Program& program, ValueId value, std::span<const WrittenDim> dims) {
+std::string resolve_sharding(Program& program, ValueIndex value, std::span<const WrittenDim> dims) {
   ProgramValue& v = program.values[value];
   if (dims.size() != v.rank) return fmt::format("a sharding has {} dims, but its tensor {}", dims.size(), v.rank);
   AxisParts used;

@@ -21,6 +21,6 @@ struct WrittenDim {
 [[nodiscard]] std::string read_sharding_text(std::string_view text, std::vector<WrittenDim>& dims);
 
 // Makes `dims` the sharding of a value. Axes of size 1 are dropped. Returns what is wrong; empty without an error.
-[[nodiscard]] std::string resolve_sharding(Program& program, ValueId value, std::span<const WrittenDim> dims);
+[[nodiscard]] std::string resolve_sharding(Program& program, ValueIndex value, std::span<const WrittenDim> dims);
 
 }  // namespace tpplan::programs

@@ -38,9 +38,8 @@ bool has_axis(const std::vector<AxisParts>& dims, const AxisPart& axis) { return
 AxisParts sorted_parts(const Reshard& r, const std::vector<AxisParts>& dims) {
   AxisParts parts;
   for (const AxisParts& dim : dims) parts.insert(parts.end(), dim.begin(), dim.end());
-  std::ranges::sort(parts, [&r](const AxisPart& a, const AxisPart& b) {
-    return is_before(r.mesh.names, r.mesh.sizes, a, b);
-  });
+  std::ranges::sort(parts,
+                    [&r](const AxisPart& a, const AxisPart& b) { return is_before(r.mesh.names, r.mesh.sizes, a, b); });
   return parts;
 }
 
@@ -111,9 +110,8 @@ void distribute(Reshard& r, bool to_front, const Available& available, const Use
       }
     }
   }
-  std::ranges::sort(split, [&r](const AxisPart& a, const AxisPart& b) {
-    return is_before(r.mesh.names, r.mesh.sizes, a, b);
-  });
+  std::ranges::sort(split,
+                    [&r](const AxisPart& a, const AxisPart& b) { return is_before(r.mesh.names, r.mesh.sizes, a, b); });
   if (!split.empty()) align_axes(r.out, split);
 }
 
@@ -129,7 +127,7 @@ void pop_current(Reshard& r, size_t dim, size_t first) {
   }
 }
 
-void add_step(Reshard& r, ProgramCollectiveKind kind, AxisParts axes, std::vector<AxisParts> before) {
+void add_step(Reshard& r, ReshardKind kind, AxisParts axes, std::vector<AxisParts> before) {
   r.steps.push_back({kind, std::move(axes), std::move(before), r.current});
 }
 
@@ -270,11 +268,14 @@ void permute(Reshard& r) {
     in.clear();
   }
   const auto ignore = [](const AxisPart&, size_t) {};
-  distribute(r, false, [&free_out](size_t) -> AxisParts& { return free_out; }, ignore);
-  distribute(r, true, [&free_in](size_t dim) -> AxisParts& { return free_in[dim]; }, ignore);
+  distribute(
+      r, false, [&free_out](size_t) -> AxisParts& { return free_out; }, ignore);
+  distribute(
+      r, true, [&free_in](size_t dim) -> AxisParts& { return free_in[dim]; }, ignore);
   AxisParts rest;
   for (const AxisParts& dim : free_in) rest.insert(rest.end(), dim.begin(), dim.end());
-  distribute(r, true, [&rest](size_t) -> AxisParts& { return rest; }, ignore);
+  distribute(
+      r, true, [&rest](size_t) -> AxisParts& { return rest; }, ignore);
   AxisParts axes;
   for (size_t dim = 0; dim < r.in.size(); ++dim) {
     for (const AxisPart& axis : r.in[dim]) append_part(r.current[dim], axis);
@@ -289,7 +290,7 @@ void permute(Reshard& r) {
       }
     }
   }
-  add_step(r, ProgramCollectiveKind::CollectivePermute, std::move(axes), before);
+  add_step(r, ReshardKind::CollectivePermute, std::move(axes), before);
 }
 
 // ---- all-to-all ----
@@ -321,7 +322,7 @@ bool move_axes(Reshard& r, size_t source, bool in_place) {
       r.in[*target].push_back(axis);
   }
   in.resize(first);
-  add_step(r, ProgramCollectiveKind::AllToAll, std::move(axes), before);
+  add_step(r, ReshardKind::AllToAll, std::move(axes), before);
   return true;
 }
 
@@ -346,7 +347,7 @@ void gather(Reshard& r) {
     axes.insert(axes.end(), gathered.begin(), gathered.end());
     r.in[dim].resize(first);
   }
-  if (!axes.empty()) add_step(r, ProgramCollectiveKind::AllGather, std::move(axes), before);
+  if (!axes.empty()) add_step(r, ReshardKind::AllGather, std::move(axes), before);
 }
 
 bool is_done(const Reshard& r) {

@@ -9,11 +9,11 @@
 
 namespace tpplan::programs {
 
-enum class ProgramCollectiveKind : uint8_t { AllReduce, AllGather, AllToAll, CollectivePermute, ReduceScatter };
+enum class ReshardKind : uint8_t { AllReduce, AllGather, AllToAll, CollectivePermute, ReduceScatter };
 
 // A collective on one tensor, in the order of the calls.
 struct ReshardStep {
-  ProgramCollectiveKind kind{};
+  ReshardKind kind{};
   AxisParts axes;
   std::vector<AxisParts> before, after;  // the shardings of the tensor around it
 };

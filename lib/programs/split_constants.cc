@@ -23,8 +23,8 @@ bool is_constant_operation(const Splitter& s, const ProgramOperation& operation)
   if (operation.kind == OperationClass::Constant) return true;
   if (operation.row == nullptr || !operation.row->preserves_constants) return false;
   for (uint32_t i = 0; i < operation.operand_count; ++i) {
-    const OperationId maker = s.program.values[operand_of(s.program, operation, i)].maker;
-    if (maker == kNone || !s.is_constant[maker]) return false;
+    const OperationIndex maker = s.program.values[operand_of(s.program, operation, i)].maker;
+    if (maker == kNoIndex || !s.is_constant[maker]) return false;
   }
   return true;
 }
@@ -35,27 +35,27 @@ bool is_scalar_expansion(const Program& program, const ProgramOperation& operati
 }
 
 // The results of copies by what they copy, during one call of copy_constant.
-using Copies = std::unordered_map<ValueId, ValueId>;
+using Copies = std::unordered_map<ValueIndex, ValueIndex>;
 
 // Copies one operation, whose operands were copied before, in front of it.
-void copy_operation(Splitter& s, OperationId original, Copies& copies) {
+void copy_operation(Splitter& s, OperationIndex original, Copies& copies) {
   Program& p = s.program;
-  const auto id = static_cast<OperationId>(p.operations.size());
+  const auto id = static_cast<OperationIndex>(p.operations.size());
   ProgramOperation copy = p.operations[original];
   const uint32_t first_operand = copy.first_operand;
-  const ValueId first_result = copy.first_result;
+  const ValueIndex first_result = copy.first_result;
   copy.first_operand = static_cast<uint32_t>(p.operands.size());
-  copy.first_result = static_cast<ValueId>(p.values.size());
+  copy.first_result = static_cast<ValueIndex>(p.values.size());
   p.operations.push_back(copy);
   insert_before(p, id, original);
   for (uint32_t i = 0; i < copy.operand_count; ++i) {
-    const ValueId operand = p.operands[first_operand + i].value;
+    const ValueIndex operand = p.operands[first_operand + i].value;
     const auto found = copies.find(operand);
     p.operands.push_back({.user = id});
     add_use(p, copy.first_operand + i, found == copies.end() ? operand : found->second);
   }
   for (uint32_t i = 0; i < copy.result_count; ++i) {
-    const ValueId value = add_value_like(p, first_result + i);
+    const ValueIndex value = add_value_like(p, first_result + i);
     p.values[value].maker = id;
     p.values[value].copy_of = first_result + i;
     // A constraint keeps its sharding.
@@ -67,16 +67,16 @@ void copy_operation(Splitter& s, OperationId original, Copies& copies) {
 }
 
 // Copies all that computes `value`. Returns the copy.
-ValueId copy_constant(Splitter& s, ValueId value) {
+ValueIndex copy_constant(Splitter& s, ValueIndex value) {
   Copies copies;
-  std::vector<std::pair<ValueId, uint32_t>> open{{value, 0}};  // a value, and its next operand
+  std::vector<std::pair<ValueIndex, uint32_t>> open{{value, 0}};  // a value, and its next operand
   while (!open.empty() && s.copies < kMostCopies) {
     auto& [current, next] = open.back();
-    const OperationId maker = s.program.values[current].maker;
+    const OperationIndex maker = s.program.values[current].maker;
     if (next < s.program.operations[maker].operand_count) {
-      const ValueId operand = operand_of(s.program, s.program.operations[maker], next++);
+      const ValueIndex operand = operand_of(s.program, s.program.operations[maker], next++);
       const ProgramValue& v = s.program.values[operand];
-      if (v.rank > 0 && v.maker != kNone && !copies.contains(operand)) open.emplace_back(operand, 0);
+      if (v.rank > 0 && v.maker != kNoIndex && !copies.contains(operand)) open.emplace_back(operand, 0);
     } else {
       if (!copies.contains(current)) copy_operation(s, maker, copies);
       open.pop_back();
@@ -87,25 +87,25 @@ ValueId copy_constant(Splitter& s, ValueId value) {
 }
 
 // Removes operations whose results nobody uses, the last first.
-void remove_unused(Program& program, const std::vector<OperationId>& order) {
-  for (const OperationId id : order) {
+void remove_unused(Program& program, const std::vector<OperationIndex>& order) {
+  for (const OperationIndex id : order) {
     ProgramOperation& operation = program.operations[id];
     if (operation.kind == OperationClass::Return || operation.kind == OperationClass::Constraint ||
         operation.result_count == 0 || operation.is_dead)
       continue;
     bool is_used = false;
     for (uint32_t i = 0; i < operation.result_count; ++i)
-      is_used |= program.values[operation.first_result + i].first_use != kNone;
+      is_used |= program.values[operation.first_result + i].first_use != kNoIndex;
     if (is_used) continue;
     operation.is_dead = true;
     remove_from_block(program, id);
     // What its regions use is used no more.
-    std::vector<OperationId> inside{id};
+    std::vector<OperationIndex> inside{id};
     for (size_t next = 0; next < inside.size(); ++next) {
       const ProgramOperation& gone = program.operations[inside[next]];
       for (uint32_t i = 0; i < gone.operand_count; ++i) remove_use(program, gone.first_operand + i);
       for (uint32_t i = 0; i < gone.block_count; ++i) {
-        for (OperationId inner = program.blocks[gone.first_block + i].first; inner != kNone;
+        for (OperationIndex inner = program.blocks[gone.first_block + i].first; inner != kNoIndex;
              inner = program.operations[inner].next) {
           program.operations[inner].is_dead = true;
           inside.push_back(inner);
@@ -121,7 +121,7 @@ void split_constants(Program& program, Diagnostics& diagnostics) {
   Splitter s{.program = program};
   s.is_constant.resize(program.operations.size());
   s.is_expansion.resize(program.operations.size());
-  for (const OperationId id : operations_in_order(program)) {
+  for (const OperationIndex id : operations_in_order(program)) {
     if (is_constant_operation(s, program.operations[id])) {
       s.is_constant[id] = true;
       continue;
@@ -131,10 +131,10 @@ void split_constants(Program& program, Diagnostics& diagnostics) {
       continue;
     }
     for (uint32_t i = 0; i < program.operations[id].operand_count; ++i) {
-      const OperandId operand = program.operations[id].first_operand + i;
-      const ValueId value = program.operands[operand].value;
-      const OperationId maker = program.values[value].maker;
-      if (program.values[value].rank == 0 || maker == kNone || (!s.is_constant[maker] && !s.is_expansion[maker]))
+      const OperandIndex operand = program.operations[id].first_operand + i;
+      const ValueIndex value = program.operands[operand].value;
+      const OperationIndex maker = program.values[value].maker;
+      if (program.values[value].rank == 0 || maker == kNoIndex || (!s.is_constant[maker] && !s.is_expansion[maker]))
         continue;
       replace_use(program, operand, copy_constant(s, value));
     }
@@ -146,7 +146,7 @@ void split_constants(Program& program, Diagnostics& diagnostics) {
       return;
     }
   }
-  std::vector<OperationId> order = operations_in_order(program);
+  std::vector<OperationIndex> order = operations_in_order(program);
   std::ranges::reverse(order);
   remove_unused(program, order);
 }

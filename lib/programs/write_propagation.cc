@@ -12,13 +12,18 @@
 namespace tpplan::programs {
 namespace {
 
-std::string_view kind_name(ProgramCollectiveKind kind) {
+std::string_view kind_name(ReshardKind kind) {
   switch (kind) {
-    case ProgramCollectiveKind::AllReduce: return "all_reduce";
-    case ProgramCollectiveKind::AllGather: return "all_gather";
-    case ProgramCollectiveKind::AllToAll: return "all_to_all";
-    case ProgramCollectiveKind::CollectivePermute: return "collective_permute";
-    case ProgramCollectiveKind::ReduceScatter: return "reduce_scatter";
+    case ReshardKind::AllReduce:
+      return "all_reduce";
+    case ReshardKind::AllGather:
+      return "all_gather";
+    case ReshardKind::AllToAll:
+      return "all_to_all";
+    case ReshardKind::CollectivePermute:
+      return "collective_permute";
+    case ReshardKind::ReduceScatter:
+      return "reduce_scatter";
   }
   return {};
 }
@@ -34,7 +39,7 @@ void write_list(JsonWriter& json, const Program& program, const std::vector<Prog
     write_key(json, "axes");
     write_axes(json, program, c.axes);
     write_member(json, "bytes", c.bytes);
-    if (c.operation == kNone)
+    if (c.operation == kNoIndex)
       write_member(json, "op", nullptr);
     else
       write_member(json, "op", program.operations[c.operation].id);
@@ -44,7 +49,7 @@ void write_list(JsonWriter& json, const Program& program, const std::vector<Prog
 }
 
 void write_unruled(JsonWriter& json, const Propagation& propagation) {
-  write_array(json, propagation.unruled, [&](OperationId id) {
+  write_array(json, propagation.unruled, [&](OperationIndex id) {
     begin_object(json);
     write_member(json, "op", propagation.program.operations[id].id);
     write_member(json, "name", propagation.program.operations[id].name);
@@ -58,8 +63,8 @@ std::string axes_words(const Program& program, const AxisParts& axes) {
   return join(words, ",");
 }
 
-std::string operation_words(const Program& program, OperationId id) {
-  if (id == kNone) return "result of the program";
+std::string operation_words(const Program& program, OperationIndex id) {
+  if (id == kNoIndex) return "result of the program";
   const ProgramOperation& operation = program.operations[id];
   const std::string name = operation.kind == OperationClass::Edge ? "loop or branch" : std::string(operation.name);
   return operation.location.empty() ? name : fmt::format("{} ({})", operation.location, name);
@@ -108,10 +113,12 @@ std::string table_text(const std::vector<Row>& rows) {
 
 std::string unruled_text(const Propagation& propagation) {
   std::map<std::string_view, uint64_t> names;
-  for (const OperationId id : propagation.unruled) ++names[propagation.program.operations[id].name];
+  for (const OperationIndex id : propagation.unruled) ++names[propagation.program.operations[id].name];
   std::vector<std::string> words;
-  for (const auto& [name, count] : names) words.push_back(count == 1 ? std::string(name) : fmt::format("{} x {}", count, name));
-  return words.empty() ? std::string() : fmt::format("no rule, nothing propagates through them: {}\n", join(words, ", "));
+  for (const auto& [name, count] : names)
+    words.push_back(count == 1 ? std::string(name) : fmt::format("{} x {}", count, name));
+  return words.empty() ? std::string()
+                       : fmt::format("no rule, nothing propagates through them: {}\n", join(words, ", "));
 }
 
 }  // namespace
@@ -120,8 +127,8 @@ double sent_bytes(const std::vector<ProgramCollective>& collectives) {
   double sent = 0;
   for (const ProgramCollective& c : collectives) {
     const auto ranks = static_cast<double>(shard_count(c.axes));
-    const double passes = c.kind == ProgramCollectiveKind::AllReduce ? 2 : 1;
-    const double share = c.kind == ProgramCollectiveKind::CollectivePermute ? 1 : passes * (ranks - 1) / ranks;
+    const double passes = c.kind == ReshardKind::AllReduce ? 2 : 1;
+    const double share = c.kind == ReshardKind::CollectivePermute ? 1 : passes * (ranks - 1) / ranks;
     sent += share * static_cast<double>(c.bytes) * static_cast<double>(c.times);
   }
   return sent;
@@ -148,7 +155,7 @@ std::string propagation_json(const Propagation& propagation) {
   begin_object(json);
   write_key(json, "values");
   begin_object(json);
-  for (ValueId value = 0; value < p.recorded_values; ++value) {
+  for (ValueIndex value = 0; value < p.recorded_values; ++value) {
     write_key(json, std::to_string(p.values[value].id));
     write_array(json, propagation.shardings[value], [&](const std::vector<AxisParts>& dims) {
       write_array(json, dims, [&](const AxisParts& axes) { write_axes(json, p, axes); });

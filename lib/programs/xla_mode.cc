@@ -13,8 +13,8 @@ int64_t bytes_without(Program& program, const FactorRules& rules, const FactorRu
                       const ProgramOperation& operation, uint32_t tensor, uint32_t factor,
                       std::vector<FactorAxes> slots) {
   const uint32_t slot = find_slot(rules, rule, slots_of(rules, rule, tensor), factor);
-  if (slot != kNone) slots[slot].axes = kNoAxes;
-  std::vector<DimAxes> dims;
+  if (slot != kNoIndex) slots[slot].axes = kNoAxes;
+  std::vector<AxesOfDim> dims;
   join_factors(program, rules, rule, tensor, slots, dims);
   return shard_bytes(program, tensor_of(program, operation, tensor), axes_of_dims(program, dims));
 }
@@ -31,7 +31,7 @@ bool uses_axes(const Program& program, const FactorRules& rules, const FactorRul
   return false;
 }
 
-FactorPins pin_product(Program& program, const FactorRules& rules, OperationId id) {
+FactorPins pin_product(Program& program, const FactorRules& rules, OperationIndex id) {
   const ProgramOperation& operation = program.operations[id];
   const FactorRule& rule = rules.rules[id];
   if (operation.name != "stablehlo.dot_general") return {};
@@ -41,7 +41,7 @@ FactorPins pin_product(Program& program, const FactorRules& rules, OperationId i
   bool is_pinned = false;
   const auto axes = [&](uint32_t tensor, uint32_t factor) -> std::optional<AxisListId> {
     const uint32_t slot = find_slot(rules, rule, slots_of(rules, rule, tensor), factor);
-    return slot == kNone ? std::nullopt : std::optional(slots[slot].axes);
+    return slot == kNoIndex ? std::nullopt : std::optional(slots[slot].axes);
   };
   const auto pin = [&](uint32_t factor, AxisListId list) {
     pins[factor] = parts_of(program.lists, list);
@@ -111,7 +111,7 @@ int64_t count_distances(int64_t in, int64_t out, int64_t shards, int64_t first, 
   return static_cast<int64_t>(distances.size());
 }
 
-void add_permutes(Program& program, const FactorRules& rules, OperationId id, const OperationLayout& layout,
+void add_permutes(Program& program, const FactorRules& rules, OperationIndex id, const OperationLayout& layout,
                   int64_t times, std::vector<ProgramCollective>& list) {
   const ProgramOperation& operation = program.operations[id];
   Reading reading;
@@ -119,7 +119,7 @@ void add_permutes(Program& program, const FactorRules& rules, OperationId id, co
   const FactorRule& rule = rules.rules[id];
   const std::span<const int64_t> in = shape_of(program, operand_of(program, operation, 0)),
                                  out = shape_of(program, operation.first_result);
-  std::vector<DimAxes> dims;
+  std::vector<AxesOfDim> dims;
   join_factors(program, rules, rule, operation.operand_count, layout.slots, dims);
   const int64_t bytes = shard_bytes(program, operation.first_result, axes_of_dims(program, dims));
   for (size_t dim = 0; dim < dims.size(); ++dim) {
@@ -128,7 +128,7 @@ void add_permutes(Program& program, const FactorRules& rules, OperationId id, co
     const int64_t count =
         count_distances(in[dim], out[dim], shards, reading.first[dim], reading.step[dim], reading.every[dim]);
     for (int64_t i = 0; i < count; ++i)
-      list.push_back({.kind = ProgramCollectiveKind::CollectivePermute,
+      list.push_back({.kind = ReshardKind::CollectivePermute,
                       .axes = parts_of(program.lists, dims[dim].axes),
                       .bytes = bytes,
                       .operation = id,

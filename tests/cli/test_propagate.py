@@ -48,7 +48,10 @@ WRONG = {
     "unknown axis": (lambda p: p.update(in_sh=[[[["tp"], []]], None, None]), "`tp` is not an axis of the mesh"),
     "part of an axis": (lambda p: p.update(in_sh=[[[["model:1:3"], []]], None, None]), "`model:1:3` is not an axis"),
     "axis twice": (lambda p: p.update(in_sh=[[[["data"], ["data"]]], None, None]), "has axis `data` twice"),
-    "rank of a sharding": (lambda p: p.update(in_sh=[[[["data"]]], None, None]), "a sharding has 1 dims, but its tensor 2"),
+    "rank of a sharding": (
+        lambda p: p.update(in_sh=[[[["data"]]], None, None]),
+        "a sharding has 1 dims, but its tensor 2",
+    ),
     "number of shardings": (lambda p: p.update(in_sh=[None]), "`in_sh` has 1 entries, but `args` has 3"),
     "type": (lambda p: p["args"][0].__setitem__(1, "f7"), "type `f7` is unknown"),
     "negative size": (lambda p: p["args"][0].__setitem__(2, [-1]), "less than 0"),
@@ -116,7 +119,15 @@ def test_deep_nesting_is_rejected(tmp_path):
 
 def test_endless_loops_are_rejected(tmp_path):
     def nest(depth):
-        constant = [2 * depth, "stablehlo.constant", [], [[100 + depth, "i32", []]], {"value": f"dense<{1 << 40}> : tensor<i32>"}, "", []]
+        constant = [
+            2 * depth,
+            "stablehlo.constant",
+            [],
+            [[100 + depth, "i32", []]],
+            {"value": f"dense<{1 << 40}> : tensor<i32>"},
+            "",
+            [],
+        ]
         body = [] if depth == 0 else [nest(depth - 1)]
         return [2 * depth + 1, "stablehlo.while", [], [], {}, "", [[[], [constant], []], [[], body, []]]]
 

@@ -24,7 +24,7 @@ def propagate(folder, program):
 
 
 def part(text, mesh):
-    """"model" or "model:1:2" as (name, product of the sizes before it, size)."""
+    """Parses "model" or "model:1:2" as (name, product of the sizes before it, size)."""
     name, *numbers = text.split(":")
     return (name, *map(int, numbers)) if numbers else (name, 1, mesh[name])
 

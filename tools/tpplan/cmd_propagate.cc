@@ -23,8 +23,9 @@ int cmd_propagate(const PropagateArguments& arguments, const CommonArguments& co
   }
   const int status = print_findings(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
-  const bool printed = arguments.format == "json" ? print_raw(STDOUT_FILENO, programs::propagation_json(propagation) + "\n")
-                                                  : print(STDOUT_FILENO, programs::propagation_text(propagation));
+  const bool printed = arguments.format == "json"
+                           ? print_raw(STDOUT_FILENO, programs::propagation_json(propagation) + "\n")
+                           : print(STDOUT_FILENO, programs::propagation_text(propagation));
   return printed ? kExitFine : kExitUsage;
 }
 

@@ -291,9 +291,10 @@ void declare_init(CLI::App& command, LineArguments& line) {
 
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
-      .add_option("KIND", line.schema_kind,
-                  "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology, program or "
-                  "propagation")
+      .add_option(
+          "KIND", line.schema_kind,
+          "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology, program or "
+          "propagation")
       ->required();
 }
 
