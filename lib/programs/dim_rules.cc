@@ -42,22 +42,22 @@ void build_broadcast(RuleBuilder& b) {
   std::vector<int64_t> dims;
   if (!expect_counts(b, 1, 1) || !read_attribute(b, "broadcast_dimensions", dims)) return;
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, 1);
-  std::vector<int64_t> sources(out.size(), kNoDim);
+  std::vector<int64_t> sources(out.size(), kUnmapped);
   bool is_good = dims.size() == in.size();
   for (size_t i = 0; is_good && i < dims.size(); ++i) {
     is_good = dims[i] >= 0 && dims[i] < static_cast<int64_t>(out.size()) &&
-              sources[static_cast<size_t>(dims[i])] == kNoDim &&
+              sources[static_cast<size_t>(dims[i])] == kUnmapped &&
               (in[i] == 1 || in[i] == out[static_cast<size_t>(dims[i])]);
     if (is_good) sources[static_cast<size_t>(dims[i])] = static_cast<int64_t>(i);
   }
   if (!is_good) return reject(b, "`broadcast_dimensions` do not fit the tensors of a broadcast");
   for (size_t dim = 0; dim < out.size(); ++dim) {
     int64_t source = sources[dim];
-    if (source != kNoDim && in[static_cast<size_t>(source)] == 1 && out[dim] != 1) {
+    if (source != kUnmapped && in[static_cast<size_t>(source)] == 1 && out[dim] != 1) {
       // A dim of size 1 is expanded, and has nothing in common with its dim of the result.
       add_factor(b, 1);
       map_dim(b, 0, source);
-      source = kNoDim;
+      source = kUnmapped;
     }
     add_factor(b, out[dim]);
     map_dim(b, 0, source);
@@ -133,7 +133,7 @@ void build_convolution(RuleBuilder& b) {
     return;
   const auto& [input, kernel, output] = groups;
   const auto fits = [&](const ConvDims& group, uint32_t tensor, int64_t first, int64_t second) {
-    return first != kNoDim && second != kNoDim && group.spatial.size() + 2 == tensor_shape(b, tensor).size();
+    return first != kUnmapped && second != kUnmapped && group.spatial.size() + 2 == tensor_shape(b, tensor).size();
   };
   if (!read_conv_dims(attribute_of(b.program, b.operation, "dimension_numbers"), groups) ||
       !fits(input, 0, input.batch, input.feature) || !fits(kernel, 1, kernel.input, kernel.output) ||
@@ -149,7 +149,7 @@ void build_convolution(RuleBuilder& b) {
     map_dim(b, 2, third);
   };
   if (batch_groups > 1) add(batch_groups, input.batch, kernel.output, output.feature, FactorKind::Pass);
-  add(size(out, output.batch), input.batch, kNoDim, output.batch, FactorKind::Pass);
+  add(size(out, output.batch), input.batch, kUnmapped, output.batch, FactorKind::Pass);
   for (size_t i = 0; i < input.spatial.size(); ++i) {
     // An input dim is sharded over windows or over the window; the larger one is major.
     const int64_t windows = size(out, output.spatial[i]), window = size(weights, kernel.spatial[i]);
@@ -158,15 +158,15 @@ void build_convolution(RuleBuilder& b) {
       const int64_t length = std::min(left, is_window ? window : windows);
       if (length <= 1) continue;
       if (is_window)
-        add(length, input.spatial[i], kernel.spatial[i], kNoDim, FactorKind::Reduce);
+        add(length, input.spatial[i], kernel.spatial[i], kUnmapped, FactorKind::Reduce);
       else
-        add(length, input.spatial[i], kNoDim, output.spatial[i], FactorKind::Permute);
+        add(length, input.spatial[i], kUnmapped, output.spatial[i], FactorKind::Permute);
       left /= length;
     }
   }
   if (feature_groups > 1) add(feature_groups, input.feature, kernel.output, output.feature, FactorKind::Pass);
-  add(size(weights, kernel.input), input.feature, kernel.input, kNoDim, FactorKind::Reduce);
-  add(size(out, output.feature) / batch_groups / feature_groups, kNoDim, kernel.output, output.feature,
+  add(size(weights, kernel.input), input.feature, kernel.input, kUnmapped, FactorKind::Reduce);
+  add(size(out, output.feature) / batch_groups / feature_groups, kUnmapped, kernel.output, output.feature,
       FactorKind::Pass);
 }
 

@@ -17,9 +17,10 @@ struct IndexDims {
   int64_t vector = 0;                         // of the indices: the dim with the coordinates
 };
 
-// What the rules do for each dim that they find: dims of the input, of the indices and of the slices, kNoDim without.
+// What the rules do for each dim that they find: dims of the input, of the indices and of the slices, kUnmapped
+// without.
 struct IndexedDim {
-  int64_t input = kNoDim, indices = kNoDim, slices = kNoDim;
+  int64_t input = kUnmapped, indices = kUnmapped, slices = kUnmapped;
   int64_t size = 1;
   enum { Whole, Cut, CutSlices, Collapsed, Batch, SharedBatch } role = Whole;
 };
@@ -135,7 +136,7 @@ void build_gather(RuleBuilder& b) {
       !list_dims(b, dims, input, indices.size(), out, list))
     return;
   for (const IndexedDim& dim : list) {
-    const bool is_single = dim.slices != kNoDim && dim.size == 1;
+    const bool is_single = dim.slices != kUnmapped && dim.size == 1;
     FactorKind kind = FactorKind::Pass;
     if (dim.role == IndexedDim::Collapsed) kind = dim.size == 1 ? FactorKind::Replicate : FactorKind::Reduce;
     if (dim.role == IndexedDim::Cut) {

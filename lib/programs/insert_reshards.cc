@@ -177,7 +177,6 @@ std::vector<Candidate> list_candidates(const LayoutChoice& c) {
     const int64_t elements = tensor_elements(c, t);
     for (uint32_t slot = tensor_slots(c, t).first; slot < tensor_slots(c, t).end; ++slot) {
       const uint32_t factor = factor_at(c.rules, c.rule, slot);
-      if (factor_of(c, factor).kind == FactorKind::Replicate) continue;
       for (AxisParts axes = axes_at(c, slot); !axes.empty(); axes.pop_back()) {
         const auto found = std::ranges::find_if(
             list, [&](const Candidate& other) { return other.factor == factor && other.axes == axes; });
@@ -295,25 +294,12 @@ bool is_everywhere(const LayoutChoice& c, uint32_t factor) {
   return true;
 }
 
-// Returns the axes that the tensors which shard a factor start with, up to one that another factor has.
-AxisParts sharded_prefix(const LayoutChoice& c, uint32_t factor, const FactorLists& common) {
-  AxisParts prefix;
-  bool is_seen = false;
-  for (uint32_t slot = 0; slot < c.rule.slot_count; ++slot) {
-    const AxisParts& axes = axes_at(c, slot);
-    if (factor_at(c.rules, c.rule, slot) != factor || axes.empty()) continue;
-    prefix = is_seen ? common_prefix(prefix, axes) : axes;
-    is_seen = true;
-  }
-  for (const AxisParts& used : common) (void)truncate_overlap(prefix, used);
-  return prefix;
-}
-
-// Gives axes of factors that must be replicated to batch factors with room for them.
+// Gives the axes of factors that must be replicated to batch factors with room for them.
 void move_to_batch(const LayoutChoice& c, FactorLists& common) {
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
-    if (factor_of(c, factor).kind != FactorKind::Replicate || !is_everywhere(c, factor)) continue;
-    const AxisParts axes = sharded_prefix(c, factor, common);
+    if (factor_of(c, factor).kind != FactorKind::Replicate) continue;
+    const AxisParts axes = std::exchange(common[factor], {});
+    if (!is_everywhere(c, factor)) continue;
     size_t next = 0;
     for (uint32_t batch = 0; batch < c.rule.factor_count && next < axes.size(); ++batch) {
       const Factor& f = factor_of(c, batch);
@@ -570,6 +556,8 @@ struct Inserter {
   const ReshardRules& choices;
   std::vector<ProgramCollective> list;
   std::set<SharedReshard> shared;
+  FactorRules rules;               // a copy, because reshards of slices change the rules of concatenations
+  std::vector<bool> is_resharded;  // values whose users use a reshard
 };
 
 void add_reshard(Inserter& s, ValueIndex value, std::span<const AxesOfDim> from, std::span<const AxesOfDim> to,
@@ -622,9 +610,24 @@ std::vector<bool> find_needed(const Program& program) {
   return is_needed;
 }
 
+// The dim of a concatenation needs no replication if all operands are slices: not if a reshard follows a slice.
+void update_concatenation(Inserter& s, OperationIndex id) {
+  const ProgramOperation& operation = s.program.operations[id];
+  const FactorRule& rule = s.rules.rules[id];
+  for (uint32_t i = 0; i < operation.operand_count; ++i) {
+    if (!s.is_resharded[operand_of(s.program, operation, i)]) continue;
+    for (uint32_t factor = 0; factor < rule.factor_count; ++factor) {
+      Factor& f = s.rules.factors[rule.first_factor + factor];
+      if (f.kind == FactorKind::Permute) f.kind = FactorKind::Replicate;
+    }
+  }
+}
+
 // Adds what one operation with a rule needs: reshards of its operands, sums and reshards of its results.
-void add_operation(Inserter& s, const FactorRules& rules, OperationIndex id, const RelaidResult* relaid) {
+void add_operation(Inserter& s, OperationIndex id, const RelaidResult* relaid) {
   Program& p = s.program;
+  if (p.operations[id].name == "stablehlo.concatenate") update_concatenation(s, id);
+  const FactorRules& rules = s.rules;
   const ProgramOperation& operation = p.operations[id];
   const FactorRule& rule = rules.rules[id];
   // A relaid product computes as its operands are sharded; its users see the reshard behind it.
@@ -657,6 +660,7 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationIndex id, con
                         .bytes = shard_bytes(p, value, axes_of_dims(p, dims)),
                         .operation = id,
                         .times = s.turns[operation.block]});
+    s.is_resharded[value] = !is_equal_sharding(dims, result);
     add_reshard(s, value, dims, result, id, operation.block);
   }
   if (relaid == nullptr) return;
@@ -669,7 +673,8 @@ void add_operation(Inserter& s, const FactorRules& rules, OperationIndex id, con
 std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRules& rules,
                                                const std::vector<RelaidResult>& relaid,
                                                const std::vector<int64_t>& turns, const ReshardRules& choices) {
-  Inserter s{.program = program, .turns = turns, .choices = choices};
+  Inserter s{.program = program, .turns = turns, .choices = choices, .rules = rules};
+  s.is_resharded.resize(program.values.size());
   const std::vector<bool> is_needed = find_needed(program);
   auto next_relaid = relaid.begin();
   for (const OperationIndex id : operations_in_order(program)) {
@@ -687,7 +692,7 @@ std::vector<ProgramCollective> insert_reshards(Program& program, const FactorRul
       const ValueIndex source = operand_of(program, operation, 0);
       add_reshard(s, source, dims_of(program, source), dims_of(program, operation.first_result), id, operation.block);
     } else if (rules.rules[id].exists) {
-      add_operation(s, rules, id, result);
+      add_operation(s, id, result);
     }
   }
   const ProgramOperation& last = program.operations[program.blocks[0].last];

@@ -189,7 +189,7 @@ void add_factor(RuleBuilder& b, int64_t size, FactorKind kind, bool is_blocked) 
 }
 
 void map_dim(RuleBuilder& b, uint32_t tensor, int64_t dim) {
-  if (dim != kNoDim)
+  if (dim != kUnmapped)
     b.pairs.emplace_back(b.first_dims[tensor] + static_cast<uint32_t>(dim),
                          static_cast<uint32_t>(b.factors.size() - 1));
 }

@@ -92,7 +92,7 @@ struct RuleBuilder {
   bool is_bad = false;
 };
 
-inline constexpr int64_t kNoDim = -1;
+inline constexpr int64_t kUnmapped = -1;
 
 [[nodiscard]] inline bool is_in(std::span<const int64_t> list, int64_t item) {
   return std::find(list.begin(), list.end(), item) != list.end();
@@ -104,7 +104,7 @@ inline constexpr int64_t kNoDim = -1;
 
 // Adds a factor without dims.
 void add_factor(RuleBuilder& builder, int64_t size, FactorKind kind = FactorKind::Pass, bool is_blocked = false);
-// Adds the last factor to a dim of a tensor. @pre the dim exists or is kNoDim.
+// Adds the last factor to a dim of a tensor. @pre the dim exists or is kUnmapped.
 void map_dim(RuleBuilder& builder, uint32_t tensor, int64_t dim);
 // Adds the last factor to dim `dim` of all tensors that are not scalars.
 void map_all(RuleBuilder& builder, int64_t dim);
