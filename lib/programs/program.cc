@@ -88,6 +88,21 @@ void remove_from_block(Program& program, OperationIndex operation) {
   (o.next != kNoIndex ? program.operations[o.next].previous : block.last) = o.previous;
 }
 
+bool is_used(const Program& program, OperationIndex operation) {
+  const ProgramOperation& o = program.operations[operation];
+  for (uint32_t i = 0; i < o.result_count; ++i) {
+    if (program.values[o.first_result + i].first_use != kNoIndex) return true;
+  }
+  return false;
+}
+
+void remove_operation(Program& program, OperationIndex operation) {
+  ProgramOperation& o = program.operations[operation];
+  o.is_dead = true;
+  remove_from_block(program, operation);
+  for (uint32_t i = 0; i < o.operand_count; ++i) remove_use(program, o.first_operand + i);
+}
+
 ValueIndex add_value_like(Program& program, ValueIndex other) {
   ProgramValue value = program.values[other];
   const auto id = static_cast<ValueIndex>(program.values.size());

@@ -155,6 +155,11 @@ void insert_after(Program& program, OperationIndex operation, OperationIndex pre
 void insert_first(Program& program, OperationIndex operation, BlockIndex block);
 void remove_from_block(Program& program, OperationIndex operation);
 
+// True if a result of an operation has a use.
+[[nodiscard]] bool is_used(const Program& program, OperationIndex operation);
+// Removes an operation without regions, whose results have no uses.
+void remove_operation(Program& program, OperationIndex operation);
+
 // Adds a value with the shape and type of another one and no sharding.
 [[nodiscard]] ValueIndex add_value_like(Program& program, ValueIndex other);
 

@@ -1,6 +1,7 @@
 #include "programs/propagate_shardings.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "programs/project_factors.h"
 
@@ -83,6 +84,23 @@ void wake_around(Propagator& s, ValueIndex value) {
   }
   if (maker != kNoIndex) wake(s, maker);
   wake_users(s, holder);
+}
+
+// True for operations that Shardy's pattern driver erases when it finds them without uses.
+bool is_removable(const ProgramOperation& operation) {
+  return operation.kind == OperationClass::Plain || operation.kind == OperationClass::Constant;
+}
+
+// Removes an operation without uses, and wakes those that may have no uses now. Until then it spreads shardings.
+void remove_unused(Propagator& s, OperationIndex id) {
+  remove_operation(s.program, id);
+  s.has_changed = true;
+  const ProgramOperation& operation = s.program.operations[id];
+  for (uint32_t i = 0; i < operation.operand_count; ++i) {
+    const ProgramValue& value = s.program.values[operand_of(s.program, operation, i)];
+    if (value.maker == kNoIndex || count_uses(s.program, operand_of(s.program, operation, i), 2) > 1) continue;
+    wake(s, value.maker);
+  }
 }
 
 // ---- directions ----
@@ -224,18 +242,26 @@ void list_spreads(Propagator& s, const FactorRule& rule, bool is_elementwise) {
   });
 }
 
-// Cuts `parts` to what a factor of a tensor can have: nothing new if it is closed or has overflow, and what divides it
-// if it is not the last of its dim.
+// Returns how much of an axis a factor can take behind `shards`: all if it is the last of its dim, because that may be
+// padded, otherwise what divides the rest of its size.
+int64_t fitting_size(const FactorAxes& slot, int64_t size, int64_t shards, int64_t axis_size) {
+  if (slot.is_closed || slot.overflow != kNoAxes) return 1;
+  if (slot.is_minor) return axis_size;
+  return size % shards == 0 ? std::gcd(size / shards, axis_size) : 1;
+}
+
+// Cuts `parts` to what a factor of a tensor can have: nothing new if it is closed or has overflow.
 void truncate_within(const Propagator& s, const FactorAxes& slot, int64_t size, AxisParts& parts) {
   const AxisParts& old = parts_of(s.program.lists, slot.axes);
   int64_t shards = 1;
-  for (size_t i = 0; i < parts.size(); ++i) {
-    shards *= parts[i].size;
+  for (size_t i = 0; i < parts.size(); shards *= parts[i++].size) {
     if (std::ranges::any_of(old, [&](const AxisPart& part) { return contains(part, parts[i]); })) continue;
-    if (!slot.is_closed && slot.overflow == kNoAxes && (slot.is_minor || size % shards == 0)) continue;
-    const bool keeps_prefix = !old.empty() && is_prefix(old.back(), parts[i]);
+    const int64_t fitting = fitting_size(slot, size, shards, parts[i].size);
+    if (fitting == parts[i].size) continue;
+    const bool keeps_prefix = fitting == 1 && !old.empty() && is_prefix(old.back(), parts[i]);
     if (keeps_prefix) parts[i] = old.back();
-    parts.resize(keeps_prefix ? i + 1 : i);
+    if (fitting > 1) parts[i].size = fitting;
+    parts.resize(keeps_prefix || fitting > 1 ? i + 1 : i);
     return;
   }
 }
@@ -382,7 +408,12 @@ void drain(Propagator& s) {
     const OperationIndex id = s.stack.back();
     s.stack.pop_back();
     s.is_on_stack[id] = false;
-    run_operation(s, id);
+    const ProgramOperation& operation = s.program.operations[id];
+    if (operation.is_dead) continue;
+    if (is_removable(operation) && !is_used(s.program, id))
+      remove_unused(s, id);
+    else
+      run_operation(s, id);
   }
 }
 

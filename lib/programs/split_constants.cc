@@ -86,32 +86,13 @@ ValueIndex copy_constant(Splitter& s, ValueIndex value) {
   return found == copies.end() ? value : found->second;
 }
 
-// Removes operations whose results nobody uses, the last first.
-void remove_unused(Program& program, const std::vector<OperationIndex>& order) {
-  for (const OperationIndex id : order) {
-    ProgramOperation& operation = program.operations[id];
-    if (operation.kind == OperationClass::Return || operation.kind == OperationClass::Constraint ||
-        operation.result_count == 0 || operation.is_dead)
-      continue;
-    bool is_used = false;
-    for (uint32_t i = 0; i < operation.result_count; ++i)
-      is_used |= program.values[operation.first_result + i].first_use != kNoIndex;
-    if (is_used) continue;
-    operation.is_dead = true;
-    remove_from_block(program, id);
-    // What its regions use is used no more.
-    std::vector<OperationIndex> inside{id};
-    for (size_t next = 0; next < inside.size(); ++next) {
-      const ProgramOperation& gone = program.operations[inside[next]];
-      for (uint32_t i = 0; i < gone.operand_count; ++i) remove_use(program, gone.first_operand + i);
-      for (uint32_t i = 0; i < gone.block_count; ++i) {
-        for (OperationIndex inner = program.blocks[gone.first_block + i].first; inner != kNoIndex;
-             inner = program.operations[inner].next) {
-          program.operations[inner].is_dead = true;
-          inside.push_back(inner);
-        }
-      }
-    }
+// Removes the constants that copies have replaced, the last first.
+void remove_originals(Splitter& s) {
+  Program& p = s.program;
+  for (size_t id = s.is_constant.size(); id-- > 0;) {
+    const bool is_replaced = s.is_constant[id] || s.is_expansion[id];
+    if (is_replaced && !is_used(p, static_cast<OperationIndex>(id)))
+      remove_operation(p, static_cast<OperationIndex>(id));
   }
 }
 
@@ -146,9 +127,7 @@ void split_constants(Program& program, Diagnostics& diagnostics) {
       return;
     }
   }
-  std::vector<OperationIndex> order = operations_in_order(program);
-  std::ranges::reverse(order);
-  remove_unused(program, order);
+  remove_originals(s);
 }
 
 }  // namespace tpplan::programs

@@ -7,7 +7,7 @@
 namespace tpplan::programs {
 
 // Gives each use of a constant, by an operation that is not constant itself, a copy of its own of all that computes the
-// constant; scalars stay shared. Broadcasts of scalars are copied, too. Then removes operations without uses. Reports
+// constant; scalars stay shared. Broadcasts of scalars are copied, too. Removes the constants without uses. Reports
 // TP9001 if the copies are too many.
 void split_constants(Program& program, Diagnostics& diagnostics);
 
