@@ -9,6 +9,11 @@
 namespace tpplan::programs {
 namespace {
 
+bool is_constant(const Program& program, ValueIndex value) {
+  const OperationIndex maker = program.values[value].maker;
+  return maker != kNoIndex && program.operations[maker].kind == OperationClass::Constant;
+}
+
 // The dims of gather and scatter by role. `slices` is the result of a gather, the updates of a scatter.
 struct IndexDims {
   std::vector<int64_t> window;                // of slices: they run along the input
@@ -115,12 +120,14 @@ void build_dynamic_update_slice(RuleBuilder& b) {
     return reject(b, "dynamic_update_slice has no update or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), update = tensor_shape(b, 1);
   if (!expect_rank(b, 1, in.size()) || !expect_rank(b, inputs_of(b), in.size())) return;
+  bool is_fixed = true;  // the place of the update is known
+  for (uint32_t i = 2; i < inputs_of(b); ++i) is_fixed &= is_constant(b.program, tensor_of(b.program, b.operation, i));
   for (size_t i = 0; i < in.size(); ++i) {
     const auto dim = static_cast<int64_t>(i);
     add_factor(b, in[i]);
     map_dim(b, 0, dim);
     map_dim(b, inputs_of(b), dim);
-    if (in[i] != update[i]) add_factor(b, update[i], FactorKind::Replicate);
+    if (in[i] != update[i]) add_factor(b, update[i], is_fixed ? FactorKind::Pass : FactorKind::Replicate);
     map_dim(b, 1, dim);
   }
 }

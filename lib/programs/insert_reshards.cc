@@ -73,14 +73,11 @@ bool is_compatible(const LayoutChoice& c, FactorLists& common) {
       return false;
     }
   }
-  // Axes of a sum cannot shard a result.
-  for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
-    if (factor_of(c, factor).kind != FactorKind::Reduce || common[factor].empty()) continue;
-    for (uint32_t t = input_count(c.operation); t < c.rule.tensor_count; ++t) {
-      for (uint32_t slot = tensor_slots(c, t).first; slot < tensor_slots(c, t).end; ++slot) {
-        if (overlap(common[factor], axes_at(c, slot))) return false;
-      }
-    }
+  // One axis cannot shard two factors.
+  AxisParts used;
+  for (const AxisParts& axes : common) {
+    if (overlap(axes, used)) return false;
+    used.insert(used.end(), axes.begin(), axes.end());
   }
   return true;
 }
