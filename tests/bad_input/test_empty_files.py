@@ -8,6 +8,7 @@ KINDS = {
     "write a manifest, exported": ["export", "empty.json", "--to", "jax"],
     "start the model": ["check", "empty.json", "plan.yaml"],
     "give the config.json": ["import", "--from", "config", "empty.json"],
+    "record a JAX program:": ["propagate", "empty.json"],
     "write an index": ["import", "--from", "safetensors", "empty.json"],
     "write a file of shardings": ["import", "--from", "jax", "empty.json"],
     "write a file of shardings, of torch": ["import", "--from", "torch", "empty.json"],

@@ -31,6 +31,7 @@ LINES = {
         ("export --to torch", {"MANIFEST": "manifest.json", "--output": FILE}),
         ("import --from safetensors", {"FILE": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
         ("import --from jax", {"FILE": "specs.json", "--output": FILE}),
+        ("propagate", {"PROGRAM": "program.json"}),
         ("schema", {}),
         ("lint", INPUTS),
         ("rules", {}),

@@ -63,6 +63,7 @@ LAYERS = {
         "judge",
     },
     "weights": {"base", "diagnostics", "text", "sharding"},
+    "programs": {"base", "diagnostics", "text", "sharding"},
     "hf_configs": {"base", "diagnostics", "text", "sharding", "model", "weights"},
     "emit": {"base", "diagnostics", "text", "sharding", "manifest", "plan"},
     "report": {"base", "diagnostics", "text", "sharding", "manifest", "diff", "emit", "topology", "cost", "suggest"},

@@ -48,6 +48,7 @@ struct LineArguments {
   DiffArguments diff;
   FmtArguments fmt;
   RulesArguments rules;
+  PropagateArguments propagate;
   EditorArguments lsp;
   std::string schema_kind;
   std::string color = "auto";
@@ -290,8 +291,10 @@ void declare_init(CLI::App& command, LineArguments& line) {
 
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
-      .add_option("KIND", line.schema_kind,
-                  "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline or topology")
+      .add_option(
+          "KIND", line.schema_kind,
+          "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology, program or "
+          "propagation")
       ->required();
 }
 
@@ -343,6 +346,13 @@ void declare_lsp(CLI::App& command, LineArguments& line) {
 
 void declare_rules(CLI::App& command, LineArguments& line) {
   command.add_option("--format", line.rules.format, "output format: human or json (default: human)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
+}
+
+void declare_propagate(CLI::App& command, LineArguments& line) {
+  command.add_option("PROGRAM", line.propagate.program, "recorded StableHLO program (JSON)")->required();
+  command.add_option("--format", line.propagate.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
 }
@@ -399,6 +409,8 @@ constexpr CommandRow kCommands[] = {
      [](const LineArguments& line) { return cmd_export(line.export_to, line.common); }},
     {"import", "convert shardings of another program to a plan, or weights or a config to a model", declare_import,
      [](const LineArguments& line) { return cmd_import(line.import_from, line.common); }},
+    {"propagate", "propagate the shardings of a recorded JAX program, and list the collectives of a step",
+     declare_propagate, [](const LineArguments& line) { return cmd_propagate(line.propagate, line.common); }},
     {"schema", "print the JSON Schema of a file format", declare_schema,
      [](const LineArguments& line) { return cmd_schema(line.schema_kind); }},
     {"lint", "report keys of a plan that other dialects match differently", declare_lint,

@@ -145,6 +145,12 @@ struct RulesArguments {
   std::string format = "human";
 };
 
+// Propagates the shardings of a recorded StableHLO program, and lists the collectives of a step.
+struct PropagateArguments {
+  std::string program;
+  std::string format = "human";
+};
+
 // Serves an editor with the Language Server Protocol.
 struct EditorArguments {
   std::string model;   // model for plans without `checks`; empty if none
@@ -172,6 +178,7 @@ struct FmtArguments {
 [[nodiscard]] int cmd_diff(const DiffArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_fmt(const FmtArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_schema(const std::string& kind);
+[[nodiscard]] int cmd_propagate(const PropagateArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_rules(const RulesArguments& arguments);
 [[nodiscard]] int cmd_lint(const LintArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_lsp(const EditorArguments& arguments);
