@@ -8,6 +8,7 @@
 #include "cost/measure_collectives.h"
 #include "cost/measure_time.h"
 #include "cost/measure_training.h"
+#include "cost/peak_memory.h"
 #include "fix_plan.h"
 #include "inputs.h"
 #include "priced_run.h"
@@ -71,6 +72,12 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
   numbers.memory = measure_step_memory(c.manifest, c.judgement.forecast, *recipe);
+  if (!arguments.run.empty() && c.judgement.forecast.gap == ForecastLimit::None && !c.judgement.forecast.infer &&
+      recipe->gradient != StoredAs::None) {
+    const PatternMatches& patterns = c.judgement.matches.patterns;
+    numbers.memory = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run, patterns.fsdp_units,
+                                  patterns.remat);
+  }
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
     return numbers;
