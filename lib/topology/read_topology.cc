@@ -15,7 +15,7 @@ namespace {
 
 // No machine has a bandwidth or a peak near this. Larger figures are typing errors, and would overflow sums.
 constexpr double kMostFigure = 1e24;
-constexpr double kMostSeconds = 1e9;         // of a measured step
+constexpr double kMostSeconds = 1e9;       // of a measured step
 constexpr size_t kMostMeasuredSteps = 64;  // each is checked and priced
 
 struct TopologyReader {
@@ -205,8 +205,8 @@ bool read_gpu_figure(TopologyReader& r, const std::string& name, YamlId value) {
 
 // Returns the keys of a topology.
 std::vector<std::string_view> top_keys() {
-  std::vector<std::string_view> keys = {"format", "name", "device", "peak_flops", "efficiency", "links", "axes",
-                                        "calibrate"};
+  std::vector<std::string_view> keys = {"format",     "name",  "device", "peak_flops",
+                                        "efficiency", "links", "axes",   "calibrate"};
   for (const GpuFigureRow& row : gpu_figures()) keys.push_back(row.key);
   return keys;
 }

@@ -66,8 +66,9 @@ std::vector<std::string> names_of(const Table& table) {
 void add_mode(CLI::App& command, InputArguments& inputs, bool decodes) {
   if (decodes)
     command
-        .add_option("--mode", inputs.mode,
-                    "kind of step: train, infer without gradients, or decode one token of each sequence (default: train)")
+        .add_option(
+            "--mode", inputs.mode,
+            "kind of step: train, infer without gradients, or decode one token of each sequence (default: train)")
         ->check(CLI::IsMember({"train", "infer", "decode"}));
   else
     command.add_option("--mode", inputs.mode, "kind of step: train, or infer without gradients (default: train)")
@@ -153,8 +154,9 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "--batch, --sequence and --recipe override it")
       ->type_name("FILE");
   take_whole_number(
-      command.add_option("--context", line.check.context,
-                         "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
+      command.add_option(
+          "--context", line.check.context,
+          "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
       1, kMaxStepSize);
   add_speeds(command, line.check.speeds, "with --costs: estimate");
   command.add_flag("--example", line.check.inputs.examples,
