@@ -228,7 +228,7 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
   const ReplayInputs in{kernels, model, plan, manifest, run, *recipe, units, remat};
-  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true)};
+  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true, run.attention == AttentionKernel::Flash)};
   r.pool.place = &r.place;
   set_types(r);
   divide_logits(r);
