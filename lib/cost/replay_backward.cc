@@ -92,6 +92,7 @@ void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
 }  // namespace
 
 void count_uses(Replay& r) {
+  for (ReplayParam& param : r.params) param.uses = 0;
   for (const ReplayEvent& event : r.events) {
     if (event.kind != ReplayKind::Op || !wants_gradient(r.in.trace, r.in.trace.ops[event.at])) continue;
     for (const uint32_t in : operands_of(r, event)) {
