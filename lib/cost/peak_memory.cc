@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 #include "cost/follow_memory.h"
@@ -47,13 +48,22 @@ uint64_t data_ranks_without_fsdp(const Replay& r) {
   return ranks;
 }
 
-// The momentum of SGD is a copy of the first gradient, which for an embedding that is sharded over its vocabulary is
-// the gradient of all ranks.
-uint64_t state_elements(const Replay& r, ParamId id) {
+// Elements of a parameter's gradient between steps: of all ranks' shards if `is_whole`, unless FSDP reduces it or a tie
+// adds it to a local gradient.
+uint64_t gradient_elements(const Replay& r, ParamId id) {
   const ReplayParam& param = r.params[id];
-  if (!param.is_whole || param.is_gathered || r.in.recipe.name != "sgd_momentum") return param.own;
-  const Param& own = r.in.model.params[id];
-  return elements_of(std::span(r.in.model.sizes).subspan(own.shape_begin, own.ndim));
+  if (!param.is_whole || param.is_gathered || param.uses > 1) return param.own;
+  return elements_of(shape_of(r.in.model, r.in.model.params[id]));
+}
+
+// The momentum of SGD is a copy of the first gradient.
+uint64_t state_elements(const Replay& r, ParamId id) {
+  return r.in.recipe.name == "sgd_momentum" ? gradient_elements(r, id) : r.params[id].own;
+}
+
+uint64_t gradient_bytes(const Replay& r, ParamId id, DType dtype, bool is_wide) {
+  const uint64_t elements = gradient_elements(r, id);
+  return is_wide ? byte_size(dtype, elements) : trained_bytes(r.in.recipe, dtype, elements).gradient;
 }
 
 // Everything that exists before the step: parameters, states, tokens, buffers, gradients of earlier micro-batches.
@@ -68,13 +78,22 @@ void hold_base(Replay& r) {
     hold_forever(r, byte_size(dtype, own.own), TensorUse::Parameters);
     const TrainedBytes bytes = trained_bytes(r.in.recipe, dtype, own.own);
     hold_forever(r, bytes.master, TensorUse::Master);
-    for (int i = 0; i < r.in.recipe.states; ++i)
-      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
-    if (r.has_gradients) hold_forever(r, is_wide ? byte_size(dtype, own.own) : bytes.gradient, TensorUse::Gradients);
+    if (r.has_gradients) hold_forever(r, gradient_bytes(r, id, dtype, is_wide), TensorUse::Gradients);
     if (is_ddp && is_trained(param.dtype)) hold_forever(r, byte_size(param.dtype, own.own), TensorUse::Buckets);
   }
   for (const ManifestParam& buffer : r.in.manifest.buffers)
     hold_forever(r, global_bytes(layout_of(r.in.manifest, buffer)), TensorUse::Buffers);
+}
+
+// The optimizer makes its states in the first step.
+void hold_states(Replay& r) {
+  for (ParamId id = 0; id < r.params.size(); ++id) {
+    if (!r.params[id].is_used) continue;
+    const DType own = r.in.model.params[id].dtype;
+    const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
+    for (int i = 0; i < r.in.recipe.states; ++i)
+      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
+  }
 }
 
 // Tokens, and targets of the same size.
@@ -95,17 +114,25 @@ void hold_inputs(Replay& r) {
 
 // A gradient of an embedding is that of all ranks if torch's DTensor shards the vocabulary.
 void find_whole_gradients(Replay& r) {
-  for (ParamId id = 0; id < r.params.size(); ++id) {
-    const Param& param = r.in.model.params[id];
-    if (param.ndim < 2) continue;
-    const auto sizes = std::span(r.in.model.sizes).subspan(param.shape_begin, param.ndim);
-    r.params[id].is_whole = r.params[id].is_used && r.params[id].full < elements_of(sizes);
+  for (const TracedOp& op : r.in.trace.ops) {
+    if (op.kind != TracedKind::Op || r.in.model.operations.nodes[op.node].op != OpId::Embedding) continue;
+    for (uint32_t i = op.in_begin; i < op.in_end; ++i) {
+      const ParamId id = r.in.trace.values[r.in.trace.slots[i]].param;
+      if (id == kNone || r.in.model.params[id].ndim < 2) continue;
+      const int64_t rows = r.in.model.sizes[r.in.model.params[id].shape_begin];
+      const auto local = shape_of(r.in.trace, r.in.trace.slots[i]);
+      r.params[id].is_whole = !local.empty() && local[0] < rows;
+    }
   }
 }
 
 // The optimizer: foreach AdamW makes the square roots of its second moments at once (torch.optim._multi_tensor_adamw).
 void run_optimizer(Replay& r) {
   r.place = {.phase = StepPhase::Optimizer, .operation = std::string(r.in.recipe.name), .module = {}};
+  for (ParamId id = 0; id < r.params.size(); ++id) {  // DTensor shards the gradients that are whole
+    if (gradient_elements(r, id) == r.params[id].own) continue;
+    release(r.pool, allocate(r.pool, byte_size(r.in.model.params[id].dtype, r.params[id].own), TensorUse::Temporary));
+  }
   if (r.in.run.optimizer != OptimizerKernel::Foreach || !r.in.recipe.name.starts_with("adamw")) return;
   std::vector<BlockId> roots;
   for (ParamId id = 0; id < r.params.size(); ++id) {
@@ -116,12 +143,6 @@ void run_optimizer(Replay& r) {
     if (bytes > 0) roots.push_back(allocate(r.pool, bytes, TensorUse::Temporary));
   }
   for (const BlockId block : roots) release(r.pool, block);
-}
-
-void divide_logits(Replay& r) {
-  if (r.in.run.loss != LossKernel::Chunked || r.in.trace.outputs.empty()) return;
-  uint64_t& bytes = r.memory.storages[r.memory.storage_of[r.in.trace.outputs[0]]].bytes;
-  bytes = (bytes + static_cast<uint64_t>(r.in.run.chunks) - 1) / static_cast<uint64_t>(r.in.run.chunks);
 }
 
 void set_types(Replay& r) {
@@ -177,18 +198,10 @@ std::string formula_of(const Replay& r, TensorUse as) {
   return {};
 }
 
-// What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
-// and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
-uint64_t reserved_for(uint64_t active) {
-  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
-  const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
-  return (active + step - 1) / step * step;
-}
-
 TrainingMemory result_of(const Replay& r) {
   TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
   memory.overflow = r.pool.overflow;
-  memory.peak = {.reserved = reserved_for(r.pool.peak),
+  memory.peak = {.reserved = r.pool.allocator.reserved,
                  .phase = std::string(to_text(r.pool.peak_place.phase)),
                  .operation = r.pool.peak_place.operation,
                  .module = r.pool.peak_place.module};
@@ -202,6 +215,24 @@ TrainingMemory result_of(const Replay& r) {
   return memory;
 }
 
+// zero_grad() frees the gradients.
+void end_step(Replay& r) {
+  for (ReplayParam& param : r.params) release(r.pool, std::exchange(param.grad.block, kNoBlock));
+  for (const BlockId block : std::exchange(r.shards, {})) release(r.pool, block);
+}
+
+void run_step(Replay& r) {
+  find_whole_gradients(r);
+  count_uses(r);
+  gather_root(r);
+  run_forward(r, 0, r.events.size(), false);
+  end_forward(r);
+  run_loss(r);
+  run_backward(r);
+  run_optimizer(r);
+  end_step(r);
+}
+
 }  // namespace
 
 TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
@@ -211,21 +242,18 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
   const ReplayInputs in{kernels, model, plan, manifest, run, *recipe, units, remat};
-  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true)};
+  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true, run.attention == AttentionKernel::Flash)};
   r.pool.place = &r.place;
   set_types(r);
-  divide_logits(r);
   build_units(r);
-  find_whole_gradients(r);
   build_events(r);
+  find_whole_gradients(r);
+  count_uses(r);
   hold_base(r);
   hold_inputs(r);
-  gather_root(r);
-  run_forward(r, 0, r.events.size(), false);
-  end_forward(r);
-  run_loss(r);
-  run_backward(r);
-  run_optimizer(r);
+  run_step(r);
+  hold_states(r);
+  run_step(r);
   return result_of(r);
 }
 

@@ -78,7 +78,6 @@ struct ReplayUnit {
 struct ReplayLayer {
   size_t enter = 0, exit = 0;
   size_t last_saving = 0;
-  bool is_recomputed = false;
 };
 
 struct Replay {
@@ -92,14 +91,16 @@ struct Replay {
   std::vector<uint32_t> inside;    // by event: into `layers`, kNoId outside
   std::vector<BlockId> block_of;   // by storage: that is alive
   std::vector<BlockId> cached;     // by storage: saved by selective checkpointing until the layer is computed again
-  std::vector<std::vector<BlockId>> saved;  // by event: for its backward pass
-  std::vector<uint8_t> is_saved_op;         // by event: selective checkpointing saves its results
-  std::vector<GradTensor> grads;            // by value
-  std::vector<ReplayParam> params;          // by ParamId
+  std::vector<std::vector<BlockId>> saved;      // by event: for its backward pass
+  std::vector<uint8_t> is_saved_op;             // by event: selective checkpointing saves its results
+  std::vector<std::vector<StorageId>> sources;  // by storage: from which fused kernels compute it again; empty: saved
+  std::vector<GradTensor> grads;                // by value
+  std::vector<ReplayParam> params;              // by ParamId
   std::vector<ReplayUnit> units;
   std::vector<uint32_t> unit_of;      // by module: of `units`, kNoId
   BlockId pending_output = kNoBlock;  // the all_gather output of the unit before, in the forward pass
   BlockId pending_reduce = kNoBlock;  // the reduce_scatter input of the unit before
+  std::vector<BlockId> shards;        // gradients of the rank that reduce_scatter made
   bool has_gradients = false;         // of earlier micro-batches, or of buffers that exist in advance
   uint64_t shard_bytes = 0;           // of one element of the rank's parameters
   double gather_bytes = 0, reduce_bytes = 0;
@@ -118,11 +119,19 @@ void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string
 // Fills `events`, `layers` and the tables by event.
 void build_events(Replay& r);
 
+// Sets the sources of what an event makes: elementwise results can be computed again, except residuals.
+void set_sources(Replay& r, const ReplayEvent& event);
+// True if the backward pass of an event computes a tensor again that it would save otherwise.
+[[nodiscard]] bool is_recomputed_by_fusion(const Replay& r, size_t event, StorageId storage);
+
 // Runs the events of [begin, end) of the forward pass. `again`: of a layer in the backward pass.
 void run_forward(Replay& r, size_t begin, size_t end, bool again);
 
 // Computes a layer again, up to the last tensor that its backward pass needs (torch's early stop).
 void run_layer_again(Replay& r, ReplayLayer& layer);
+
+// Counts the operations that add to the gradient of each parameter (ReplayParam::uses).
+void count_uses(Replay& r);
 
 // Runs the backward pass of all events, from the gradients of the model's outputs on.
 void run_backward(Replay& r);

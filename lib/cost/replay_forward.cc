@@ -40,7 +40,10 @@ void save(Replay& r, size_t at) {
                            }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, r.events[at].at, sink);
   for (const StorageId id : storages) {
-    if (r.block_of[id] != kNoBlock) saved.push_back(hold(r.pool, r.block_of[id]));
+    const bool is_fused = is_recomputed_by_fusion(r, at, id);
+    for (const StorageId source : is_fused ? r.sources[id] : std::vector<StorageId>{id}) {
+      if (r.block_of[source] != kNoBlock) saved.push_back(hold(r.pool, r.block_of[source]));
+    }
   }
 }
 
@@ -100,7 +103,6 @@ void run_forward(Replay& r, size_t begin, size_t end, bool again) {
 }
 
 void run_layer_again(Replay& r, ReplayLayer& layer) {
-  layer.is_recomputed = true;
   std::vector<StorageId> made;
   for (size_t at = layer.enter + 1; at < layer.last_saving; ++at) {
     for (const StorageId id : r.events[at].made) {
