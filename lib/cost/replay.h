@@ -113,6 +113,9 @@ void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string
 // The value whose memory a value shares unchanged across module boundaries.
 [[nodiscard]] uint32_t same_value(const StepTrace& trace, uint32_t value);
 
+// The storage of a value; kNoId for one that only a chain of boundary steps passes through.
+[[nodiscard]] StorageId storage_at(const Replay& r, uint32_t value);
+
 [[nodiscard]] std::span<const uint32_t> operands_of(const Replay& r, const ReplayEvent& event);
 [[nodiscard]] std::span<const uint32_t> results_of(const Replay& r, const ReplayEvent& event);
 

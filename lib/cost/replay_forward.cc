@@ -60,7 +60,8 @@ void save_own(Replay& r, size_t at) {
 // A layer that is computed again saves its arguments.
 void save_arguments(Replay& r, size_t at) {
   for (const uint32_t in : operands_of(r, r.events[at])) {
-    const BlockId block = r.block_of[r.memory.storage_of[in]];
+    const StorageId id = storage_at(r, in);
+    const BlockId block = id == kNoId ? kNoBlock : r.block_of[id];
     if (block != kNoBlock) r.saved[at].push_back(hold(r.pool, block));
   }
 }
