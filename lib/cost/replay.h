@@ -130,6 +130,9 @@ void set_sources(Replay& r, const ReplayEvent& event);
 // Runs the events of [begin, end) of the forward pass. `again`: of a layer in the backward pass.
 void run_forward(Replay& r, size_t begin, size_t end, bool again);
 
+// Returns the number of scores that attention writes to memory; 0 for other operations and under flash kernels.
+[[nodiscard]] uint64_t score_elements(const Replay& r, size_t event);
+
 // Computes a layer again, up to the last tensor that its backward pass needs (torch's early stop).
 void run_layer_again(Replay& r, ReplayLayer& layer);
 
