@@ -18,6 +18,7 @@ KINDS = (
     "plan",
     "program",
     "propagation",
+    "run",
     "settings",
     "suggestion",
     "topology",

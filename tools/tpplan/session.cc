@@ -73,14 +73,16 @@ int usage_error(std::string_view message) {
 }
 
 Sources sources_of(const Session& session) {
-  std::vector<const SourceFile*> files{&session.model, &session.plan};
+  std::vector<const SourceFile*> files{&session.model, &session.plan, &session.run};
   for (const SpeedFile& speeds : session.speeds) files.push_back(&speeds.file);
   return sources_of(files);
 }
 
 WalkOptions walk_options(const InputArguments& inputs) {
-  WalkOptions walk{
-      .runtime = std::nullopt, .infer = inputs.mode == "infer", .examples = inputs.examples, .trace = inputs.counted};
+  WalkOptions walk{.runtime = std::nullopt,
+                   .infer = inputs.mode == "infer" || inputs.mode == "decode",
+                   .examples = inputs.examples,
+                   .trace = inputs.counted};
   for (const RuntimeRow& row : runtimes()) {
     if (row.name == inputs.runtime) walk.runtime = row.runtime;
   }
