@@ -1,5 +1,7 @@
 #include "model/mlp_roles.h"
 
+#include <algorithm>
+
 #include "model/module_kinds.h"
 
 namespace tpplan {
@@ -26,13 +28,21 @@ bool has_sizes_of_up(const ModelGraph& graph, ModuleId id, const LinearSizes& si
   return false;
 }
 
+// True if a layer beside it is the gate whose output is multiplied with this layer's.
+bool has_gate(const ModelGraph& graph, ModuleId id) {
+  const std::string_view leaf = leaf_of(graph, graph.modules[id].path);
+  return std::ranges::any_of(mlp_names(), [&](const MlpName& name) {
+    return name.role == MlpRole::Gate && name.up == leaf && find_sibling(graph, id, name.leaf) != kNone;
+  });
+}
+
 }  // namespace
 
 LinearSizes sizes_of_linear(const ModelGraph& graph, ModuleId id) {
   const Module& module = graph.modules[id];
   if (module.kind != ModuleKind::Linear) return {};
   for (const Param& param : params_of(graph, module)) {
-    if (param.ndim != 2) continue;
+    if (param.ndim != 2 || !is_trained(param.dtype)) continue;  // integers may pack several values
     const auto dims = dims_of(graph, module, param);
     const int in = find_dim(dims, kDimIn), out = find_dim(dims, kDimOut);
     const auto shape = shape_of(graph, param);
@@ -58,7 +68,7 @@ bool is_up_by_size(const ModelGraph& graph, ModuleId id) {
 
 MlpRole mlp_role_of(const ModelGraph& graph, ModuleId id) {
   const MlpRole role = role_by_name(graph, id);
-  if (role == MlpRole::None || role == MlpRole::Gate) return role;
+  if (role == MlpRole::None || role == MlpRole::Gate || has_gate(graph, id)) return role;
   if (role == MlpRole::Down) return is_up_by_size(graph, id) ? MlpRole::Up : MlpRole::Down;
   const ModuleId down = find_down(graph, id);
   if (down == kNone) return role;
