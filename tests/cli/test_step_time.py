@@ -173,7 +173,11 @@ def test_key_of_the_run_makes_the_step_slower(folder, key):
 
 def test_full_recomputation_skips_the_last_matmul_of_a_layer(folder):
     write_run(folder, "run.yaml", checkpointing="full")
-    terms = {t["name"]: float(t["formula"].split()[0]) for t in costs(folder, topology_text())["terms"] if "FLOP" in t["formula"]}
+    terms = {
+        t["name"]: float(t["formula"].split()[0])
+        for t in costs(folder, topology_text())["terms"]
+        if "FLOP" in t["formula"]
+    }
     tokens, width, hidden, layers = 2048, 1024, 4096, 4
     each = 2 * tokens * (width * (width + 2 * 256) + width * width + 2 * width * hidden)  # without down_proj
     assert terms["matmuls, recomputed"] == pytest.approx(layers * each, rel=1e-3)
@@ -181,7 +185,9 @@ def test_full_recomputation_skips_the_last_matmul_of_a_layer(folder):
 
 def test_decode_reads_weights_and_cache_once(folder):
     (folder / "run.yaml").write_text("format: tpplan.run/1\nbatch: 2\ncompiled: true\n")
-    found = costs(folder, topology_text("a100-80"), "run.yaml", "--mode", "decode", "--context", "208", plan="decode.yaml")
+    found = costs(
+        folder, topology_text("a100-80"), "run.yaml", "--mode", "decode", "--context", "208", plan="decode.yaml"
+    )
     terms = {t["name"]: t["seconds"] for t in found["terms"]}
     layer = 1024 * (1024 + 2 * 256) + 1024 * 1024 + 3 * 1024 * 4096
     memory = 2.039e12 * 0.74
@@ -199,7 +205,14 @@ def test_context_needs_decode(folder):
 def test_screen_names_the_most_uncertain_figure(folder):
     write_run(folder, "run.yaml")
     (folder / "topology.yaml").write_text(topology_text())
-    files = (folder / "model.json", folder / "plan.yaml", "--run", folder / "run.yaml", "--topology", folder / "topology.yaml")
+    files = (
+        folder / "model.json",
+        folder / "plan.yaml",
+        "--run",
+        folder / "run.yaml",
+        "--topology",
+        folder / "topology.yaml",
+    )
     text = run("check", *files).stdout.decode()
     own = text[text.index("time of a training step") :].splitlines()
     assert any(line.startswith(" most uncertain: the efficiency of matmuls") for line in own)

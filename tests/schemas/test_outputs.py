@@ -253,9 +253,11 @@ def test_every_diagnostics_field_is_written_for_some_input(tmp_path):
         topology = ROOT / "plans/topologies/h100.yaml"
         step = tmp_path / "run.yaml"
         step.write_text("format: tpplan.run/1\n")
-        for options in ((), ("--run", step)):
-            files = (model_file, tmp_path / "plan.yaml", "--topology", topology)
-            result = run("check", *files, *options, "--format", "json")
+        machine = tmp_path / "topology.yaml"
+        measured = f"{{model: {model_file}, plan: plan.yaml, run: run.yaml, seconds: 2.5}}"
+        machine.write_text(f"{topology.read_text()}calibrate:\n  - {measured}\n")
+        for options in (("--topology", topology), ("--topology", machine, "--run", step)):
+            result = run("check", model_file, tmp_path / "plan.yaml", *options, "--format", "json")
             assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
             written |= keys_in(json.loads(result.stdout))
     wrong = ROOT / "tests/plans/wrong"

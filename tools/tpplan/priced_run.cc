@@ -166,6 +166,7 @@ std::optional<PricedRun> price_training(Session& session, const Run& run, Topolo
   const auto seconds = [&](const AssumptionScale& scale) { return step_seconds(setting, topology, scale).seconds; };
   priced.answer.scale = found.scale;
   priced.answer.step = step_seconds(setting, topology, found.scale);
+  if (priced.answer.step.seconds <= 0) return std::nullopt;
   priced.answer.interval = step_interval(seconds, found.scale, found.covariance);
   priced.topology = std::move(topology);
   return priced;
@@ -186,6 +187,7 @@ std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology
   PricedRun priced;
   priced.answer.kind = "decode";
   priced.answer.step = decode_seconds(setting, topology);
+  if (priced.answer.step.seconds <= 0) return std::nullopt;
   priced.answer.interval = step_interval(seconds, kAsGiven, prior_covariance());
   priced.topology = std::move(topology);
   return priced;
