@@ -116,17 +116,12 @@ bool has_single_uses(const Propagator& s, OperationIndex id) {
 
 // Returns the direction in which the operation as a whole spreads shardings.
 Direction early_direction(const Propagator& s, OperationIndex id) {
-  switch (s.early[id]) {
-    case EarlyKind::No:
-      return Direction::None;
-    case EarlyKind::Forward:
-      return Direction::Forward;
-    case EarlyKind::Edge:
-      return Direction::Both;
-    case EarlyKind::Elementwise:
-      return s.round > Round::SingleUse || has_single_uses(s, id) ? Direction::Both : Direction::None;
-  }
-  return Direction::None;
+  const EarlyKind kind = s.early[id];
+  if (kind == EarlyKind::No) return Direction::None;
+  if (kind == EarlyKind::Edge) return Direction::Both;
+  // A value with several uses might take a sharding that suits one of them only.
+  if (s.round == Round::SingleUse && !has_single_uses(s, id)) return Direction::None;
+  return kind == EarlyKind::Forward ? Direction::Forward : Direction::Both;
 }
 
 // Returns the direction of a factor that passes, and of another one.
