@@ -201,9 +201,12 @@ void merge_factors(Propagator& s, const FactorRule& rule, uint32_t inputs, Direc
 
 // Returns the product of the sizes of a tensor's factors.
 int64_t source_size(const Propagator& s, const FactorRule& rule, SlotRange range) {
+  constexpr int64_t kMost = int64_t{1} << 62;
   int64_t size = 1;
-  for (uint32_t slot = range.first; slot < range.end; ++slot)
-    size *= std::max<int64_t>(s.rules.factors[rule.first_factor + factor_at(s.rules, rule, slot)].size, 1);
+  for (uint32_t slot = range.first; slot < range.end; ++slot) {
+    const int64_t factor = s.rules.factors[rule.first_factor + factor_at(s.rules, rule, slot)].size;
+    if (factor > 1) size = size > kMost / factor ? kMost : size * factor;
+  }
   return size;
 }
 
