@@ -180,7 +180,9 @@ void build_reduce(RuleBuilder& b) {
   if (reduced != dims.size() || reduced > shape.size())
     return reject(b, "`dimensions` are not dims of the input of a reduction");
   for (uint32_t i = 0; i < count; ++i) {
-    if (!expect_rank(b, i, shape.size()) || !expect_rank(b, 2 * count + i, shape.size() - reduced)) return;
+    if (!expect_rank(b, i, shape.size()) || !expect_rank(b, count + i, 0) ||
+        !expect_rank(b, 2 * count + i, shape.size() - reduced))
+      return;
   }
   int64_t out = 0;
   for (int64_t dim = 0; dim < static_cast<int64_t>(shape.size()); ++dim) {
@@ -269,7 +271,8 @@ void build_window(RuleBuilder& b) {
   if (!read_attribute(b, "window_dimensions", window)) return;
   if (window.size() != out.size()) return reject(b, "`window_dimensions` do not fit the tensors of reduce_window");
   for (uint32_t i = 0; i < count; ++i) {
-    if (!expect_rank(b, i, out.size()) || !expect_rank(b, 2 * count + i, out.size())) return;
+    if (!expect_rank(b, i, out.size()) || !expect_rank(b, count + i, 0) || !expect_rank(b, 2 * count + i, out.size()))
+      return;
   }
   for (size_t dim = 0; dim < out.size(); ++dim) {
     const bool is_windowed = in[dim] != out[dim] || window[dim] != 1;

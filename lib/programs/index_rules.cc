@@ -14,6 +14,14 @@ bool is_constant(const Program& program, ValueIndex value) {
   return maker != kNoIndex && program.operations[maker].kind == OperationClass::Constant;
 }
 
+// True if the inputs from `first` on are scalars; rejects the operation otherwise.
+bool expect_scalars(RuleBuilder& b, uint32_t first) {
+  for (uint32_t i = first; i < inputs_of(b); ++i) {
+    if (!expect_rank(b, i, 0)) return false;
+  }
+  return true;
+}
+
 // The dims of gather and scatter by role. `slices` is the result of a gather, the updates of a scatter.
 struct IndexDims {
   std::vector<int64_t> window;                // of slices: they run along the input
@@ -106,7 +114,7 @@ void add_vector_dim(RuleBuilder& b, const IndexDims& dims, uint32_t indices) {
 void build_dynamic_slice(RuleBuilder& b) {
   if (inputs_of(b) == 0 || b.operation.result_count != 1) return reject(b, "dynamic_slice has no operand or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), out = tensor_shape(b, inputs_of(b));
-  if (!expect_rank(b, inputs_of(b), in.size())) return;
+  if (!expect_rank(b, inputs_of(b), in.size()) || !expect_scalars(b, 1)) return;
   for (size_t i = 0; i < in.size(); ++i) {
     const bool is_sliced = in[i] != out[i];
     add_factor(b, in[i], is_sliced ? FactorKind::Replicate : FactorKind::Pass, is_sliced);
@@ -119,7 +127,7 @@ void build_dynamic_update_slice(RuleBuilder& b) {
   if (inputs_of(b) < 2 || b.operation.result_count != 1)
     return reject(b, "dynamic_update_slice has no update or result");
   const std::span<const int64_t> in = tensor_shape(b, 0), update = tensor_shape(b, 1);
-  if (!expect_rank(b, 1, in.size()) || !expect_rank(b, inputs_of(b), in.size())) return;
+  if (!expect_rank(b, 1, in.size()) || !expect_rank(b, inputs_of(b), in.size()) || !expect_scalars(b, 2)) return;
   bool is_fixed = true;  // the place of the update is known
   for (uint32_t i = 2; i < inputs_of(b); ++i) is_fixed &= is_constant(b.program, tensor_of(b.program, b.operation, i));
   for (size_t i = 0; i < in.size(); ++i) {

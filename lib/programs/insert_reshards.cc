@@ -168,6 +168,8 @@ bool is_worse(const Program& program, const Candidate& a, const Candidate& b) {
   return key(a) != key(b) ? key(a) < key(b) : is_axes_before(program, a.axes, b.axes);
 }
 
+constexpr int64_t kMostCounted = int64_t{1} << 61;
+
 std::vector<Candidate> list_candidates(const LayoutChoice& c) {
   std::vector<Candidate> list;
   for (uint32_t t = 0; t < c.rule.tensor_count; ++t) {
@@ -178,7 +180,7 @@ std::vector<Candidate> list_candidates(const LayoutChoice& c) {
         const auto found = std::ranges::find_if(
             list, [&](const Candidate& other) { return other.factor == factor && other.axes == axes; });
         if (found != list.end()) {
-          found->elements += elements;
+          found->elements = std::min(found->elements + elements, kMostCounted);
           found->largest = std::max(found->largest, elements);
         } else {
           list.push_back({factor, axes, elements, kind_rank(factor_of(c, factor).kind), elements, shard_count(axes)});

@@ -116,17 +116,12 @@ bool has_single_uses(const Propagator& s, OperationIndex id) {
 
 // Returns the direction in which the operation as a whole spreads shardings.
 Direction early_direction(const Propagator& s, OperationIndex id) {
-  switch (s.early[id]) {
-    case EarlyKind::No:
-      return Direction::None;
-    case EarlyKind::Forward:
-      return Direction::Forward;
-    case EarlyKind::Edge:
-      return Direction::Both;
-    case EarlyKind::Elementwise:
-      return s.round > Round::SingleUse || has_single_uses(s, id) ? Direction::Both : Direction::None;
-  }
-  return Direction::None;
+  const EarlyKind kind = s.early[id];
+  if (kind == EarlyKind::No) return Direction::None;
+  if (kind == EarlyKind::Edge) return Direction::Both;
+  // A value with several uses might take a sharding that suits one of them only.
+  if (s.round == Round::SingleUse && !has_single_uses(s, id)) return Direction::None;
+  return kind == EarlyKind::Forward ? Direction::Forward : Direction::Both;
 }
 
 // Returns the direction of a factor that passes, and of another one.
@@ -206,9 +201,12 @@ void merge_factors(Propagator& s, const FactorRule& rule, uint32_t inputs, Direc
 
 // Returns the product of the sizes of a tensor's factors.
 int64_t source_size(const Propagator& s, const FactorRule& rule, SlotRange range) {
+  constexpr int64_t kMost = int64_t{1} << 62;
   int64_t size = 1;
-  for (uint32_t slot = range.first; slot < range.end; ++slot)
-    size *= std::max<int64_t>(s.rules.factors[rule.first_factor + factor_at(s.rules, rule, slot)].size, 1);
+  for (uint32_t slot = range.first; slot < range.end; ++slot) {
+    const int64_t factor = s.rules.factors[rule.first_factor + factor_at(s.rules, rule, slot)].size;
+    if (factor > 1) size = size > kMost / factor ? kMost : size * factor;
+  }
   return size;
 }
 

@@ -90,22 +90,33 @@ bool read_indices(const Program& program, const ProgramOperation& operation, Rea
       !read("interior_padding", reading.every))
     return false;
   reading.step.assign(rank, 1);
-  for (int64_t& first : reading.first) first = -first;
-  for (int64_t& every : reading.every) ++every;
+  for (int64_t& first : reading.first) first = first == INT64_MIN ? INT64_MAX : -first;
+  for (int64_t& every : reading.every) every = every == INT64_MAX ? 0 : every + 1;
   return true;
+}
+
+// True if the products of sizes and steps stay within 64 bits.
+bool is_in_range(int64_t in, int64_t out, int64_t first, int64_t step, int64_t every) {
+  constexpr int64_t kMost = int64_t{1} << 60;
+  return first > -kMost && first < kMost && step > 0 && step < kMost / std::max<int64_t>(out, 1) && every > 0 &&
+         every < kMost / std::max<int64_t>(in, 1);
 }
 
 // Returns the number of distances between a rank and those that own the elements of its shard.
 int64_t count_distances(int64_t in, int64_t out, int64_t shards, int64_t first, int64_t step, int64_t every) {
+  constexpr int64_t kMost = 1024;  // ranks and owners that are looked at
   const int64_t in_shard = (in + shards - 1) / shards, out_shard = (out + shards - 1) / shards;
   std::set<int64_t> distances;
-  for (int64_t rank = 0; rank < shards; ++rank) {
-    // Between two elements of the shard no owner is left out unless the step exceeds a shard of the input.
-    for (int64_t i = rank * out_shard; i < std::min(out, (rank + 1) * out_shard); ++i) {
-      const int64_t at = first + i * step;
-      if (at < 0 || at >= in * every || at % every != 0) continue;
-      const int64_t distance = at / every / in_shard - rank;
-      if (distance != 0) distances.insert(distance);
+  for (int64_t rank = 0; rank < std::min(shards, kMost); ++rank) {
+    const int64_t begin = rank * out_shard, end = std::min(out, begin + out_shard);
+    if (begin >= end) continue;
+    // The elements of a shard are in a row, and so are their owners.
+    const int64_t lowest = std::max<int64_t>(first + begin * step, 0);
+    const int64_t highest = std::min(first + (end - 1) * step, (in - 1) * every);
+    if (lowest > highest) continue;
+    const int64_t owner = (lowest + every - 1) / every / in_shard, last = highest / every / in_shard;
+    for (int64_t other = owner; other <= std::min(last, owner + kMost); ++other) {
+      if (other != rank) distances.insert(other - rank);
     }
   }
   return static_cast<int64_t>(distances.size());
@@ -124,7 +135,9 @@ void add_permutes(Program& program, const FactorRules& rules, OperationIndex id,
   const int64_t bytes = shard_bytes(program, operation.first_result, axes_of_dims(program, dims));
   for (size_t dim = 0; dim < dims.size(); ++dim) {
     const int64_t shards = shard_count(program.lists, dims[dim].axes);
-    if (shards == 1 || in[dim] == 0) continue;
+    if (shards == 1 || in[dim] == 0 ||
+        !is_in_range(in[dim], out[dim], reading.first[dim], reading.step[dim], reading.every[dim]))
+      continue;
     const int64_t count =
         count_distances(in[dim], out[dim], shards, reading.first[dim], reading.step[dim], reading.every[dim]);
     for (int64_t i = 0; i < count; ++i)
