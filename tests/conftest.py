@@ -1,4 +1,4 @@
-"""What the tests that run the program share. TPPLAN names the program; ctest sets it."""
+"""Fixtures of all tests that run the program. The environment variable TPPLAN, set by ctest, is its path."""
 
 import fcntl
 import gc
@@ -15,13 +15,13 @@ import pytest
 
 from forked import run_forked
 
-# To look for garbage among the values of a large manifest takes as long as to read it.
+# Garbage collection over the values of a large manifest takes as long as reading it.
 gc.set_threshold(100_000, 20, 20)
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PROGRAM = os.environ.get("TPPLAN", str(ROOT / "build" / "tpplan"))
 EXECUTOR = str(pathlib.Path(PROGRAM).with_name("tpplan-exec"))
-# Where ctest says so (CMakeLists.txt there) runs are forks: the servers that stand for the programs.
+# If ctest starts a fork server (CMakeLists.txt), a run of a program is a fork of its server.
 FORKS = {PROGRAM: "tpplan_forks", EXECUTOR: "tpplan_exec_forks"} if "TPPLAN_FORKS" in os.environ else {}
 
 
@@ -33,8 +33,8 @@ def run_program(program, *arguments, **more):
     return subprocess.run(command, capture_output=True, **more)
 
 
-# What neighbours in a tree of modules say. Small models and fragments of plans, which show one fact, leave out the layers
-# that a whole plan has: cases that are about another fact allow these.
+# Heuristic warnings about neighbouring modules. Small models and partial plans omit the layers of a complete plan, so tests
+# of other properties allow these warnings.
 NEIGHBOURS = [f"TP{number}" for number in range(5150, 5157)]
 
 
@@ -47,7 +47,7 @@ def run(*arguments, stdin=None, env=None, cwd=None, timeout=60):
 
 
 def on_terminal(columns, *arguments, env=os.environ):
-    """What the program writes to a terminal of this width."""
+    """Returns the output of the program on a terminal of this width."""
     try:
         ours, theirs = pty.openpty()
     except OSError as error:
@@ -59,7 +59,7 @@ def on_terminal(columns, *arguments, env=os.environ):
         try:
             while piece := os.read(ours, 1 << 16):
                 out += piece
-        except OSError:  # Linux says so at the end
+        except OSError:  # Linux reports the end of the terminal as an error
             pass
         os.close(ours)
         assert process.wait(30) == 0
@@ -67,7 +67,7 @@ def on_terminal(columns, *arguments, env=os.environ):
 
 
 def codes(result):
-    """The diagnostic codes on standard error or output, in order, each as often as it is reported."""
+    """Returns the diagnostic codes on standard error or output, in order and with repetitions."""
     text = (result.stderr + result.stdout).decode(errors="replace")
     return [part.split("]")[0] for part in text.split("[")[1:] if part.startswith("TP") and part[2:6].isdigit()]
 

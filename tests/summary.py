@@ -41,7 +41,7 @@ def read_results(folder):
 def read_cases(path):
     try:
         return list(xml.etree.ElementTree.parse(path).iter("testcase"))
-    except xml.etree.ElementTree.ParseError:  # cut off: the test ended badly, which its status says
+    except xml.etree.ElementTree.ParseError:  # truncated: the test crashed, as its status shows
         return []
 
 

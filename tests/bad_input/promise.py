@@ -1,4 +1,4 @@
-"""What every input, however bad, is promised: an exit status, a coded message at a place, and nothing left behind."""
+"""The guarantees for every invalid input: an exit status, a message with a code and a place, and no output files."""
 
 import json
 import re
@@ -11,8 +11,8 @@ DIAGNOSTIC = re.compile(
     r"^(?P<file>.+?):(?P<line>\d+):(?P<column>\d+): "
     r"(?P<severity>error|warning)\[(?P<code>TP\d{4})\]: \S"
 )
-# Control characters, DEL, C1 controls, direction overrides and what nobody sees: nothing that moves a cursor, reorders text
-# or hides in it.
+# Control characters, DEL, C1 controls, direction overrides and invisible characters: they move a cursor, reorder text or
+# hide in it.
 UNPRINTABLE = re.compile(
     "[\x00-\x09\x0b-\x1f\x7f\x80-\xa0\xad\u034f\u061c\u115f\u1160\u180b-\u180f\u2000-\u200f\u2028-\u202f\u205f-\u206f\u3000"
     "\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb\U000e0000-\U000e0fff]"
@@ -24,14 +24,14 @@ MODEL = linear_model(wq=[16, 8])
 
 
 def case(name, file, status, code=None, place=None, says=None, marks=()):
-    """One row of a table: the bad file (text, bytes, or a function that makes it), what it must end with, the code that
-    is reported, where (line and column, or the text that stands there), and words of the message or its help."""
+    """One row of a table: the invalid file (text, bytes, or a function that returns it), the exit status, the reported code,
+    its place (line and column, or the text there), and words of the message or its help."""
     return pytest.param(file, status, code, place, says, id=name, marks=marks)
 
 
 def hold(folder, status, code=None, *, model=MODEL, plan=PLAN, file=None, place=None, says=None, flags=()):
-    """Compiles a model and a plan in `folder` and holds the program to its promises. `file` is the bad one of the two
-    ("model" or "plan"). Returns the result with the manifest as `manifest` (None without one)."""
+    """Compiles a model and a plan in `folder` and checks the guarantees. `file` is the invalid one of the two ("model" or
+    "plan"). Returns the result with the manifest as `manifest` (None without one)."""
     for name, content in (("model.json", model), ("plan.yaml", plan)):
         (folder / name).write_bytes(as_bytes(content))
     output = folder / "manifest.json"
@@ -70,13 +70,13 @@ def as_bytes(content):
 
 
 def place_of(content, part):
-    """Line and column, from 1 and in bytes, where `part` first stands."""
+    """Returns line and column of the first `part`, from 1 and in bytes."""
     before = content[: content.index(part)]
     return before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
 
 
 def printable(stderr):
-    """Standard error as text, which must be UTF-8 that a terminal shows as it stands."""
+    """Returns standard error as text; it must be UTF-8 without control characters."""
     text = stderr.decode()
     bad = UNPRINTABLE.search(text)
     assert bad is None, f"a message holds {bad[0]!r}: {text[max(0, bad.start() - 60) : bad.end() + 20]!r}"

@@ -1,4 +1,4 @@
-"""What a bug on record is here: a model, a plan that has it, and the same plan without it."""
+"""A known bug of another project: a model, a plan with the bug, and the same plan with the bug fixed."""
 
 from dataclasses import dataclass
 from typing import Callable
@@ -10,8 +10,8 @@ BOTH, ONLY, NEVER = (False, True), (True,), (False,)
 
 @dataclass(frozen=True)
 class Bug:
-    """`model`, `wrong` and `right` are functions of whether the plan is sequence parallel; plans are the members of a plan
-    beside `format` and `mesh`. `code` finds it, at `place`: a word of the finding's message."""
+    """`model`, `wrong` and `right` are functions of a flag, which is true for sequence parallelism. They return the model, and
+    the keys of the plan except `format` and `mesh`. `code` reports the bug; its message contains `place`."""
 
     row: str
     source: str
@@ -22,7 +22,7 @@ class Bug:
     wrong: Callable
     right: Callable
     sequence: tuple = BOTH
-    axes: tuple = ("tp",)  # of the mesh, all of one size; over the others every rank has data of its own
+    axes: tuple = ("tp",)  # mesh axes of equal size; along all except the first, ranks have different data
     fits: tuple = (2, 3, 4)  # sizes of the axes
 
 
@@ -31,7 +31,7 @@ def rules(**members):
     return {"tp_plan": members.pop("plan"), **members}
 
 
-# ---- the model that most of them are of: a language model of one layer, without attention ----
+# ---- the model of most bugs: a language model with one layer and without attention ----
 
 
 def language_model(sp=False, **kwargs):

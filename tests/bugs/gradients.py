@@ -1,4 +1,4 @@
-"""Gradients that nobody sums, or that are summed too often: who sums what a rank has of a parameter's gradient (K4)."""
+"""Gradients of parameters that are never reduced, or reduced too often (K4)."""
 
 import graphs as g
 from bug import NEVER, ONLY, Bug, language_model, language_plan, layer
@@ -20,11 +20,11 @@ def in_transformers(rules):
     return given(rules, **LOCAL)
 
 
-# ---- norms and routers that see a part of the sequence ----
+# ---- norms and routers with a shard of the sequence ----
 
 
 def missing_norm(which, kept):
-    """The language model in sequence parallel whose norms are only those of `kept`."""
+    """The language model with sequence parallelism, with the norms in `kept` only."""
     return given({key: rule for key, rule in language_plan(True).items() if key != "*norm"} | dict.fromkeys(kept, NORM))
 
 
@@ -120,7 +120,7 @@ EXPERTS = {"mlp.experts.up": "colwise", "mlp.experts.down": "rowwise"}
 
 
 def chunked_model(sp):
-    """The head's product by chunks of the sequence, one after the other."""
+    """The matmul of the head, one chunk of the sequence after the other."""
     m = g.new_model()
     x = g.scale(m, "final_norm", g.hidden(m))
     parts = [g.relu(m, g.linear(m, "head", part, g.INNER)) for part in g.chunks(m, x, 2, 1)]
@@ -128,7 +128,7 @@ def chunked_model(sp):
 
 
 def region_model(sp):
-    """A replicated weight inside of a region that computes on pieces."""
+    """A replicated weight in a region that computes on local shards."""
     m = g.new_model()
     x = g.linear(m, "region.up", g.scale(m, "norm", g.hidden(m)), g.INNER)
     w = g.weight(m, "region.gate", "weight", [1], "Gate")
@@ -141,7 +141,7 @@ REGION = {"region.up": "colwise", "region.down": "rowwise"}
 
 
 def gathered_model(sp):
-    """A module that takes the whole sequence of what comes in pieces of it."""
+    """A module that gathers its input, which is sharded over the sequence."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     inner = g.enter(m, "block", x)
@@ -160,13 +160,13 @@ GATHER = {
 
 
 def two_axes(norm):
-    """The sequence is cut over cp, where every rank has a part of it, and over tp by sequence parallel."""
+    """The sequence is sharded over cp, and by sequence parallelism over tp."""
     return lambda sp: {"tp_plan": language_plan(True, rules={"*norm": norm} if norm else {}, without=() if norm else ("*norm",)),
                        "data": {"axes": ["cp"], "dim": 1}}  # fmt: skip
 
 
 def frozen_model(sp):
-    """A trainable norm and a frozen weight that see pieces."""
+    """A trainable norm and a frozen weight with sharded inputs."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     x = g.scale(m, "base.final_norm", g.mlp(m, "mlp", x), grad=False)
@@ -174,13 +174,13 @@ def frozen_model(sp):
 
 
 BUGS = [
-    Bug("T6", "Megatron-LM#599", "the router's weight is never summed over tp: replicas drift apart from the first step on",
+    Bug("T6", "Megatron-LM#599", "the gradient of the router is never reduced over tp: replicas diverge from the first step",
         "TP5111", "mlp.router", routed_model, routed_plan(), routed_plan("mlp.router"), ONLY),
-    Bug("T11", "TransformerEngine#435", "gradients of norms in sequence parallel are left to the caller, who does not sum them",
+    Bug("T11", "TransformerEngine#435", "gradients of norms in sequence parallelism are partial, and the caller does not reduce them",
         "TP5111", "layers.0.norm", language_model, missing_norm("layers.0.norm", ["final_norm"]), planned(), ONLY),
     Bug("T13", "TTrace, bug 13", "gradients of norms with tp and cp: one of the axes is forgotten", "TP5111", "norm",
         language_model, two_axes(None), two_axes(NORM), ONLY, ("cp", "tp")),
-    Bug("T14", "Megatron-LM#1446", "the last norm is not summed over tp: a pattern reaches those of the layers alone", "TP5111",
+    Bug("T14", "Megatron-LM#1446", "the gradient of the last norm is not reduced over tp: a pattern misses it", "TP5111",
         "final_norm", language_model, missing_norm("final_norm", ["layers.*norm"]), planned(), ONLY),
     Bug("TV-5", "TrainVerify, bug 5", "the all-reduce of an input's gradient is missing", "TP5111", "norm", block_model,
         local("mlp.up", "mlp.down"), cut("mlp.up", "mlp.down"), NEVER),
@@ -192,9 +192,9 @@ BUGS = [
         routed_plan(), routed_plan("mlp.router"), ONLY),
     Bug("E-9", "Entangle, bug 9", "weight and bias of the norm before the MLP", "TP5111", "layers.0.norm.bias", biased_model,
         missing_norm("layers.0.norm", ["final_norm"]), planned(), ONLY),
-    Bug("M7452-11", "Megatron-LM#7452", "a norm that heads share is summed only if sequence parallel is on", "TP5111",
+    Bug("M7452-11", "Megatron-LM#7452", "the gradient of a norm of heads is reduced only with sequence parallelism", "TP5111",
         "attn.out_norm", heads_model("out_norm"), in_transformers(HEADS), summed_heads("out_norm"), NEVER),
-    Bug("M7452-B1", "Megatron-LM#7452", "backward of a gathered sequence cuts what every rank has only a term of", "TP5111",
+    Bug("M7452-B1", "Megatron-LM#7452", "backward of a gathered sequence slices a partial gradient", "TP5111",
         "the gradient", gathered_model, given({**GATHER, "block.up.weight": {"spec": ["tp", None]}, "block.up": "local_params"}),
         given({**GATHER, "block.up": "colwise"}), ONLY),
     Bug("tt4054", "torchtitan#4054", "the gradient's layout is passed on with expert parallel only: all below the experts is short",
@@ -202,10 +202,10 @@ BUGS = [
         in_transformers({**EXPERTS, "mlp.experts": "moe_tp_experts"}), NEVER),
     Bug("tt1878", "torchtitan#1878", "to_local without the gradient's placement", "TP5111", "norm", named_block("w1", "w2"),
         local("w1", "w2"), cut("w1", "w2"), NEVER),
-    Bug("autoparallel515", "autoparallel#515", "weights of a local region: each rank's gradient is that of its pieces", "TP5111",
+    Bug("autoparallel515", "autoparallel#515", "weights of a local region: the gradient of each rank covers its shard only", "TP5111",
         "region.gate", region_model, in_transformers(REGION),
         in_transformers({**REGION, "region.gate": "replicated_with_grad_allreduce"}), NEVER),
-    Bug("tt3412", "torchtitan#3412", "a loss in chunks takes gradients that are terms for complete ones", "TP5111", "final_norm",
+    Bug("tt3412", "torchtitan#3412", "a loss in chunks treats partial gradients as complete", "TP5111", "final_norm",
         chunked_model, local("head", "score"), cut("head", "score"), NEVER),
     Bug("tt4267", "torchtitan#4267", "frozen weights are trained once they are redistributed: only the adapter's is asked for",
         "TP5111", "adapter.weight", frozen_model, given(language_plan(True) | {"base.final_norm": "replicate"}),

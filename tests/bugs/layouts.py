@@ -1,4 +1,4 @@
-"""Values that are not what they are taken for: sums that are open, pieces, indices (K1 to K3)."""
+"""Values that are treated as complete: partial sums, shards, local indices (K1 to K3)."""
 
 import graphs as g
 from bug import NEVER, ONLY, Bug, language_plan
@@ -38,7 +38,7 @@ OPEN = {"mlp.up": "colwise", "mlp.down.weight": "rowwise", "mlp.down": "local_pa
 
 
 def centred(m, y):
-    """What is left of every element when the mean of all is taken off."""
+    """Every element minus the mean of all."""
     return g.op(m, "sub", [[y], [g.mean(m, y)]], g.shape_of(m, y))
 
 
@@ -54,7 +54,7 @@ def halves(m, y):
 
 
 def sliced(m, y):
-    """The first half and the second, by numbers of the whole, put together again."""
+    """The two halves, sliced with global sizes and concatenated again."""
     half = g.shape_of(m, y)[-1] // 2
     shape = [*g.shape_of(m, y)[:-1], half]
     parts = [
@@ -72,7 +72,7 @@ def packed(m, y):
 
 
 def auxiliary_model(sp):
-    """A loss of the router beside the experts' sum."""
+    """A loss of the router, in addition to the output of the experts."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
 
@@ -85,7 +85,7 @@ def auxiliary_model(sp):
 
 
 def positions(own):
-    """Positions that a module makes for its own tokens, from 0 (`own`), or that the model gives it."""
+    """Positions: computed by the module for its local tokens, from 0 (`own`), or an input of the module."""
 
     def model(sp):
         m = g.new_model()
@@ -131,7 +131,7 @@ def smoothed_model(sp):
 
 
 def whole_model(sp):
-    """Logits that leave a module of their own."""
+    """Logits as the output of a separate module."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
     return g.ends(m, g.wrapped(m, "whole", g.linear(m, "head", x, g.VOCABULARY), g.relu))
@@ -143,7 +143,7 @@ def whole_takes(layout):
 
 
 def loss_model(sp):
-    """Logits that a module makes a loss of, per token."""
+    """A module that computes a loss per token from the logits."""
     m = g.new_model()
     y = g.linear(m, "head", g.scale(m, "norm", g.hidden(m)), g.VOCABULARY)
 
@@ -160,7 +160,7 @@ def loss_takes(layout, head="Replicate"):
 
 
 def adapter_model(sp):
-    """A branch beside the product that it adapts."""
+    """An adapter in parallel with the linear that it adapts."""
     m = g.new_model()
     x = g.scale(m, "norm", g.hidden(m))
 
@@ -172,7 +172,7 @@ def adapter_model(sp):
 
 
 def balance_model(sp):
-    """A router's bias that follows how many tokens came, in place."""
+    """A bias of the router that is updated in place by the number of tokens."""
     m = g.new_model()
     x = g.scale(m, "norm", g.embedding(m, "embed", g.tokens(m)))
     gates = g.linear(m, "router", x, 12)
@@ -206,20 +206,20 @@ BUGS = [
         positions(True), given(PIECES), given({**PIECES, **AROUND_ROPE}), ONLY),
     Bug("E-B-pad", "Entangle, of ByteDance", "pieces are sliced by numbers of the whole", "TP5107", "mlp", block(sliced),
         in_transformers({**CUT, "mlp.up": "colwise"}), in_transformers(GATHERED), NEVER),
-    Bug("M7452-1", "Megatron-LM#737, Megatron-LM#7466", "label smoothing averages over the rank's own vocabulary", "TP5113",
+    Bug("M7452-1", "Megatron-LM#737, Megatron-LM#7466", "label smoothing averages over the local shard of the vocabulary", "TP5113",
         "the model", smoothed_model, given({"head": "colwise"}), given({"head": {"style": "colwise", "output_layouts": "Replicate"}}),
         NEVER),
-    Bug("M7452-2", "Megatron-LM#7452", "gathered logits go into a loss for pieces of the vocabulary", "TP5107", "loss", loss_model,
+    Bug("M7452-2", "Megatron-LM#7452", "gathered logits are the input of a loss for shards of the vocabulary", "TP5107", "loss", loss_model,
         loss_takes("Shard(-1)"), loss_takes("Replicate"), NEVER),
-    Bug("tt4245", "torchtitan#4245", "a whole bias is added before the sum: tp times", "TP5109", "mlp.down", block(bias=True),
+    Bug("tt4245", "torchtitan#4245", "a replicated bias is added before the all_reduce: tp times", "TP5109", "mlp.down", block(bias=True),
         in_transformers({**OPEN, "mlp": "all_reduce"}), in_transformers(CUT), NEVER),
     Bug("tt4154", "torchtitan#4154", "the routing bias, a buffer, follows the load of one rank", "TP5108", "", balance_model,
         given({**language_plan(True), "router": "replicated_with_grad_allreduce"}),
         given({"mlp.up": "colwise", "mlp.down": "rowwise"}), NEVER),
-    Bug("MB5634", "Megatron-Bridge#5634", "an adapter's branch is whole where its base is a term of a sum", "TP5109", "mlp",
+    Bug("MB5634", "Megatron-Bridge#5634", "the output of an adapter is replicated, but the output of its base is partial", "TP5109", "mlp",
         adapter_model, in_transformers({**OPEN, "mlp": "all_reduce"}), in_transformers(CUT), NEVER),
-    Bug("M1989", "Megatron-LM#1989", "packed [Q|K|V|Z|b|a] is cut as one block", "TP5107", "mlp", block(packed),
+    Bug("M1989", "Megatron-LM#1989", "packed [Q|K|V|Z|b|a] is sharded as one segment", "TP5107", "mlp", block(packed),
         in_transformers(CUT), in_transformers(GATHERED), NEVER),
-    Bug("M520", "Megatron-LM#520", "a fused gate and up is cut as one block: rows are mixed", "TP5107", "mlp", block(halves),
+    Bug("M520", "Megatron-LM#520", "a fused gate and up is sharded as one segment: rows are mixed", "TP5107", "mlp", block(halves),
         in_transformers(CUT), in_transformers(GATHERED), NEVER),
 ]  # fmt: skip

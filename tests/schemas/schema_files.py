@@ -36,18 +36,18 @@ def validator(schema, definitions):
 
 
 VALIDATORS = {kind: validator(schema, schema.get("definitions", {})) for kind, schema in SCHEMAS.items()}
-# The member of a model alone.
+# The field `graph` of a model.
 VALIDATORS["graph"] = validator({"$ref": "#/definitions/graph"}, SCHEMAS["model"]["definitions"])
 
 
 def refusals(kind, value):
-    """Why the schema refuses a value; empty when it does not."""
+    """Returns the reasons why the schema rejects a value; empty if it accepts it."""
     return [error.message for error in VALIDATORS[kind].iter_errors(value)]
 
 
-# ---- what a schema is made of ----
+# ---- the keywords of schemas ----
 
-# The keywords that these schemas use: of one schema, of a list, of a mapping of schemas, and without any.
+# The keywords that these schemas use: with one schema, a list of schemas, a mapping of schemas, or no schema as value.
 ONE = {"not", "if", "then", "else", "propertyNames", "additionalProperties", "additionalItems", "items"}
 MANY = {"allOf", "anyOf", "oneOf"}
 NAMED = {"properties", "definitions"}
@@ -60,7 +60,7 @@ PLAIN = {
     "default",
     "type",
     "enum",
-    "enumDescriptions",  # of no draft: editors (VS Code, yaml-language-server) show them beside the values
+    "enumDescriptions",  # in no draft: editors (VS Code, yaml-language-server) show them next to the values
     "const",
     "required",
     "pattern",
@@ -113,7 +113,7 @@ def keys_in(value):
     return set().union(*map(keys_in, value)) if isinstance(value, list) else set()
 
 
-# ---- what the program says ----
+# ---- the output of the program ----
 
 
 def source(path):
