@@ -31,7 +31,7 @@ def attention(axis):
 
 
 def scatter_model(sp):
-    """An embedding whose result a module scatters over the sequence."""
+    """An embedding, and a module that shards its output over the sequence."""
     m = g.new_model()
     x = g.wrapped(m, "scatter", g.embedding(m, "embed", g.tokens(m)), g.relu)
     return g.ends(m, g.linear(m, "head", g.scale(m, "norm", x), g.VOCABULARY))
@@ -127,17 +127,17 @@ def uneven(rule):
 BUGS = [
     Bug("M7452-4", "Megatron-LM#7452", "recomputation gathers over the default group: [0, 1, 2, 3] becomes [0, 1, 0, 1]", "TP5107",
         "", gather_model, gather("cp"), gather("tp"), ONLY, TWO),
-    Bug("M7452-5", "Megatron-LM#7452", "the padding mask of experts is cut over the default group", "TP5107", "", mask_model,
+    Bug("M7452-5", "Megatron-LM#7452", "the padding mask of experts is sharded over the default group", "TP5107", "", mask_model,
         mask("cp"), mask("tp"), ONLY, TWO),
-    Bug("M7452-6", "Megatron-LM#7452", "cross-attention's keys are cut over the default group", "TP5107", "", attention_model,
+    Bug("M7452-6", "Megatron-LM#7452", "the keys of cross-attention are sharded over the default group", "TP5107", "", attention_model,
         attention("cp"), attention("tp"), NEVER, TWO),
     Bug("M7452-7", "Megatron-LM#7452", "a sequence is scattered over the default group", "TP5107", "", scatter_model, scatter("cp"),
         scatter("tp"), ONLY, TWO),
-    Bug("T5", "Megatron-LM#656", "tied embedding and head are treated unlike, and drift apart", "TP5011", "", tied_model,
+    Bug("T5", "Megatron-LM#656", "tied embedding and head are sharded differently, and diverge", "TP5011", "", tied_model,
         lambda sp: {"tp_plan": {"embed.weight": {"spec": ["tp", None]}, "head.weight": {"spec": [None, "tp"]}}},
         lambda sp: {"tp_plan": language_plan(sp)}),
-    Bug("pt172812", "pytorch#172812", "whole sizes are guessed of uneven pieces: 6 and 4 for 5", "TP5017", "up", uneven_model,
+    Bug("pt172812", "pytorch#172812", "global sizes are computed from uneven shards: 6 and 4 instead of 5", "TP5017", "up", uneven_model,
         uneven("colwise"), uneven({"style": "colwise", "use_local_output": False}), NEVER),
-    Bug("tt3708", "torchtitan#3708", "an argument has another name: the plan's gather applies no more", "TP5107", "block.up", lambda sp:
+    Bug("tt3708", "torchtitan#3708", "an argument has another name: the gather of the plan does not apply", "TP5107", "block.up", lambda sp:
         gather_model(sp, "x_BLD"), gather_by_name("x"), gather_by_name("x_BLD"), ONLY),
 ]  # fmt: skip
