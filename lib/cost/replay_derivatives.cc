@@ -229,7 +229,7 @@ struct RuleRow {
 };
 
 // Operations whose backward pass differs from one new tensor for each operand.
-constexpr std::array kRules = {
+const std::array kRules = {
     RuleRow{OpId::Linear, linear_back}, RuleRow{OpId::Embedding, embedding_back},
     RuleRow{OpId::Add, add_back},       RuleRow{OpId::Sub, add_back},
     RuleRow{OpId::Mul, mul_back},       RuleRow{OpId::Pow, power_back},
