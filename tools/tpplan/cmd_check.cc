@@ -87,9 +87,9 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (decodes || !arguments.run.empty()) {
     const int64_t context = arguments.context > 0 ? arguments.context : run.run.sequence;
     numbers.priced = price_run(session, run.run, decodes ? std::optional(context) : std::nullopt);
-    numbers.is_asked = !has_errors(session.diagnostics);
     if (numbers.priced && numbers.memory.peak)
       numbers.memory.peak->capacity = static_cast<uint64_t>(std::min(numbers.priced->topology.gpu.memory_bytes, 9e18));
+    numbers.is_asked = !has_errors(session.diagnostics);
     return numbers;
   }
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
