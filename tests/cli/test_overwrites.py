@@ -88,7 +88,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     model, plan = write(folder, linear_model(wq=[16, 8]), plan_text({"wq": "colwise"}))
     shutil.copy(ROOT / "plans" / "topologies" / "h100.yaml", folder)
-    write(folder / "run.yaml", "format: tpplan.run/1\n")
+    (folder / "run.yaml").write_text("format: tpplan.run/1\n")
     (folder / "settings.yaml").write_text("strict: false\n")
     (folder / "config.json").write_text(json.dumps({"num_attention_heads": 4, "hidden_size": 16}))
 
