@@ -22,7 +22,7 @@ WEIGHTS = {"MANIFEST": "manifest.json", "--weights": "weights"}
 LINES = {
     PROGRAM: [
         ("compile", INPUTS | {"--output": FILE}),
-        ("check --write-baseline", INPUTS | SPEEDS | {"--baseline": FILE}),
+        ("check --write-baseline", INPUTS | SPEEDS | {"--run": "run.yaml", "--baseline": FILE}),
         ("init --force", {"MODEL": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
         ("suggest", INPUTS),
         ("explain", {"WORDS": "model.json"}),
@@ -89,6 +89,7 @@ def inputs(tmp_path_factory):
     folder = tmp_path_factory.mktemp("inputs")
     model, plan = write(folder, linear_model(wq=[16, 8]), plan_text({"wq": "colwise"}))
     shutil.copy(ROOT / "plans" / "topologies" / "h100.yaml", folder)
+    (folder / "run.yaml").write_text("format: tpplan.run/1\n")
     (folder / "settings.yaml").write_text("strict: false\n")
     (folder / "config.json").write_text(json.dumps({"num_attention_heads": 4, "hidden_size": 16}))
 

@@ -75,6 +75,7 @@ int open_baseline(const CheckArguments& arguments, const CommonArguments& common
   if (use.is_written) {
     std::vector<std::string> inputs = project_files(arguments.project);
     inputs.insert(inputs.end(), {arguments.inputs.model, arguments.inputs.plan});
+    if (!arguments.run.empty()) inputs.push_back(arguments.run);
     for (const std::string& word : arguments.speeds) inputs.push_back(speed_path(word));
     const bool is_refused =
         leads_out(arguments, use) || overwrites_input(use.path, inputs, common) || replaces_other_file(use);
