@@ -294,11 +294,11 @@ bool is_everywhere(const LayoutChoice& c, uint32_t factor) {
 }
 
 // Gives the axes of factors that must be replicated to batch factors with room for them.
-void move_to_batch(const LayoutChoice& c, FactorLists& common) {
+void move_to_batch(const LayoutChoice& c, FactorLists& common, bool moves_axes) {
   for (uint32_t factor = 0; factor < c.rule.factor_count; ++factor) {
     if (factor_of(c, factor).kind != FactorKind::Replicate) continue;
     const AxisParts axes = std::exchange(common[factor], {});
-    if (!is_everywhere(c, factor)) continue;
+    if (!moves_axes || !is_everywhere(c, factor)) continue;
     size_t next = 0;
     for (uint32_t batch = 0; batch < c.rule.factor_count && next < axes.size(); ++batch) {
       const Factor& f = factor_of(c, batch);
@@ -313,7 +313,7 @@ void move_to_batch(const LayoutChoice& c, FactorLists& common) {
   }
 }
 
-FactorLists choose_common(const LayoutChoice& c, const FactorPins& pins) {
+FactorLists choose_common(const LayoutChoice& c, const FactorPins& pins, bool moves_axes) {
   std::vector<uint32_t> tensors;
   bool has_replicated = false;
   for (uint32_t t = 0; t < c.rule.tensor_count; ++t) {
@@ -324,7 +324,7 @@ FactorLists choose_common(const LayoutChoice& c, const FactorPins& pins) {
   if (pins.empty() && tensors.size() == 2 && !has_replicated && !c.rule.has_compound_dims)
     return keep_one(c, tensors[0], tensors[1]);
   FactorLists common = keep_most(c, pins);
-  move_to_batch(c, common);
+  move_to_batch(c, common, moves_axes);
   return common;
 }
 
@@ -475,7 +475,8 @@ std::vector<RelaidResult> relay_concatenations(Program& program, const FactorRul
   return relaid;
 }
 
-OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationIndex id, const FactorPins& pins) {
+OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationIndex id, const FactorPins& pins,
+                              bool moves_axes) {
   OperationLayout layout;
   const FactorRule& rule = rules.rules[id];
   project_factors(program, rules, id, layout.slots);
@@ -483,7 +484,7 @@ OperationLayout choose_layout(Program& program, const FactorRules& rules, Operat
   FactorLists common;
   if (!is_compatible(c, common)) {
     const bool is_reshape = program.operations[id].name == "stablehlo.reshape" && has_overflow(c);
-    common = is_reshape ? choose_for_reshape(c) : choose_common(c, pins);
+    common = is_reshape ? choose_for_reshape(c) : choose_common(c, pins, moves_axes);
     layout.is_changed = true;
     for (uint32_t slot = 0; slot < rule.slot_count; ++slot) {
       layout.slots[slot].axes = intern_axes(program.lists, common[factor_at(rules, rule, slot)]);
@@ -637,7 +638,7 @@ void add_operation(Inserter& s, OperationIndex id, const RelaidResult* relaid) {
     std::ranges::copy(relaid->dims, result.begin());
   }
   const FactorPins pins = s.choices.pin != nullptr ? s.choices.pin(p, rules, id) : FactorPins();
-  const OperationLayout layout = choose_layout(p, rules, id, pins);
+  const OperationLayout layout = choose_layout(p, rules, id, pins, s.choices.moves_axes);
   const uint32_t inputs = operation.operand_count;
   std::vector<AxesOfDim> dims;
   if (layout.is_changed) {

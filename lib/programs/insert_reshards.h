@@ -32,10 +32,10 @@ struct OperationLayout {
 // Axes of factors that are decided before the rest of a layout; nullopt: open.
 using FactorPins = std::vector<std::optional<AxisParts>>;
 
-// Returns the layout in which Shardy lets an operation compute, or with the axes of `pins`, by factor; empty: none.
-// @pre the operation has a rule.
+// Returns the layout in which Shardy lets an operation compute, or with the axes of `pins`, by factor; empty: none. If
+// `moves_axes` is true, axes of factors that must be replicated move to batch factors. @pre the operation has a rule.
 [[nodiscard]] OperationLayout choose_layout(Program& program, const FactorRules& rules, OperationIndex operation,
-                                            const FactorPins& pins = {});
+                                            const FactorPins& pins = {}, bool moves_axes = true);
 
 // Returns the layout of a product whose result wants the axes of the contraction in another dim: the operands' layout;
 // the result is resharded after it. Returns false if this does not apply. `slots` are the projected ones.
@@ -65,6 +65,7 @@ struct ReshardRules {
   // Adds collectives inside an operation with this layout.
   void (*add)(Program& program, const FactorRules& rules, OperationIndex operation, const OperationLayout& layout,
               int64_t times, std::vector<ProgramCollective>& list) = nullptr;
+  bool moves_axes = true;        // of choose_layout
   bool shares_reshards = false;  // a value is brought to one layout once in each block
 };
 

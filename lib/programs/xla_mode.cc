@@ -58,6 +58,10 @@ FactorPins pin_product(Program& program, const FactorRules& rules, OperationInde
         const int64_t summed = bytes_without(program, rules, rule, operation, 2, factor, slots);
         if (gathered < 2 * summed) pin(factor, kNoAxes);
       }
+    } else if (result && lhs && rhs) {
+      const bool moves_rhs = *lhs == *result && uses_axes(program, rules, rule, slots, 1, *result);
+      const bool moves_lhs = *rhs == *result && uses_axes(program, rules, rule, slots, 0, *result);
+      if (*result != kNoAxes && (moves_lhs || moves_rhs)) pin(factor, *result);
     } else if (result && lhs.has_value() != rhs.has_value()) {
       const uint32_t side = lhs ? 0 : 1;
       const AxisListId operand = lhs ? *lhs : *rhs;
@@ -151,6 +155,6 @@ void add_permutes(Program& program, const FactorRules& rules, OperationIndex id,
 
 }  // namespace
 
-const ReshardRules kXlaRules{.pin = pin_product, .add = add_permutes, .shares_reshards = true};
+const ReshardRules kXlaRules{.pin = pin_product, .add = add_permutes, .moves_axes = false, .shares_reshards = true};
 
 }  // namespace tpplan::programs

@@ -5,10 +5,14 @@
 
 namespace tpplan::programs {
 
-// Four rules, chosen by comparing the wire bytes of compiled programs. Products: a contraction that both operands shard
-// alike stays so; an operand that shards it alone is gathered if that sends less than the sum of the result; a dim that
-// an operand shards and the result does not is gathered where it is smaller. Slices and pads of sharded dims: a permute
-// of the result's shard for each distance between owners.
+// Rules that were chosen by comparing the wire bytes of compiled programs:
+// - A contraction that both operands of a product shard alike stays so.
+// - An operand that shards the contraction alone is gathered if that sends less than the sum of the result.
+// - A dim that an operand shards and the result does not is gathered where it is smaller.
+// - A batch dim that an operand and the result shard alike stays so if the other operand has its axes elsewhere.
+// - Slices and pads of sharded dims send a permute of the result's shard for each distance between owners.
+// - Axes of a dim that must be replicated are gathered; Shardy moves them to a batch dim.
+// - A value is brought to one layout once in each block.
 extern const ReshardRules kXlaRules;
 
 }  // namespace tpplan::programs
