@@ -91,7 +91,7 @@ std::string render_github(const Diagnostics& diagnostics, const Sources& sources
   const Sources located = locate(diagnostics, sources);
   std::string out;
   if (diagnostics.list.empty() && checks.empty()) {
-    const SourceFile* plan = sources.files.empty() ? nullptr : sources.files.back();
+    const SourceFile* plan = plan_of(sources);
     out = plan == nullptr ? "no diagnostics\n"
                           : plain_line(fmt::format("no diagnostics in {}\n", escape_for_terminal(plan->name)));
   }

@@ -70,7 +70,7 @@ void append_check(std::string& out, const CheckedPlan& check) {
 // Appends a passing case for a check without diagnostics, because CI systems read a report without cases as no tests.
 void append_passing_case(std::string& out, const Sources& sources) {
   const std::string model = xml(name_of(sources.files.front()));
-  const std::string plan = xml(name_of(sources.files.back()));
+  const std::string plan = xml(name_of(plan_of(sources)));
   out += fmt::format("  <testcase classname=\"tpplan\" name=\"{0}: checked for {1}\" file=\"{0}\"/>\n", plan, model);
 }
 

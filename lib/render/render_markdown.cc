@@ -49,7 +49,7 @@ std::string checks_table(std::span<const CheckedPlan> checks) {
 std::string render_markdown(const Diagnostics& diagnostics, const Sources& sources, std::string_view unchecked,
                             std::span<const CheckedPlan> checks) {
   static constexpr std::string_view heads[] = {"", "code", "where", "what"};
-  std::string plan = sources.files.empty() ? "" : sources.files.back()->name;
+  std::string plan = sources.files.empty() ? "" : plan_of(sources)->name;
   shorten(plan, kMostOfText);
   const std::string about = !checks.empty() ? fmt::format(" in {}", counted(checks.size(), "check"))
                             : plan.empty()  ? ""

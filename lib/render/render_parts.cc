@@ -90,6 +90,13 @@ const SourceFile* find_file(const Sources& sources, FileId id) {
   return id == kNoFile || id > sources.files.size() ? nullptr : sources.files[id - 1u];
 }
 
+const SourceFile* plan_of(const Sources& sources) {
+  constexpr FileId kPlan = 2;  // compile.h: 1 is the model, others are files of options
+  if (sources.files.empty()) return nullptr;
+  const SourceFile* plan = find_file(sources, kPlan);
+  return plan != nullptr ? plan : sources.files.back();
+}
+
 std::string check_name(const CheckedPlan& check) {
   return escape_for_terminal(
       fmt::format("{} {}{}{}", check.model, check.plan, check.mesh.empty() ? "" : " on ", check.mesh));
@@ -151,7 +158,7 @@ Columns code_point_columns(const Place& place) {
 
 const SourceFile* file_about(const Span& span, const Sources& sources) {
   const SourceFile* file = source_of(span, sources);
-  return file != nullptr || sources.files.empty() ? file : sources.files.back();
+  return file != nullptr ? file : plan_of(sources);
 }
 
 std::string place_text(const Span& span, const Sources& sources) {

@@ -29,6 +29,9 @@ struct Sources {
 // Returns the file with this id; nullptr for kNoFile and for a file that is not in `sources`.
 [[nodiscard]] const SourceFile* find_file(const Sources& sources, FileId id);
 
+// Returns the plan, which follows the model, else the last file; nullptr if there are no files.
+[[nodiscard]] const SourceFile* plan_of(const Sources& sources);
+
 // One check of several: a model and a plan, and the mesh if it replaces the mesh of the plan.
 struct CheckedPlan {
   std::string model, plan, mesh;
