@@ -112,11 +112,29 @@ int64_t recorded_number(const OpGraph& graph, const SizeOperand& operand) {
   return operand.is_entry ? graph.sizes[static_cast<size_t>(operand.number)].traced : operand.number;
 }
 
+// True if the branch of a comparison only expands a dim of size 1 to the size that it was compared with, as in
+// `if batch != positions.shape[0]: positions = positions.expand(batch, -1)`. If both are equal, expanding changes nothing.
+bool only_expands(const OpGraph& graph, const GraphGuard& guard) {
+  if (guard.op != GuardOp::Ne || !guard.held || !guard.a.is_entry || !guard.b.is_entry) return false;
+  const auto expands = [&](const SizeOperand& from, const SizeOperand& to) {
+    const SizeEntry& size = graph.sizes[static_cast<size_t>(from.number)];
+    if (size.op != SizeOp::Size || size.traced != 1) return false;
+    return std::ranges::any_of(graph.nodes, [&](const GraphNode& node) {
+      if (node.kind != NodeKind::Op || node.op != OpId::Expand || node.args_begin == node.args_end) return false;
+      const GraphArg& value = graph.args[node.args_begin];
+      if (value.kind != ArgKind::Value || value.id != static_cast<ValueId>(size.a.number)) return false;
+      return std::any_of(graph.args.begin() + node.args_begin, graph.args.begin() + node.args_end,
+                         [&](const GraphArg& arg) { return arg.kind == ArgKind::Size && arg.id == static_cast<uint32_t>(to.number); });
+    });
+  };
+  return expands(guard.a, guard.b) || expands(guard.b, guard.a);
+}
+
 // Checks the comparisons whose sizes are known.
 bool check_guards(Resizing& r) {
   for (const GraphGuard& guard : r.graph.guards) {
     const auto a = operand(r, guard.a), b = operand(r, guard.b);
-    if (!a || !b || compare(guard.op, *a, *b) == guard.held) continue;
+    if (!a || !b || compare(guard.op, *a, *b) == guard.held || only_expands(r.graph, guard)) continue;
     const std::string_view sign = sign_of(guard.op);
     return refuse(
         r, guard.offset,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "report/render_run.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -155,6 +156,11 @@ void write_sums(JsonWriter& json, const CallSums& sums) {
 
 // Writes the memory and the time of the step, if they are known.
 void write_step_numbers(JsonWriter& json, const Costs& costs) {
+  if (costs.run != nullptr) {
+    next_line(json, 1);
+    write_key(json, "run");
+    write_run(json, *costs.run);
+  }
   if (costs.memory != nullptr && !costs.memory->overflow) {
     next_line(json, 1);
     write_key(json, "memory");

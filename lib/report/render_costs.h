@@ -10,6 +10,7 @@
 
 #include "cost/measure_collectives.h"
 #include "report/render_step.h"
+#include "topology/run.h"
 #include "text/json_writer.h"
 
 namespace tpplan {
@@ -29,6 +30,7 @@ struct Costs {
   const TrainingMemory* memory = nullptr;  // nullptr: not computed
   const StepTime* time = nullptr;          // on `topology`; nullptr without a topology
   const Topology* topology = nullptr;
+  const Run* run = nullptr;  // of --run; nullptr without it
 };
 
 // Returns one phrase for each kind of collective that the forecast does not list. `units_axis` is Costs::units_axis.

@@ -18,9 +18,10 @@ void give_links(SpeedTable& table, const Mesh& mesh, Span place, Diagnostics& di
     const int64_t span = apart * own.size;
     apart = span;
     if (own.size == 1 || table.known[axis]) continue;
-    const auto link = std::find_if(table.links.begin(), table.links.end(),
-                                   [span](const RankLink& l) { return l.ranks == 0 || span <= l.ranks; });
-    if (link != table.links.end())
+    const std::vector<RankLink>& links = table.topology.links;
+    const auto link =
+        std::find_if(links.begin(), links.end(), [span](const RankLink& l) { return l.ranks == 0 || span <= l.ranks; });
+    if (link != links.end())
       table.topology.axes[axis] = link->speed;
     else
       report_message(
@@ -119,6 +120,7 @@ Topology read_speeds(std::span<const SpeedFile> files, const Mesh& mesh, Diagnos
   for (const SpeedFile& from : files) {
     if (!has_errors(own) && kind_of(from.file) != SpeedFileKind::Topology) take_timings(table, from, mesh, own);
   }
+  table.topology.is_own_axis = table.known;
   if (!has_errors(own) && !files.empty()) give_links(table, mesh, {files[0].file.id, 0, 1}, own);
   diagnostics.list.insert(diagnostics.list.end(), own.list.begin(), own.list.end());
   return std::move(table.topology);

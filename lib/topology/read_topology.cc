@@ -13,6 +13,11 @@
 namespace tpplan {
 namespace {
 
+// No machine has a bandwidth or a peak near this. Larger figures are typing errors, and would overflow sums.
+constexpr double kMostFigure = 1e24;
+constexpr double kMostSeconds = 1e9;         // of a measured step
+constexpr size_t kMostMeasuredSteps = 64;  // each is checked and priced
+
 struct TopologyReader {
   const YamlTree& tree;
   const Mesh& mesh;
@@ -42,13 +47,13 @@ bool is_kind(TopologyReader& r, YamlId id, YamlKind kind, std::string_view what)
 }
 
 // Reads a number above 0 and up to `most`.
-bool read_figure(TopologyReader& r, YamlId id, std::string_view what, double& value, double most = 1e30) {
+bool read_figure(TopologyReader& r, YamlId id, std::string_view what, double& value, double most = kMostFigure) {
   const YamlNode& node = at(r, id);
   const bool is_number = node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value);
   if (is_number && value > 0 && value <= most) return true;
   refuse(
       r, Code::InvalidTopology, id,
-      is_number ? fmt::format("{} is {}, but must be above 0{}", what, node.text, most < 2 ? " and at most 1" : "")
+      is_number ? fmt::format("{} is {}, but must be above 0 and at most {:g}", what, node.text, most)
                 : fmt::format("{} is {}, not a number", what, describe(node)),
       "write bandwidths in bytes a second (450e9), latencies in seconds (2e-6), peaks in operations a second (989e12)");
   return false;
@@ -60,9 +65,19 @@ void each_entry(TopologyReader& r, YamlId map, Visit visit) {
   for (size_t i = 0; i + 1 < children.size(); i += 2) visit(children[i], children[i + 1]);
 }
 
+// Reads whether a bandwidth is that of one rank or of a host.
+bool read_owner(TopologyReader& r, YamlId id, LinkSpeed& speed) {
+  const std::string& text = at(r, id).text;
+  speed.is_of_host = text == "host";
+  if (text == "host" || text == "rank") return true;
+  refuse(r, Code::InvalidTopology, id, fmt::format("`per` is {}, but must be `rank` or `host`", describe(at(r, id))),
+         "write `per: host` if the ranks of a host share the bandwidth");
+  return false;
+}
+
 // Reads a speed from a mapping, which must have both bandwidth and latency.
 bool read_speed(TopologyReader& r, YamlId id, std::string_view what, LinkSpeed& speed, int64_t* ranks) {
-  static constexpr std::string_view kKeys[] = {"bandwidth", "latency", "ranks"};
+  static constexpr std::string_view kKeys[] = {"bandwidth", "latency", "efficiency", "per", "ranks"};
   if (!is_kind(r, id, YamlKind::Map, what)) return false;
   bool right = true;
   each_entry(r, id, [&](YamlId key, YamlId value) {
@@ -72,11 +87,15 @@ bool read_speed(TopologyReader& r, YamlId id, std::string_view what, LinkSpeed& 
       right = read_figure(r, value, "`bandwidth`", speed.bandwidth) && right;
     } else if (name == "latency") {
       right = read_figure(r, value, "`latency`", speed.latency) && right;
+    } else if (name == "efficiency") {
+      right = read_figure(r, value, "`efficiency`", speed.efficiency, 1) && right;
+    } else if (name == "per") {
+      right = read_owner(r, value, speed) && right;
     } else if (name == "ranks" && ranks != nullptr) {
       right = read_figure(r, value, "`ranks`", count) && right;
       *ranks = static_cast<int64_t>(std::min(count, 2147483647.0));
     } else {
-      refuse_key(r, key, what, std::span(kKeys).first(ranks == nullptr ? 2 : 3));
+      refuse_key(r, key, what, std::span(kKeys).first(ranks == nullptr ? 4 : 5));
       right = false;
     }
   });
@@ -121,12 +140,78 @@ void read_links(TopologyReader& r, YamlId id) {
   if (!is_kind(r, id, YamlKind::Sequence, "`links`")) return;
   for (const YamlId item : at(r, id).children) {
     RankLink link;
-    if (read_speed(r, item, "a link", link.speed, &link.ranks)) r.table.links.push_back(link);
+    if (read_speed(r, item, "a link", link.speed, &link.ranks)) r.table.topology.links.push_back(link);
   }
 }
 
+// Reads a text that is not empty.
+bool read_path(TopologyReader& r, YamlId id, std::string_view what, std::string& text) {
+  const YamlNode& node = at(r, id);
+  if (node.kind == YamlKind::Scalar && !node.text.empty()) {
+    text = node.text;
+    return true;
+  }
+  refuse(r, Code::InvalidTopology, id, fmt::format("{} is {}, not a file name", what, describe(node)),
+         "write the path relative to the topology");
+  return false;
+}
+
+// Reads an entry of `calibrate`, which has all four keys.
+void read_measured_step(TopologyReader& r, YamlId id) {
+  static constexpr std::string_view kKeys[] = {"model", "plan", "run", "seconds"};
+  if (!is_kind(r, id, YamlKind::Map, "a measured step")) return;
+  MeasuredStep step{.span = span_of(r.tree.file, at(r, id))};
+  std::string* const texts[] = {&step.model, &step.plan, &step.run};
+  size_t found = 0;
+  bool right = true;
+  each_entry(r, id, [&](YamlId key, YamlId value) {
+    const auto name = std::find(std::begin(kKeys), std::end(kKeys), at(r, key).text);
+    if (name == std::end(kKeys)) {
+      refuse_key(r, key, "a measured step", kKeys);
+      right = false;
+      return;
+    }
+    const auto index = static_cast<size_t>(name - std::begin(kKeys));
+    ++found;
+    right = (index == 3 ? read_figure(r, value, "`seconds`", step.seconds, kMostSeconds)
+                        : read_path(r, value, fmt::format("`{}`", *name), *texts[index])) &&
+            right;
+  });
+  if (right && found < std::size(kKeys))
+    refuse(r, Code::InvalidTopology, id, "the measured step lacks a key",
+           "write {model: model.json, plan: plan.yaml, run: run.yaml, seconds: 2.5}");
+  else if (right)
+    r.table.topology.calibrate.push_back(std::move(step));
+}
+
+void read_calibrate(TopologyReader& r, YamlId id) {
+  if (!is_kind(r, id, YamlKind::Sequence, "`calibrate`")) return;
+  const std::vector<YamlId>& items = at(r, id).children;
+  if (items.size() > kMostMeasuredSteps)
+    return refuse(r, Code::InvalidTopology, id,
+                  fmt::format("`calibrate` has {} steps, but at most {} are allowed", items.size(), kMostMeasuredSteps),
+                  "keep steps with little and with much attention");
+  for (const YamlId item : items) read_measured_step(r, item);
+}
+
+// Reads a figure of GpuFigures. Returns false if the key is none.
+bool read_gpu_figure(TopologyReader& r, const std::string& name, YamlId value) {
+  const auto rows = gpu_figures();
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const GpuFigureRow& f) { return f.key == name; });
+  if (row == rows.end()) return false;
+  std::ignore = read_figure(r, value, fmt::format("`{}`", name), r.table.topology.gpu.*row->figure, row->most);
+  return true;
+}
+
+// Returns the keys of a topology.
+std::vector<std::string_view> top_keys() {
+  std::vector<std::string_view> keys = {"format", "name", "device", "peak_flops", "efficiency", "links", "axes",
+                                        "calibrate"};
+  for (const GpuFigureRow& row : gpu_figures()) keys.push_back(row.key);
+  return keys;
+}
+
 void read_top(TopologyReader& r) {
-  static constexpr std::string_view kKeys[] = {"format", "name", "device", "peak_flops", "efficiency", "links", "axes"};
   if (!is_kind(r, r.tree.root, YamlKind::Map, "the topology")) return;
   bool has_format = false;
   each_entry(r, r.tree.root, [&](YamlId key, YamlId value) {
@@ -145,8 +230,10 @@ void read_top(TopologyReader& r) {
       read_links(r, value);
     } else if (name == "axes") {
       read_axes(r, value);
-    } else {
-      refuse_key(r, key, "a topology", kKeys);
+    } else if (name == "calibrate") {
+      read_calibrate(r, value);
+    } else if (!read_gpu_figure(r, name, value)) {
+      refuse_key(r, key, "a topology", top_keys());
     }
   });
   if (!has_format)

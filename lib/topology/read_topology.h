@@ -11,17 +11,10 @@ namespace tpplan {
 
 inline constexpr std::string_view kTopologyFormat = "tpplan.topology/1";
 
-// A link and the number of consecutive ranks that it connects; 0: all.
-struct RankLink {
-  int64_t ranks = 0;
-  LinkSpeed speed;
-};
-
 // The speeds read so far. Axes that are not `known` have none yet.
 struct SpeedTable {
   Topology topology;
   std::vector<bool> known;  // by axis
-  std::vector<RankLink> links;
 };
 
 // Reads a topology file: `axes` has speeds by mesh axis, `links` applies to the other axes. If it reports TP9101 or

@@ -44,7 +44,7 @@ LAYERS = {
     **{f"walk/{name}": UNDER_WALK | {f"walk/{below}" for below in belows.split()} for name, belows in WALK.items()},
     "walk": UNDER_WALK | {f"walk/{name}" for name in WALK},
     "topology": {"base", "diagnostics", "text", "sharding"},
-    "cost": {"base", "diagnostics", "sharding", "manifest", "topology", "ops", "model", "walk/state"},
+    "cost": {"base", "diagnostics", "sharding", "manifest", "topology", "ops", "model", "plan", "walk/state"},
     "judge": UNDER_WALK | {"manifest", "cost", "walk", "walk/state", "walk/layers", "resolve/heuristics"},
     "suggest": {
         "base",

@@ -251,7 +251,10 @@ def test_every_diagnostics_field_is_written_for_some_input(tmp_path):
     )
     for model_file in (ROOT / "plans/models/llama-3-8b.json", ROOT / "tests/plans/models/seeds.json"):
         topology = ROOT / "plans/topologies/h100.yaml"
-        result = run("check", model_file, tmp_path / "plan.yaml", "--topology", topology, "--format", "json")
+        step = tmp_path / "run.yaml"
+        step.write_text("format: tpplan.run/1\n")
+        options = ("--topology", topology, "--run", step, "--format", "json")
+        result = run("check", model_file, tmp_path / "plan.yaml", *options)
         assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
         written |= keys_in(json.loads(result.stdout))
     wrong = ROOT / "tests/plans/wrong"

@@ -4,6 +4,7 @@
 #include "base/text.h"
 #include "check_project.h"
 #include "commands.h"
+#include "cost/check_run.h"
 #include "cost/measure_collectives.h"
 #include "cost/measure_time.h"
 #include "cost/measure_training.h"
@@ -11,6 +12,7 @@
 #include "inputs.h"
 #include "render/formats.h"
 #include "report/render_costs.h"
+#include "report/render_run.h"
 #include "report/render_step.h"
 #include "repository_path.h"
 #include "resolve/match/lint_dialects.h"
@@ -60,17 +62,45 @@ struct StepNumbers {
 };
 
 // Computes memory and time of a step. Reports errors of topology files in the session's diagnostics.
-StepNumbers step_numbers(Session& session, const CheckArguments& arguments) {
+StepNumbers step_numbers(Session& session, const CheckArguments& arguments, const RunFile& run) {
   StepNumbers numbers;
   const Compilation& c = session.compilation;
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
-  const Recipe* recipe = find_recipe(arguments.recipe.empty() ? kDefaultRecipe : std::string_view(arguments.recipe));
+  const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
   numbers.memory = measure_step_memory(c.manifest, c.judgement.forecast, *recipe);
   numbers.has_memory = true;
-  if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 3, session.speeds, session.diagnostics))
+  if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
     return numbers;
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
   return numbers;
+}
+
+// Reads the run file. Options of the command line replace its values, and a run without a recipe has the default one.
+RunFile read_run_file(Session& session, const CheckArguments& arguments) {
+  RunFile file;
+  if (arguments.run.empty()) return file;
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  std::vector<std::string_view> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  if (read_input(arguments.run, kMostBytes, session.run, session.diagnostics))
+    file = read_run(session.run, names, session.diagnostics);
+  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
+    if (!is_given) return;
+    value = own;
+    if (std::ranges::find(file.run.given, key) == file.run.given.end()) file.run.given.emplace_back(key);
+  };
+  override("batch", arguments.inputs.batch > 0, file.run.batch, arguments.inputs.batch);
+  override("sequence", arguments.inputs.sequence > 0, file.run.sequence, arguments.inputs.sequence);
+  override("recipe", !arguments.recipe.empty(), file.run.recipe, arguments.recipe);
+  return file;
+}
+
+// Checks the run against the plan, and sets the sizes that it does not specify.
+void settle_run(RunFile& file, Session& session) {
+  check_run(file, session.compilation.plan, session.diagnostics);
+  const OpGraph& graph = session.compilation.graph.operations;
+  if (file.run.batch == 0) file.run.batch = graph.batch;
+  if (file.run.sequence == 0) file.run.sequence = graph.sequence;
 }
 
 void write_cell(JsonWriter& json, const ExampleCell& cell) {
@@ -121,6 +151,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
                                                       {"--diff", arguments.diff},
                                                       {"--costs", arguments.costs},
                                                       {"--recipe", !arguments.recipe.empty()},
+                                                      {"--run", !arguments.run.empty()},
                                                       {"--topology", !arguments.speeds.empty()},
                                                       {"--example", arguments.inputs.examples},
                                                       {"--suggest", arguments.suggest},
@@ -134,7 +165,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
 }
 
 bool wants_costs(const CheckArguments& arguments) {
-  return arguments.costs || !arguments.recipe.empty() || !arguments.speeds.empty();
+  return arguments.costs || !arguments.recipe.empty() || !arguments.run.empty() || !arguments.speeds.empty();
 }
 
 // Returns why the format cannot have what the options ask for; empty if it can.
@@ -181,6 +212,7 @@ std::string text_for_people(const Session& session, const CheckExtras& extras, s
   if (extras.has_costs) {
     const TerminalStyle style{.color = look.color, .width = look.width};
     out += render_costs(extras.costs, style);
+    if (extras.costs.run != nullptr) out += render_run(*extras.costs.run, style);
     if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
     if (extras.numbers.timed)
       out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
@@ -214,9 +246,14 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const bool with_costs = wants_costs(arguments);
   InputArguments inputs = arguments.inputs;
   inputs.counted = with_costs;
+  RunFile run = read_run_file(session, arguments);
+  if (run.run.batch > 0) inputs.batch = run.run.batch;
+  if (run.run.sequence > 0) inputs.sequence = run.run.sequence;
   session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
-  const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments) : StepNumbers{};
+  if (!arguments.run.empty() && !session.usage && !has_errors(session.diagnostics))
+    settle_run(run, session);
+  const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
   judge_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
   if (session.usage) return kExitUsage;
@@ -227,6 +264,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;
+  if (!arguments.run.empty() && !has_errors(session.diagnostics)) costs.run = &run.run;
   if (numbers.timed) {
     costs.time = &numbers.timed->time;
     costs.topology = &numbers.timed->topology;

@@ -50,7 +50,8 @@ struct CheckArguments {
   std::string format = "human";
   std::string stdin_filename;       // name in diagnostics of the input `-`
   bool costs = false;               // also print the costs of a step: collectives, memory, time with a topology
-  std::string recipe;               // training recipe; empty: kDefaultRecipe
+  std::string recipe;               // training recipe; empty: that of `run`, or else kDefaultRecipe
+  std::string run;                  // run file (topology/read_run.h); empty if none
   std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
   Project project;                  // of the settings file: the checks without a model and a plan
   bool fix = false;                 // first apply the edits of diagnostics to the plan
@@ -205,7 +206,8 @@ int usage_error(std::string_view message);
 // The two inputs and their compilation. `usage` is true after a usage error.
 struct Session {
   SourceFile model, plan{.id = 2};
-  std::vector<SpeedFile> speeds;  // ids from 3 on
+  SourceFile run{.id = 3};        // without a name if there is none
+  std::vector<SpeedFile> speeds;  // ids from 4 on
   Compilation compilation;
   Diagnostics diagnostics;
   KnownFilter is_known;  // of a baseline

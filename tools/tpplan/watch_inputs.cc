@@ -86,7 +86,7 @@ std::vector<std::string> watched_inputs(const CheckArguments& arguments, const s
     paths.erase(std::unique(paths.begin(), paths.end()), paths.end());
     return paths;
   };
-  for (const std::string& path : {arguments.inputs.model, arguments.inputs.plan, arguments.baseline}) {
+  for (const std::string& path : {arguments.inputs.model, arguments.inputs.plan, arguments.baseline, arguments.run}) {
     if (!path.empty()) paths.push_back(path);
   }
   for (const std::string& speeds : arguments.speeds) paths.push_back(speed_path(speeds));

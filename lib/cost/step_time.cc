@@ -1,0 +1,386 @@
+#include "cost/step_time.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/text.h"
+#include "cost/link_seconds.h"
+
+namespace tpplan {
+namespace {
+
+enum class Term : uint8_t {
+  MatmulForward,
+  MatmulBackward,
+  MatmulAgain,
+  Attention,
+  Elementwise,
+  Casts,
+  Loss,
+  Copies,
+  ModelAxes,
+  DataAxes,
+  Contention,
+  Optimizer
+};
+constexpr size_t kTerms = static_cast<size_t>(Term::Optimizer) + 1;
+
+// The name of a term and its formula.
+struct TermRow {
+  std::string_view name, formula;
+};
+
+constexpr TermRow kTermRows[kTerms] = {
+    {"matmuls, forward", "max(FLOPs / (peak x efficiency x k / (k + ramp)), bytes / memory)"},
+    {"matmuls, backward", "as forward, for the gradients of both operands"},
+    {"matmuls, recomputed", "as forward, in the backward pass"},
+    {"attention", "FLOPs of the scores that are not masked / (peak x attention_efficiency), 2.5 x in the backward pass"},
+    {"elementwise", "bytes read and written / memory"},
+    {"8-bit casts", "bytes of scales and casts / memory"},
+    {"loss", "bytes a logit x logits / memory"},
+    {"FSDP copies", "bytes copied into and out of flat buffers / memory"},
+    {"collectives of model axes", "waited for: ring passes x ((n - 1) / n x payload / bandwidth + latencies)"},
+    {"collectives of data axes", "what outlasts the kernels of a layer, and the root's"},
+    {"contention", "contention x the shorter of a layer's kernels and its collectives"},
+    {"optimizer", "bytes of gradients, weights and states, and of clipping / memory"},
+};
+
+// ---- facts about kernels ----
+
+constexpr double kTileRows = 128, kTileColumns = 256;  // of a matmul's output that a processor computes at once
+constexpr double kAttentionBackward = 2.5;             // FLOPs, with recomputed scores (FlashAttention-2, Dao 2023)
+constexpr double kLogitBytesEager = 32, kLogitBytesFused = 10;  // read and written, forward and backward
+constexpr double kScoreBytes = 10, kScoreBackwardBytes = 20;    // of attention that writes its scores
+constexpr double kAsyncShare = 0.25;  // of a model axis's collective that asynchronous TP does not hide
+
+// Bytes of a cast to 8 bits, for each element: the scale of a tensor or row is computed in a pass of its own.
+double cast_bytes(Fp8 fp8) {
+  switch (fp8) {
+    case Fp8::None:
+      return 0;
+    case Fp8::Tensorwise:
+      return 5;
+    case Fp8::Rowwise:
+      return 6;
+    case Fp8::Delayed:
+      return 3;
+  }
+  return 0;
+}
+
+struct Pricing {
+  const StepSetting& setting;
+  const Topology& topology;
+  const AssumptionScale& scale;
+  double memory = 0;   // bytes a second that kernels reach
+  double peak16 = 0;   // FLOP/s of the model's dtype
+  double peak8 = 0;    // of 8-bit matmuls
+  std::vector<AxisPath> paths;
+  std::array<double, kTerms> seconds{};
+};
+
+double scaled(const Pricing& p, Assumption assumption) { return p.scale[static_cast<size_t>(assumption)]; }
+
+double& term(Pricing& p, Term which) { return p.seconds[static_cast<size_t>(which)]; }
+
+double raw_peak(const Topology& topology, DType dtype) { return peak_of(topology, dtype) / topology.efficiency; }
+
+double moved(const Pricing& p, double bytes) { return bytes / p.memory; }
+
+// Returns the share of processors that work, in whole waves of tiles.
+double wave_share(double batch, double m, double n, double processors) {
+  if (processors <= 0) return 1;
+  const double tiles = batch * std::ceil(m / kTileRows) * std::ceil(n / kTileColumns);
+  const double waves = tiles / processors;
+  return waves / std::ceil(waves);
+}
+
+struct MatmulShape {
+  double batch = 1, m = 0, n = 0, k = 0;
+};
+
+// Returns the seconds of one matmul of `width` bytes an element.
+double matmul_seconds(const Pricing& p, const MatmulShape& s, DType dtype, bool in_fp8) {
+  const GpuFigures& gpu = p.topology.gpu;
+  const double peak = in_fp8 ? p.peak8 : raw_peak(p.topology, dtype);
+  const double ratio = in_fp8 ? p.peak8 / p.peak16 : 1;
+  const double best = (in_fp8 ? gpu.fp8_efficiency : p.topology.efficiency) * scaled(p, Assumption::Matmuls);
+  const double shape = s.k / (s.k + gpu.ramp * ratio) * wave_share(s.batch, s.m, s.n, gpu.processors);
+  const double flops = 2 * s.batch * s.m * s.n * s.k;
+  const double width = in_fp8 ? 1 : static_cast<double>(byte_size(dtype, 1));
+  const double bytes = s.batch * (width * (s.m * s.k + s.k * s.n) + static_cast<double>(byte_size(dtype, 1)) * s.m * s.n);
+  return std::max(flops / (peak * best * shape), moved(p, bytes));
+}
+
+// What a layer's kernels take.
+struct PassSeconds {
+  double forward = 0, backward = 0;
+};
+
+bool is_fp8(const Pricing& p, const Kernel& kernel) {
+  return kernel.is_layer_linear && p.setting.run.fp8 != Fp8::None;
+}
+
+PassSeconds price_matmul(Pricing& p, const Kernel& k, double count) {
+  const bool fp8 = is_fp8(p, k);
+  const double forward = matmul_seconds(p, {k.batch, k.m, k.n, k.k}, k.dtype, fp8);
+  double backward = 0;
+  if (k.has_first_gradient) backward += matmul_seconds(p, {k.batch, k.m, k.k, k.n}, k.dtype, fp8);
+  if (k.has_second_gradient) backward += matmul_seconds(p, {k.batch, k.k, k.n, k.m}, k.dtype, fp8);
+  const double again = k.again ? forward : 0;
+  term(p, Term::MatmulForward) += forward * count;
+  term(p, Term::MatmulBackward) += backward * count;
+  term(p, Term::MatmulAgain) += again * count;
+  if (!fp8) return {forward, backward + again};
+  const double each = cast_bytes(p.setting.run.fp8), operands = k.batch * (k.m * k.k + k.k * k.n);
+  const double cast = moved(p, each * operands),
+               cast_back = moved(p, each * k.batch * k.m * k.n + 2 * operands) + (k.again ? cast : 0);
+  term(p, Term::Casts) += (cast + cast_back) * count;
+  return {forward + cast, backward + again + cast_back};
+}
+
+PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
+  const Run& run = p.setting.run;
+  const bool is_flash = run.attention == AttentionKernel::Flash;
+  const double share = is_flash && run.causal ? 0.5 : 1;
+  const double rate = raw_peak(p.topology, k.dtype) * p.topology.gpu.attention_efficiency *
+                      scaled(p, Assumption::Attention);
+  const double written = is_flash ? 0 : kScoreBytes * k.scores, written_back = is_flash ? 0 : kScoreBackwardBytes * k.scores;
+  const double forward = std::max(k.flops * share / rate, moved(p, k.bytes)) + moved(p, written);
+  const double factor = is_flash ? kAttentionBackward : 2;
+  double backward = 0;
+  if (k.has_backward)
+    backward = std::max(factor * k.flops * share / rate, moved(p, k.backward_bytes)) + moved(p, written_back);
+  if (k.again) backward += forward;
+  term(p, Term::Attention) += (forward + backward) * count;
+  return {forward, backward};
+}
+
+PassSeconds price_elementwise(Pricing& p, const Kernel& k, double count) {
+  const double forward = moved(p, k.bytes),
+               backward = (k.has_backward ? moved(p, k.backward_bytes) : 0) + (k.again ? forward : 0);
+  term(p, Term::Elementwise) += (forward + backward) * count;
+  return {forward, backward};
+}
+
+PassSeconds price_kernel(Pricing& p, const Kernel& kernel, double count) {
+  switch (kernel.kind) {
+    case KernelKind::Matmul:
+      return price_matmul(p, kernel, count);
+    case KernelKind::Attention:
+      return price_attention(p, kernel, count);
+    case KernelKind::Elementwise:
+      break;
+  }
+  return price_elementwise(p, kernel, count);
+}
+
+PassSeconds price_calls(Pricing& p, const LayerWork& layer, double count) {
+  PassSeconds pass;
+  for (const WaitedCall& call : layer.calls) {
+    const double all = ring_seconds(call.kind, call.bytes, p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
+    const double waited = p.setting.run.async_tp ? kAsyncShare * all : all;
+    (call.backward ? pass.backward : pass.forward) += waited;
+    if (call.again) pass.backward += waited;
+  }
+  term(p, Term::ModelAxes) += (pass.forward + pass.backward) * count;
+  return pass;
+}
+
+// ---- data axes ----
+
+double gather_bytes(const Pricing& p) {
+  const StepSetting& s = p.setting;
+  return static_cast<double>(byte_size(s.run.gather_dtype.value_or(s.work.parameter_dtype), 1));
+}
+
+double reduce_bytes(const Pricing& p) {
+  return static_cast<double>(byte_size(p.setting.run.reduce_dtype.value_or(dtype_of("float32")), 1));
+}
+
+double fsdp_ranks(const Pricing& p) {
+  const AxisId axis = p.setting.fsdp_axis;
+  return axis == kNoAxis ? 1 : static_cast<double>(p.setting.mesh.axes[axis].size);
+}
+
+double fsdp_call(const Pricing& p, CollectiveKind kind, double bytes) {
+  const AxisId axis = p.setting.fsdp_axis;
+  return axis == kNoAxis ? 0 : ring_seconds(kind, bytes, p.setting.mesh.axes[axis].size, p.paths[axis]);
+}
+
+// Returns the seconds in which plain data axes reduce the gradients of a layer.
+double plain_reductions(const Pricing& p, const LayerWork& layer) {
+  double seconds = 0;
+  for (const AxisId axis : p.setting.data_axes) {
+    const double elements = (axis == p.setting.fsdp_axis ? 0 : layer.gathered / fsdp_ranks(p)) + layer.replicated;
+    seconds += ring_seconds(CollectiveKind::AllReduce, elements * reduce_bytes(p), p.setting.mesh.axes[axis].size,
+                            p.paths[axis]);
+  }
+  return seconds;
+}
+
+PassSeconds data_calls(const Pricing& p, const LayerWork& layer, bool is_last_batch) {
+  const double gather = fsdp_call(p, CollectiveKind::AllGather, layer.gathered * gather_bytes(p));
+  PassSeconds pass{.forward = gather,
+                   .backward = fsdp_call(p, CollectiveKind::ReduceScatter, layer.gathered * reduce_bytes(p))};
+  if (p.setting.run.reshard_after_forward && layer.number >= 0) pass.backward += gather;
+  if (is_last_batch) pass.backward += plain_reductions(p, layer);
+  return pass;
+}
+
+// Returns what FSDP copies between parameters and flat buffers: gathered weights in and out, gradients in.
+PassSeconds price_copies(Pricing& p, const LayerWork& layer, double count) {
+  if (p.setting.fsdp_axis == kNoAxis || fsdp_ranks(p) < 2) return {};
+  const double weights = moved(p, layer.gathered * 2 * gather_bytes(p));
+  const double gradients = moved(p, layer.gathered * (gather_bytes(p) + reduce_bytes(p)));
+  const bool gathers_again = p.setting.run.reshard_after_forward && layer.number >= 0;
+  const PassSeconds pass{weights, gradients + (gathers_again ? weights : 0)};
+  term(p, Term::Copies) += (pass.forward + pass.backward) * count;
+  return pass;
+}
+
+// Adds what collectives beside kernels cost: what outlasts them, and what both lose.
+void overlap(Pricing& p, double kernels, double calls, double count) {
+  term(p, Term::DataAxes) += std::max(0.0, calls - kernels) * count;
+  term(p, Term::Contention) += p.topology.gpu.contention * std::min(kernels, calls) * count;
+}
+
+PassSeconds& operator+=(PassSeconds& a, const PassSeconds& b) {
+  a.forward += b.forward;
+  a.backward += b.backward;
+  return a;
+}
+
+// Prices a layer in all micro-batches. The collectives of what is outside of layers have no kernels beside them.
+void price_layer(Pricing& p, const LayerWork& layer) {
+  const auto batches = static_cast<double>(std::max<int64_t>(p.setting.run.accumulation, 1));
+  const double count = static_cast<double>(layer.count) * batches;
+  PassSeconds kernels = price_copies(p, layer, count);
+  for (const Kernel& kernel : layer.kernels) kernels += price_kernel(p, kernel, count);
+  kernels += price_calls(p, layer, count);
+  for (const bool is_last : {false, true}) {
+    const double times = static_cast<double>(layer.count) * (is_last ? 1 : batches - 1);
+    const PassSeconds calls = data_calls(p, layer, is_last);
+    const bool is_alone = layer.number < 0;
+    overlap(p, is_alone ? 0 : kernels.forward, calls.forward, times);
+    overlap(p, is_alone ? 0 : kernels.backward, calls.backward, times);
+  }
+}
+
+void price_loss(Pricing& p) {
+  const Run& run = p.setting.run;
+  const bool is_fused = run.loss == LossKernel::Fused || (run.loss != LossKernel::Plain && run.compiled != Compiled::Eager);
+  const double each = is_fused ? kLogitBytesFused : kLogitBytesEager;
+  const auto batches = static_cast<double>(std::max<int64_t>(run.accumulation, 1));
+  term(p, Term::Loss) += batches * moved(p, each * p.setting.work.logits);
+}
+
+// Returns the bytes that the optimizer and clipping move for a parameter: gradients are read for their norm, scaled,
+// and read again; weights and states are read and written. foreach kernels pass over states and temporaries one by one.
+double optimizer_bytes(const Pricing& p) {
+  const StepSetting& s = p.setting;
+  const bool is_sharded = s.fsdp_axis != kNoAxis;
+  const TrainedBytes each = trained_bytes(s.recipe, s.work.parameter_dtype, 1);
+  const auto weight = static_cast<double>(byte_size(s.work.parameter_dtype, 1));
+  const auto gradient = static_cast<double>(each.gradient), state = static_cast<double>(each.state) * s.recipe.states;
+  if (s.recipe.gradient == StoredAs::None) return 0;
+  const auto master = static_cast<double>(each.master);
+  const double weights = master > 0 ? 2 * master + (is_sharded ? 0 : weight) : 2 * weight;
+  const double clipping = 3 * gradient, once = gradient + weights + 2 * state;
+  return clipping + (s.run.optimizer == OptimizerKernel::Fused || s.run.compiled == Compiled::Whole ? once : 2.5 * once);
+}
+
+void price_optimizer(Pricing& p) {
+  term(p, Term::Optimizer) += moved(p, optimizer_bytes(p) * p.setting.work.own_elements);
+}
+
+Pricing begin_pricing(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
+  Pricing p{.setting = setting, .topology = topology, .scale = scale, .paths = {}};
+  p.memory = topology.gpu.memory_bandwidth * topology.gpu.memory_efficiency * scaled(p, Assumption::Memory);
+  p.peak16 = raw_peak(topology, setting.work.parameter_dtype);
+  p.peak8 = raw_peak(topology, dtype_of("float8_e4m3fn"));
+  for (size_t axis = 0; axis < setting.mesh.axes.size(); ++axis) {
+    p.paths.push_back(setting.mesh.axes[axis].size < 2 ? AxisPath{}
+                                                       : axis_path(topology, setting.mesh, static_cast<AxisId>(axis)));
+    p.paths.back().bandwidth *= scaled(p, Assumption::Links);
+  }
+  return p;
+}
+
+// ---- the interval ----
+
+constexpr double kModelSpread = 0.06;  // of ln(seconds): what no assumption explains
+constexpr double kFourOfFive = 1.2816;  // standard deviations to either side that hold 80 % of a normal distribution
+
+}  // namespace
+
+std::string_view to_text(Assumption assumption) {
+  static constexpr std::string_view kTexts[kAssumptions] = {"the efficiency of matmuls", "the efficiency of attention",
+                                                            "the memory bandwidth that kernels reach",
+                                                            "the bandwidth that collectives reach"};
+  return kTexts[static_cast<size_t>(assumption)];
+}
+
+std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Topology& topology) {
+  const GpuFigures& gpu = topology.gpu;
+  std::vector<MissingFigure> missing;
+  const auto need = [&](double figure, std::string_view key, Term which) {
+    if (figure <= 0) missing.push_back({key, kTermRows[static_cast<size_t>(which)].name});
+  };
+  need(topology.peak.empty() ? 0 : 1, "peak_flops", Term::MatmulForward);
+  need(gpu.ramp, "ramp", Term::MatmulForward);
+  need(gpu.memory_bandwidth, "memory_bandwidth", Term::Elementwise);
+  need(gpu.memory_efficiency, "memory_efficiency", Term::Elementwise);
+  const auto has_attention = [](const LayerWork& layer) {
+    return std::any_of(layer.kernels.begin(), layer.kernels.end(),
+                       [](const Kernel& k) { return k.kind == KernelKind::Attention; });
+  };
+  if (std::any_of(setting.work.layers.begin(), setting.work.layers.end(), has_attention))
+    need(gpu.attention_efficiency, "attention_efficiency", Term::Attention);
+  if (setting.run.fp8 != Fp8::None) {
+    need(gpu.fp8_efficiency, "fp8_efficiency", Term::MatmulForward);
+    const auto is_8_bit = [](const auto& peak) { return dtypes()[peak.first].bits == 8; };
+    if (std::none_of(topology.peak.begin(), topology.peak.end(), is_8_bit))
+      missing.push_back({"peak_flops: {float8_e4m3fn: ...}", kTermRows[0].name});
+  }
+  return missing;
+}
+
+StepSeconds step_seconds(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
+  Pricing p = begin_pricing(setting, topology, scale);
+  for (const LayerWork& layer : setting.work.layers) price_layer(p, layer);
+  price_loss(p);
+  price_optimizer(p);
+  StepSeconds step;
+  for (size_t i = 0; i < kTerms; ++i) {
+    if (p.seconds[i] <= 0) continue;
+    step.seconds += p.seconds[i];
+    step.terms.push_back({kTermRows[i].name, p.seconds[i], std::string(kTermRows[i].formula)});
+  }
+  return step;
+}
+
+StepInterval step_interval(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale,
+                           const AssumptionSpread& spread) {
+  const double seconds = step_seconds(setting, topology, scale).seconds;
+  StepInterval found;
+  double variance = kModelSpread * kModelSpread;
+  for (size_t i = 0; i < kAssumptions; ++i) {
+    AssumptionScale worse = scale;
+    worse[i] *= std::exp(-spread[i]);
+    const double change = std::log(step_seconds(setting, topology, worse).seconds / seconds);
+    variance += change * change;
+    if (change > found.widest_change) {
+      found.widest = static_cast<Assumption>(i);
+      found.widest_change = change;
+    }
+  }
+  const double factor = std::exp(kFourOfFive * std::sqrt(variance));
+  found.low = seconds / factor;
+  found.high = seconds * factor;
+  return found;
+}
+
+}  // namespace tpplan

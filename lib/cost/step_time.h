@@ -1,0 +1,75 @@
+// The seconds of a training step on rank 0: terms with their formulas, and an interval.
+//
+// Every kernel takes max(FLOPs / (peak x efficiency), bytes / (HBM bandwidth x efficiency)). Matmuls reach
+// k / (k + ramp) of their efficiency, where k is the contracted size, in whole waves of tiles. Collectives of model axes
+// are waited for. Collectives of data axes run beside the kernels of a layer: the layer takes the longer of both, and a
+// share of the shorter (`contention`).
+#pragma once
+
+#include <array>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "cost/recipes.h"
+#include "cost/step_work.h"
+#include "topology/topology.h"
+
+namespace tpplan {
+
+// Factors on a topology's figures: what measured steps correct (cost/calibrate.h), and what is uncertain.
+enum class Assumption : uint8_t { Matmuls, Attention, Memory, Links };
+inline constexpr size_t kAssumptions = 4;
+using AssumptionScale = std::array<double, kAssumptions>;  // by Assumption; 1 as the topology has it
+inline constexpr AssumptionScale kAsGiven = {1, 1, 1, 1};
+
+// Standard deviations of ln(factor).
+using AssumptionSpread = std::array<double, kAssumptions>;
+
+struct TimeTerm {
+  std::string_view name;
+  double seconds = 0;
+  std::string formula;
+};
+
+struct StepSeconds {
+  double seconds = 0;
+  std::vector<TimeTerm> terms;  // sum to `seconds`
+};
+
+// What a price depends on besides the topology.
+struct StepSetting {
+  const StepWork& work;
+  const Run& run;
+  const Recipe& recipe;
+  const Mesh& mesh;
+  std::span<const AxisId> data_axes;
+  AxisId fsdp_axis = kNoAxis;
+};
+
+// A figure that the topology lacks, and the term that needs it.
+struct MissingFigure {
+  std::string_view key, term;
+};
+
+// Returns the figures that the terms of a step need and the topology does not have.
+[[nodiscard]] std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Topology& topology);
+
+// Returns the seconds of a step. @pre missing_figures is empty
+[[nodiscard]] StepSeconds step_seconds(const StepSetting& setting, const Topology& topology,
+                                       const AssumptionScale& scale = kAsGiven);
+
+struct StepInterval {
+  double low = 0, high = 0;
+  Assumption widest = Assumption::Matmuls;  // the assumption that moves the step most
+  double widest_change = 0;                 // of the step, if the assumption is one standard deviation worse
+};
+
+// Returns the interval that holds four of five measured steps, from the spread of the assumptions.
+[[nodiscard]] StepInterval step_interval(const StepSetting& setting, const Topology& topology,
+                                         const AssumptionScale& scale, const AssumptionSpread& spread);
+
+[[nodiscard]] std::string_view to_text(Assumption assumption);
+
+}  // namespace tpplan
