@@ -6,8 +6,8 @@
 
 namespace tpplan {
 
-// Reports TP9108 at the key of the run file that contradicts the plan: `checkpointing` beside `remat`, or a `loss` other
-// than the plan's `cross_entropy`. Without the key the run takes the plan's loss.
+// Reports TP9108 at the key of the run file that contradicts the plan: `checkpointing` beside `remat`, or a `loss`
+// other than the plan's `cross_entropy`. Without the key the run takes the plan's loss.
 void check_run(RunFile& file, const TpPlan& plan, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -113,7 +113,8 @@ int64_t recorded_number(const OpGraph& graph, const SizeOperand& operand) {
 }
 
 // True if the branch of a comparison only expands a dim of size 1 to the size that it was compared with, as in
-// `if batch != positions.shape[0]: positions = positions.expand(batch, -1)`. If both are equal, expanding changes nothing.
+// `if batch != positions.shape[0]: positions = positions.expand(batch, -1)`. If both are equal, expanding changes
+// nothing.
 bool only_expands(const OpGraph& graph, const GraphGuard& guard) {
   if (guard.op != GuardOp::Ne || !guard.held || !guard.a.is_entry || !guard.b.is_entry) return false;
   const auto expands = [&](const SizeOperand& from, const SizeOperand& to) {
@@ -123,8 +124,9 @@ bool only_expands(const OpGraph& graph, const GraphGuard& guard) {
       if (node.kind != NodeKind::Op || node.op != OpId::Expand || node.args_begin == node.args_end) return false;
       const GraphArg& value = graph.args[node.args_begin];
       if (value.kind != ArgKind::Value || value.id != static_cast<ValueId>(size.a.number)) return false;
-      return std::any_of(graph.args.begin() + node.args_begin, graph.args.begin() + node.args_end,
-                         [&](const GraphArg& arg) { return arg.kind == ArgKind::Size && arg.id == static_cast<uint32_t>(to.number); });
+      return std::any_of(
+          graph.args.begin() + node.args_begin, graph.args.begin() + node.args_end,
+          [&](const GraphArg& arg) { return arg.kind == ArgKind::Size && arg.id == static_cast<uint32_t>(to.number); });
     });
   };
   return expands(guard.a, guard.b) || expands(guard.b, guard.a);

@@ -10,8 +10,8 @@
 
 #include "cost/measure_collectives.h"
 #include "report/render_step.h"
-#include "topology/run.h"
 #include "text/json_writer.h"
+#include "topology/run.h"
 
 namespace tpplan {
 

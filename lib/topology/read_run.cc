@@ -25,6 +25,12 @@ constexpr std::string_view kAttentionKernelNames[] = {"flash", "unfused"};
 constexpr std::string_view kLossKernelNames[] = {"plain", "fused", "parallel", "chunked"};
 constexpr std::string_view kFp8Names[] = {"none", "tensorwise", "rowwise", "delayed"};
 constexpr std::string_view kOptimizerNames[] = {"foreach", "fused"};
+static_assert(std::size(kCheckpointingNames) == static_cast<size_t>(Checkpointing::SelectiveOps) + 1);
+static_assert(std::size(kCompiledNames) == static_cast<size_t>(Compiled::Whole) + 1);
+static_assert(std::size(kAttentionKernelNames) == static_cast<size_t>(AttentionKernel::Unfused) + 1);
+static_assert(std::size(kLossKernelNames) == static_cast<size_t>(LossKernel::Chunked) + 1);
+static_assert(std::size(kFp8Names) == static_cast<size_t>(Fp8::Delayed) + 1);
+static_assert(std::size(kOptimizerNames) == static_cast<size_t>(OptimizerKernel::Fused) + 1);
 constexpr std::string_view kBooleanNames[] = {"false", "true"};
 constexpr std::string_view kTrueName[] = {"true"};
 constexpr std::string_view kLossDtypes[] = {"float32", "bfloat16"};
@@ -105,8 +111,9 @@ YamlId only_entry(RunReader& r, YamlId id, std::string_view what, Names keys) {
 void read_operations(RunReader& r, YamlId id, std::string_view what, uint8_t& operations) {
   const YamlNode& list = at(r, id);
   if (list.kind != YamlKind::Sequence || list.children.empty())
-    return refuse(r, id, fmt::format("{} is {}, not a list of operations", what,
-                                     list.kind == YamlKind::Sequence ? "an empty list" : describe(list)),
+    return refuse(r, id,
+                  fmt::format("{} is {}, not a list of operations", what,
+                              list.kind == YamlKind::Sequence ? "an empty list" : describe(list)),
                   fmt::format("write [{}]", fmt::join(kOperationNames, ", ")));
   for (const YamlId item : list.children) {
     if (const auto index = read_name(r, item, fmt::format("an operation of {}", what), kOperationNames))
@@ -138,14 +145,15 @@ void read_checkpointing(RunReader& r, YamlId id) {
 
 void read_loss(RunReader& r, YamlId id) {
   static constexpr std::string_view kKeys[] = {"chunked"};
-  if (at(r, id).kind != YamlKind::Map)
-    return read_enum(r, id, "`loss`", Names(kLossKernelNames).first(3), r.run.loss);
+  if (at(r, id).kind != YamlKind::Map) return read_enum(r, id, "`loss`", Names(kLossKernelNames).first(3), r.run.loss);
   if (only_entry(r, id, "`loss`", kKeys) == kNoYaml) return;
   r.run.loss = LossKernel::Chunked;
   read_count(r, at(r, id).children[1], "`chunked`", r.run.chunks);
 }
 
-void read_bool(RunReader& r, YamlId id, std::string_view what, bool& value) { read_enum(r, id, what, kBooleanNames, value); }
+void read_bool(RunReader& r, YamlId id, std::string_view what, bool& value) {
+  read_enum(r, id, what, kBooleanNames, value);
+}
 
 void read_compiled(RunReader& r, YamlId id) {
   static constexpr std::string_view kWords[] = {"true", "false", "kernels"};
@@ -157,9 +165,11 @@ void read_recipe(RunReader& r, YamlId id) {
   if (const auto index = read_name(r, id, "`recipe`", r.recipes)) r.run.recipe = r.recipes[*index];
 }
 
+// Returns the name of an enumerator.
 template <typename Enum>
 std::string name_of(Names names, Enum value) {
-  return std::string(names[static_cast<size_t>(value)]);
+  const auto index = static_cast<size_t>(value);
+  return std::string(names[index]);
 }
 
 std::string dtype_text(std::optional<DType> dtype, std::string_view otherwise) {
@@ -196,7 +206,8 @@ const RunKey kRunKeys[] = {
     {"recipe", read_recipe, [](const Run& run) { return run.recipe; }},
     {"checkpointing", read_checkpointing, checkpointing_text},
     {"compiled", read_compiled, [](const Run& run) { return name_of(kCompiledNames, run.compiled); }},
-    {"attention", [](RunReader& r, YamlId id) { read_enum(r, id, "`attention`", kAttentionKernelNames, r.run.attention); },
+    {"attention",
+     [](RunReader& r, YamlId id) { read_enum(r, id, "`attention`", kAttentionKernelNames, r.run.attention); },
      [](const Run& run) { return name_of(kAttentionKernelNames, run.attention); }},
     {"causal",
      [](RunReader& r, YamlId id) {
@@ -250,7 +261,8 @@ void read_top(RunReader& r, RunFile& file) {
     file.keys.emplace_back(name, span_of(r.tree.file, at(r, key)));
   }
   if (!has_format)
-    refuse(r, r.tree.root, "the file does not declare that it is a run", fmt::format("begin with `format: {}`", kRunFormat));
+    refuse(r, r.tree.root, "the file does not declare that it is a run",
+           fmt::format("begin with `format: {}`", kRunFormat));
 }
 
 }  // namespace

@@ -23,8 +23,8 @@ struct RunFile {
 // Returns the place of a key; none if the file does not have it.
 [[nodiscard]] Span key_span(const RunFile& file, std::string_view key);
 
-// Reads a run file. Reports TP9107 for an unknown key and for a value that a key does not accept; the run then keeps the
-// default of that key. `recipes`: the names of cost/recipes.h.
+// Reads a run file. Reports TP9107 for an unknown key and for a value that a key does not accept; the run then keeps
+// the default of that key. `recipes`: the names of cost/recipes.h.
 [[nodiscard]] RunFile read_run(const SourceFile& file, std::span<const std::string_view> recipes,
                                Diagnostics& diagnostics);
 

@@ -251,8 +251,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (run.run.sequence > 0) inputs.sequence = run.run.sequence;
   session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
-  if (!arguments.run.empty() && !session.usage && !has_errors(session.diagnostics))
-    settle_run(run, session);
+  if (!arguments.run.empty() && !session.usage && !has_errors(session.diagnostics)) settle_run(run, session);
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
   judge_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });

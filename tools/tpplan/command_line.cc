@@ -138,9 +138,10 @@ void declare_check(CLI::App& command, LineArguments& line) {
       "also print the costs of a training step: collectives with payload and bytes on the wire, memory per rank");
   add_recipe(command, line.check.recipe, "with --costs: optimizer and precision of training (default: adamw)");
   command
-      .add_option("--run", line.check.run,
-                  "with --costs: how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; "
-                  "--batch, --sequence and --recipe override it")
+      .add_option(
+          "--run", line.check.run,
+          "with --costs: how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; "
+          "--batch, --sequence and --recipe override it")
       ->type_name("FILE");
   add_speeds(command, line.check.speeds, "with --costs: estimate");
   command.add_flag("--example", line.check.inputs.examples,
@@ -331,8 +332,9 @@ void declare_init(CLI::App& command, LineArguments& line) {
 
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
-      .add_option("KIND", line.schema_kind,
-                  "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology or run")
+      .add_option(
+          "KIND", line.schema_kind,
+          "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology or run")
       ->required();
 }
 
