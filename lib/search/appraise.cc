@@ -54,7 +54,15 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
   figures.seconds = price.time.total;
   figures.memory = price.memory.total;
   figures.wire = price.sent.wire;
-  figures.transient = price.memory.infer ? 0 : judgement.costs.transient;
+  StepProfile& profile = figures.profile;
+  const auto saved = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.kept),
+             transient = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.transient),
+             logits = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.logits);
+  const int64_t count = 4;
+  profile.begin = static_cast<int64_t>(price.memory.total) - saved - transient - logits;
+  profile.loss = {logits, logits};
+  profile.forward.assign(4, {saved / count, saved / count});
+  profile.backward.assign(4, {transient, -saved / count});
   return figures;
 }
 

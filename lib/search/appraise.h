@@ -11,6 +11,7 @@
 #include "judge/judge.h"
 #include "model/model_graph.h"
 #include "search/choice.h"
+#include "search/part_memory.h"
 #include "topology/read_speeds.h"
 #include "topology/run.h"
 
@@ -30,13 +31,20 @@ struct Appraiser {
   std::map<std::string, Topology> topologies;  // by mesh
 };
 
+// The memory of a step over its time (search/part_memory.h), with the layers in order.
+struct StepProfile {
+  int64_t begin = 0;
+  PartSpan before, loss, after, optimizer;
+  std::vector<PartSpan> forward, backward;
+};
+
 struct StepFigures {
   bool is_right = false;  // without errors and warnings
   std::string why;        // the first of them otherwise
   double seconds = 0;
   uint64_t memory = 0;  // that the allocator reserves on the fullest rank
   uint64_t wire = 0;
-  uint64_t transient = 0;  // of `memory`: only during one operation
+  StepProfile profile;
 };
 
 // Returns the appraiser of a model at a local batch and a sequence; without a graph and with `why` if the model cannot

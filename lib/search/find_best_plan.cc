@@ -249,7 +249,14 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
     return std::move(s.answer);
   }
   s.answer.best = s.answer.meshes.front();
-  s.answer.bound = objective_of(request, s.answer.best->figures);
+  s.answer.bound = std::numeric_limits<double>::infinity();
+  for (const size_t i : order) {
+    const double scale = request.objective == Objective::Tokens ? static_cast<double>(request.batch * request.sequence) : 1;
+    s.answer.bound = std::min(s.answer.bound, work[i].best.bound / scale);
+  }
+  // Sums of parts have rounding errors that the whole does not have.
+  const double objective = objective_of(request, s.answer.best->figures);
+  if (std::abs(s.answer.bound - objective) <= kAsPredicted * objective) s.answer.bound = objective;
   std::vector<MeshWork> solved;
   for (const size_t i : order) solved.push_back(std::move(work[i]));
   if (request.simple > 0) simplify(s, solved);

@@ -1,6 +1,7 @@
 // The best sequence of layers of one mesh, from the costs of its parts: an exact dynamic program over the layers.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -10,15 +11,19 @@
 
 namespace tpplan {
 
+// The memory of a layer depends on its place: weights that FSDP gathers ahead are those of the next layer.
+enum class LayerPlace : uint8_t { First, Middle, Last };
+using LayerMemories = std::array<LayerMemory, 3>;  // by LayerPlace
+
 // The costs of a layer, also with a change of the residual's state behind it.
 struct LayerCost {
   LayerChoice choice;
   ResidualState state = ResidualState::Replicated;
   double seconds = 0;
-  LayerMemory memory;
+  LayerMemories memory;
   bool can_switch = false;
-  double switch_seconds = 0;  // what the change adds
-  LayerMemory switch_memory;  // of the layer with the change
+  double switch_seconds = 0;    // what the change adds
+  LayerMemories switch_memory;  // of the layer with the change
 };
 
 // The costs of everything outside of layers.
@@ -42,6 +47,7 @@ struct Solution {
   uint64_t memory = 0;
   uint32_t end = 0;              // into MeshCosts::ends
   std::vector<uint32_t> layers;  // into MeshCosts::layers
+  double bound = 0;              // no sequence has a smaller objective: seconds, or bytes
 };
 
 struct SolveLimits {
@@ -54,6 +60,8 @@ struct SolveLimits {
 // Returns the best sequence; nullopt if none fits. Of equal ones the one with less memory (Time) or time (Memory), then
 // the one with the first ways.
 [[nodiscard]] std::optional<Solution> solve_mesh(const MeshCosts& costs, const SolveLimits& limits);
+
+[[nodiscard]] double objective_of(const Solution& solution, Objective objective);
 
 // Returns time and memory of a sequence.
 [[nodiscard]] Solution sum_of(const MeshCosts& costs, uint32_t end, std::vector<uint32_t> layers);

@@ -13,6 +13,7 @@
 #include "report/render_search.h"
 #include "search/find_best_plan.h"
 #include "timed_step.h"
+#include "topology/read_run.h"
 
 namespace tpplan {
 namespace {
@@ -105,6 +106,30 @@ std::string read_request(const SearchArguments& arguments, SearchRequest& reques
   return {};
 }
 
+// ---- the run ----
+
+// The keys that the command line and the plan determine.
+constexpr std::string_view kDeterminedKeys[] = {"batch", "sequence", "accumulation", "checkpointing", "loss"};
+
+int read_run_of_search(const SearchArguments& arguments, const CommonArguments& common, Run& run) {
+  SourceFile file{.id = 3};
+  if (!arguments.run.empty()) {
+    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+    std::vector<std::string_view> names;
+    for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+    Diagnostics diagnostics;
+    if (read_input(arguments.run, kMostBytes, file, diagnostics)) run = read_run(file, names, diagnostics).run;
+    if (const int status = print_findings(diagnostics, sources_of(file), common); status != kExitFine) return status;
+    for (const std::string_view key : kDeterminedKeys) {
+      if (std::ranges::find(run.given, key) == run.given.end()) continue;
+      return usage_error(fmt::format("--run {}: `{}` is determined by the command line and the plan: remove it from the file",
+                                     escape_for_terminal(arguments.run), key));
+    }
+  }
+  if (!arguments.recipe.empty()) run.recipe = arguments.recipe;
+  return kExitFine;
+}
+
 // ---- the plan to compare with ----
 
 struct KeptPlan {
@@ -173,7 +198,7 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   AnyModel model;
   if (const int status = read_any_model(arguments.model, {}, common, model); status != kExitFine) return status;
   CostInputs inputs{.run = {}, .speeds = {}, .infer = arguments.mode == "infer"};
-  if (!arguments.recipe.empty()) inputs.run.recipe = arguments.recipe;
+  if (const int status = read_run_of_search(arguments, common, inputs.run); status != kExitFine) return status;
   std::vector<SpeedFile> speeds;
   Diagnostics diagnostics;
   if (read_speed_files(arguments.speeds, 4, speeds, diagnostics)) {
