@@ -21,13 +21,21 @@ struct MemoryTerm {
   bool is_part = false;  // a part of the term before it, not added again
 };
 
+// The moment of a step at which rank 0 has the most memory.
+struct MemoryPeak {
+  uint64_t reserved = 0;          // what the allocator holds then
+  std::string phase;              // forward | backward | optimizer
+  std::string operation, module;  // empty if unknown
+};
+
 struct TrainingMemory {
   const Recipe* recipe = nullptr;
   std::vector<MemoryTerm> terms;
-  uint64_t total = 0;     // of the known terms
-  bool has_step = false;  // includes activations, in inference results; false if the model has no operations
-  bool infer = false;     // without gradients, optimizer states and a loss
-  bool overflow = false;  // a sum exceeds 64 bits: everything above is invalid
+  uint64_t total = 0;                // of the known terms
+  bool has_step = false;             // includes activations, in inference results; false if the model has no operations
+  bool infer = false;                // without gradients, optimizer states and a loss
+  std::optional<MemoryPeak> peak{};  // of measure_peak: the terms are of that moment
+  bool overflow = false;             // a sum exceeds 64 bits: everything above is invalid
 };
 
 // Returns the memory of inference: parameters, buffers and results. Excludes temporary activations and caches.

@@ -11,7 +11,7 @@
 namespace tpplan {
 namespace {
 
-enum class Term : uint8_t {
+enum class TimeTermId : uint8_t {
   MatmulForward,
   MatmulBackward,
   MatmulAgain,
@@ -25,26 +25,26 @@ enum class Term : uint8_t {
   Contention,
   Optimizer
 };
-constexpr size_t kTerms = static_cast<size_t>(Term::Optimizer) + 1;
+constexpr size_t kTimeTerms = static_cast<size_t>(TimeTermId::Optimizer) + 1;
 
-// The name of a term and its formula.
-struct TermRow {
-  std::string_view name, formula;
+// The name of a term, the unit of its amount, and how the amount becomes seconds.
+struct TimeTermRow {
+  std::string_view name, unit, formula;
 };
 
-constexpr TermRow kTermRows[kTerms] = {
-    {"matmuls, forward", "max(FLOPs / (peak x efficiency x k / (k + ramp)), bytes / memory)"},
-    {"matmuls, backward", "as forward, for the gradients of both operands"},
-    {"matmuls, recomputed", "as forward, in the backward pass"},
-    {"attention", "FLOPs of the scores that are not masked / (peak x attention_efficiency), 2.5 x in the backward pass"},
-    {"elementwise", "bytes read and written / memory"},
-    {"8-bit casts", "bytes of scales and casts / memory"},
-    {"loss", "bytes a logit x logits / memory"},
-    {"FSDP copies", "bytes copied into and out of flat buffers / memory"},
-    {"collectives of model axes", "waited for: ring passes x ((n - 1) / n x payload / bandwidth + latencies)"},
-    {"collectives of data axes", "what outlasts the kernels of a layer, and the root's"},
-    {"contention", "contention x the shorter of a layer's kernels and its collectives"},
-    {"optimizer", "bytes of gradients, weights and states, and of clipping / memory"},
+constexpr TimeTermRow kTimeTermRows[kTimeTerms] = {
+    {"matmuls, forward", "FLOP", "max(FLOP / (peak x efficiency x k / (k + ramp) x tiles / whole waves), bytes / memory)"},
+    {"matmuls, backward", "FLOP", "as forward, for the gradients of both operands"},
+    {"matmuls, recomputed", "FLOP", "as forward, in the backward pass"},
+    {"attention", "FLOP", "max(FLOP of unmasked scores / (peak x attention_efficiency), bytes / memory)"},
+    {"elementwise", "B", "read and written / memory"},
+    {"8-bit casts", "B", "of scales and casts / memory"},
+    {"loss", "B", "read and written for the logits / memory"},
+    {"FSDP copies", "B", "copied into and out of flat buffers / memory"},
+    {"collectives of model axes", "B", "waited for: ring passes x ((n - 1) / n x payload / bandwidth + latencies)"},
+    {"collectives of data axes", "B", "the part that outlasts the kernels of its layer: layers take the longer of both"},
+    {"contention", "s", "of kernels and collectives side by side x contention"},
+    {"optimizer", "B", "of gradients, weights, states and clipping / memory"},
 };
 
 // ---- facts about kernels ----
@@ -53,17 +53,20 @@ constexpr double kTileRows = 128, kTileColumns = 256;  // of a matmul's output t
 constexpr double kAttentionBackward = 2.5;             // FLOPs, with recomputed scores (FlashAttention-2, Dao 2023)
 constexpr double kLogitBytesEager = 32, kLogitBytesFused = 10;  // read and written, forward and backward
 constexpr double kScoreBytes = 10, kScoreBackwardBytes = 20;    // of attention that writes its scores
+constexpr double kTransposeBytes = 1;  // of an 8-bit operand that is written in another layout, too
 constexpr double kAsyncShare = 0.25;  // of a model axis's collective that asynchronous TP does not hide
 
-// Bytes of a cast to 8 bits, for each element: the scale of a tensor or row is computed in a pass of its own.
-double cast_bytes(Fp8 fp8) {
-  switch (fp8) {
+// Bytes of a cast to 8 bits, for each element: 2 are read and 1 is written. Without a compiler the scale of a tensor or
+// row is computed in a pass that reads it once more. Rows and columns have scales of their own, so both are cast.
+double cast_bytes(const Run& run) {
+  const double scale = run.compiled == Compiled::Whole ? 0 : 2;
+  switch (run.fp8) {
     case Fp8::None:
       return 0;
     case Fp8::Tensorwise:
-      return 5;
+      return 3 + scale;
     case Fp8::Rowwise:
-      return 6;
+      return 4 + scale;
     case Fp8::Delayed:
       return 3;
   }
@@ -78,12 +81,15 @@ struct Pricing {
   double peak16 = 0;   // FLOP/s of the model's dtype
   double peak8 = 0;    // of 8-bit matmuls
   std::vector<AxisPath> paths;
-  std::array<double, kTerms> seconds{};
+  std::array<double, kTimeTerms> seconds{}, amounts{};  // amounts in TimeTermRow::unit
 };
 
 double scaled(const Pricing& p, Assumption assumption) { return p.scale[static_cast<size_t>(assumption)]; }
 
-double& term(Pricing& p, Term which) { return p.seconds[static_cast<size_t>(which)]; }
+void add_term(Pricing& p, TimeTermId which, double seconds, double amount) {
+  p.seconds[static_cast<size_t>(which)] += seconds;
+  p.amounts[static_cast<size_t>(which)] += amount;
+}
 
 double raw_peak(const Topology& topology, DType dtype) { return peak_of(topology, dtype) / topology.efficiency; }
 
@@ -123,6 +129,12 @@ bool is_fp8(const Pricing& p, const Kernel& kernel) {
   return kernel.is_layer_linear && p.setting.run.fp8 != Fp8::None;
 }
 
+// Returns the bytes of an element that FSDP gathers.
+double gather_bytes(const Pricing& p) {
+  const StepSetting& s = p.setting;
+  return static_cast<double>(byte_size(s.run.gather_dtype.value_or(s.work.parameter_dtype), 1));
+}
+
 PassSeconds price_matmul(Pricing& p, const Kernel& k, double count) {
   const bool fp8 = is_fp8(p, k);
   const double forward = matmul_seconds(p, {k.batch, k.m, k.n, k.k}, k.dtype, fp8);
@@ -130,15 +142,17 @@ PassSeconds price_matmul(Pricing& p, const Kernel& k, double count) {
   if (k.has_first_gradient) backward += matmul_seconds(p, {k.batch, k.m, k.k, k.n}, k.dtype, fp8);
   if (k.has_second_gradient) backward += matmul_seconds(p, {k.batch, k.k, k.n, k.m}, k.dtype, fp8);
   const double again = k.again ? forward : 0;
-  term(p, Term::MatmulForward) += forward * count;
-  term(p, Term::MatmulBackward) += backward * count;
-  term(p, Term::MatmulAgain) += again * count;
+  const double gradients = (k.has_first_gradient ? 1 : 0) + (k.has_second_gradient ? 1 : 0);
+  add_term(p, TimeTermId::MatmulForward, forward * count, k.flops * count);
+  add_term(p, TimeTermId::MatmulBackward, backward * count, k.flops * gradients * count);
+  if (k.again) add_term(p, TimeTermId::MatmulAgain, again * count, k.flops * count);
   if (!fp8) return {forward, backward + again};
-  const double each = cast_bytes(p.setting.run.fp8), operands = k.batch * (k.m * k.k + k.k * k.n);
-  const double cast = moved(p, each * operands),
-               cast_back = moved(p, each * k.batch * k.m * k.n + 2 * operands) + (k.again ? cast : 0);
-  term(p, Term::Casts) += (cast + cast_back) * count;
-  return {forward + cast, backward + again + cast_back};
+  const double each = cast_bytes(p.setting.run), input = k.shares_input ? 0 : k.m * k.k, weight = k.k * k.n;
+  const bool is_gathered_cast = gather_bytes(p) <= 1;  // FSDP casts its own shards before it gathers them
+  const double cast = each * (input + (is_gathered_cast ? 0 : weight));
+  const double cast_back = each * k.m * k.n + kTransposeBytes * (input + weight) + (k.again ? cast : 0);
+  add_term(p, TimeTermId::Casts, moved(p, cast + cast_back) * count, (cast + cast_back) * count);
+  return {forward + moved(p, cast), backward + again + moved(p, cast_back)};
 }
 
 PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
@@ -154,15 +168,15 @@ PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
   if (k.has_backward)
     backward = std::max(factor * k.flops * share / rate, moved(p, k.backward_bytes)) + moved(p, written_back);
   if (k.again) backward += forward;
-  term(p, Term::Attention) += (forward + backward) * count;
+  const double passes = 1 + (k.has_backward ? factor : 0) + (k.again ? 1 : 0);
+  add_term(p, TimeTermId::Attention, (forward + backward) * count, k.flops * share * passes * count);
   return {forward, backward};
 }
 
 PassSeconds price_elementwise(Pricing& p, const Kernel& k, double count) {
-  const double forward = moved(p, k.bytes),
-               backward = (k.has_backward ? moved(p, k.backward_bytes) : 0) + (k.again ? forward : 0);
-  term(p, Term::Elementwise) += (forward + backward) * count;
-  return {forward, backward};
+  const double backward = (k.has_backward ? k.backward_bytes : 0) + (k.again ? k.bytes : 0);
+  add_term(p, TimeTermId::Elementwise, moved(p, k.bytes + backward) * count, (k.bytes + backward) * count);
+  return {moved(p, k.bytes), moved(p, backward)};
 }
 
 PassSeconds price_kernel(Pricing& p, const Kernel& kernel, double count) {
@@ -177,24 +191,28 @@ PassSeconds price_kernel(Pricing& p, const Kernel& kernel, double count) {
   return price_elementwise(p, kernel, count);
 }
 
+// Returns the share of a collective's bytes that is sent: inputs of 8-bit linears are cast before they are gathered, if
+// a tensor has one scale.
+double sent_share(const Pricing& p, const LayerWork& layer, const WaitedCall& call) {
+  const bool is_cast = p.setting.run.fp8 == Fp8::Tensorwise && layer.number >= 0;
+  return is_cast && call.kind == CollectiveKind::AllGather ? 0.5 : 1;
+}
+
 PassSeconds price_calls(Pricing& p, const LayerWork& layer, double count) {
   PassSeconds pass;
+  double bytes = 0;
   for (const WaitedCall& call : layer.calls) {
-    const double all = ring_seconds(call.kind, call.bytes, p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
+    const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call), p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
     const double waited = p.setting.run.async_tp ? kAsyncShare * all : all;
     (call.backward ? pass.backward : pass.forward) += waited;
     if (call.again) pass.backward += waited;
+    bytes += call.again ? 2 * call.bytes : call.bytes;
   }
-  term(p, Term::ModelAxes) += (pass.forward + pass.backward) * count;
+  add_term(p, TimeTermId::ModelAxes, (pass.forward + pass.backward) * count, bytes * count);
   return pass;
 }
 
 // ---- data axes ----
-
-double gather_bytes(const Pricing& p) {
-  const StepSetting& s = p.setting;
-  return static_cast<double>(byte_size(s.run.gather_dtype.value_or(s.work.parameter_dtype), 1));
-}
 
 double reduce_bytes(const Pricing& p) {
   return static_cast<double>(byte_size(p.setting.run.reduce_dtype.value_or(dtype_of("float32")), 1));
@@ -210,41 +228,60 @@ double fsdp_call(const Pricing& p, CollectiveKind kind, double bytes) {
   return axis == kNoAxis ? 0 : ring_seconds(kind, bytes, p.setting.mesh.axes[axis].size, p.paths[axis]);
 }
 
+// Returns the elements of a layer's gradients that a data axis only reduces.
+double plain_elements(const Pricing& p, const LayerWork& layer, AxisId axis) {
+  return (axis == p.setting.fsdp_axis ? 0 : layer.gathered / fsdp_ranks(p)) + layer.replicated;
+}
+
 // Returns the seconds in which plain data axes reduce the gradients of a layer.
 double plain_reductions(const Pricing& p, const LayerWork& layer) {
   double seconds = 0;
   for (const AxisId axis : p.setting.data_axes) {
-    const double elements = (axis == p.setting.fsdp_axis ? 0 : layer.gathered / fsdp_ranks(p)) + layer.replicated;
-    seconds += ring_seconds(CollectiveKind::AllReduce, elements * reduce_bytes(p), p.setting.mesh.axes[axis].size,
-                            p.paths[axis]);
+    seconds += ring_seconds(CollectiveKind::AllReduce, plain_elements(p, layer, axis) * reduce_bytes(p),
+                            p.setting.mesh.axes[axis].size, p.paths[axis]);
   }
   return seconds;
 }
 
-PassSeconds data_calls(const Pricing& p, const LayerWork& layer, bool is_last_batch) {
+// True if the backward pass gathers the weights of a layer again.
+bool gathers_again(const Pricing& p, const LayerWork& layer) {
+  return p.setting.run.reshard_after_forward && layer.number >= 0;
+}
+
+PassSeconds data_calls(Pricing& p, const LayerWork& layer, bool is_last_batch) {
   const double gather = fsdp_call(p, CollectiveKind::AllGather, layer.gathered * gather_bytes(p));
   PassSeconds pass{.forward = gather,
                    .backward = fsdp_call(p, CollectiveKind::ReduceScatter, layer.gathered * reduce_bytes(p))};
-  if (p.setting.run.reshard_after_forward && layer.number >= 0) pass.backward += gather;
+  if (gathers_again(p, layer)) pass.backward += gather;
   if (is_last_batch) pass.backward += plain_reductions(p, layer);
   return pass;
+}
+
+// Returns the payload of the collectives of data axes.
+double data_bytes(const Pricing& p, const LayerWork& layer, bool is_last_batch) {
+  const double gathers = p.setting.fsdp_axis == kNoAxis ? 0 : gathers_again(p, layer) ? 2 : 1;
+  double bytes = layer.gathered * (gathers * gather_bytes(p) + (gathers > 0 ? reduce_bytes(p) : 0));
+  for (const AxisId axis : p.setting.data_axes) {
+    if (is_last_batch && p.setting.mesh.axes[axis].size > 1) bytes += plain_elements(p, layer, axis) * reduce_bytes(p);
+  }
+  return bytes;
 }
 
 // Returns what FSDP copies between parameters and flat buffers: gathered weights in and out, gradients in.
 PassSeconds price_copies(Pricing& p, const LayerWork& layer, double count) {
   if (p.setting.fsdp_axis == kNoAxis || fsdp_ranks(p) < 2) return {};
-  const double weights = moved(p, layer.gathered * 2 * gather_bytes(p));
-  const double gradients = moved(p, layer.gathered * (gather_bytes(p) + reduce_bytes(p)));
-  const bool gathers_again = p.setting.run.reshard_after_forward && layer.number >= 0;
-  const PassSeconds pass{weights, gradients + (gathers_again ? weights : 0)};
-  term(p, Term::Copies) += (pass.forward + pass.backward) * count;
-  return pass;
+  const double weights = layer.gathered * 2 * gather_bytes(p);
+  const double gradients = layer.gathered * (gather_bytes(p) + reduce_bytes(p));
+  const double backward = gradients + (gathers_again(p, layer) ? weights : 0);
+  add_term(p, TimeTermId::Copies, moved(p, weights + backward) * count, (weights + backward) * count);
+  return {moved(p, weights), moved(p, backward)};
 }
 
 // Adds what collectives beside kernels cost: what outlasts them, and what both lose.
 void overlap(Pricing& p, double kernels, double calls, double count) {
-  term(p, Term::DataAxes) += std::max(0.0, calls - kernels) * count;
-  term(p, Term::Contention) += p.topology.gpu.contention * std::min(kernels, calls) * count;
+  const double both = std::min(kernels, calls) * count;
+  add_term(p, TimeTermId::DataAxes, std::max(0.0, calls - kernels) * count, 0);
+  add_term(p, TimeTermId::Contention, p.topology.gpu.contention * both, both);
 }
 
 PassSeconds& operator+=(PassSeconds& a, const PassSeconds& b) {
@@ -263,6 +300,7 @@ void price_layer(Pricing& p, const LayerWork& layer) {
   for (const bool is_last : {false, true}) {
     const double times = static_cast<double>(layer.count) * (is_last ? 1 : batches - 1);
     const PassSeconds calls = data_calls(p, layer, is_last);
+    add_term(p, TimeTermId::DataAxes, 0, data_bytes(p, layer, is_last) * times);
     const bool is_alone = layer.number < 0;
     overlap(p, is_alone ? 0 : kernels.forward, calls.forward, times);
     overlap(p, is_alone ? 0 : kernels.backward, calls.backward, times);
@@ -274,7 +312,8 @@ void price_loss(Pricing& p) {
   const bool is_fused = run.loss == LossKernel::Fused || (run.loss != LossKernel::Plain && run.compiled != Compiled::Eager);
   const double each = is_fused ? kLogitBytesFused : kLogitBytesEager;
   const auto batches = static_cast<double>(std::max<int64_t>(run.accumulation, 1));
-  term(p, Term::Loss) += batches * moved(p, each * p.setting.work.logits);
+  const double bytes = batches * each * p.setting.work.logits;
+  add_term(p, TimeTermId::Loss, moved(p, bytes), bytes);
 }
 
 // Returns the bytes that the optimizer and clipping move for a parameter: gradients are read for their norm, scaled,
@@ -293,7 +332,8 @@ double optimizer_bytes(const Pricing& p) {
 }
 
 void price_optimizer(Pricing& p) {
-  term(p, Term::Optimizer) += moved(p, optimizer_bytes(p) * p.setting.work.own_elements);
+  const double bytes = optimizer_bytes(p) * p.setting.work.own_elements;
+  add_term(p, TimeTermId::Optimizer, moved(p, bytes), bytes);
 }
 
 Pricing begin_pricing(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
@@ -311,8 +351,11 @@ Pricing begin_pricing(const StepSetting& setting, const Topology& topology, cons
 
 // ---- the interval ----
 
-constexpr double kModelSpread = 0.06;  // of ln(seconds): what no assumption explains
+constexpr double kModelSpread = 0.09;   // of ln(seconds): what no assumption explains
+constexpr double kSlopeStep = 0.05;     // of ln(factor), for slopes
 constexpr double kFourOfFive = 1.2816;  // standard deviations to either side that hold 80 % of a normal distribution
+// By Assumption, standard deviations of ln(factor): how much software changes what a GPU reaches.
+constexpr std::array<double, kAssumptions> kPriorSpread = {0.20, 0.40, 0.10, 0.15};
 
 }  // namespace
 
@@ -326,60 +369,71 @@ std::string_view to_text(Assumption assumption) {
 std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Topology& topology) {
   const GpuFigures& gpu = topology.gpu;
   std::vector<MissingFigure> missing;
-  const auto need = [&](double figure, std::string_view key, Term which) {
-    if (figure <= 0) missing.push_back({key, kTermRows[static_cast<size_t>(which)].name});
+  const auto need = [&](double figure, std::string_view key, TimeTermId which) {
+    if (figure <= 0) missing.push_back({key, kTimeTermRows[static_cast<size_t>(which)].name});
   };
-  need(topology.peak.empty() ? 0 : 1, "peak_flops", Term::MatmulForward);
-  need(gpu.ramp, "ramp", Term::MatmulForward);
-  need(gpu.memory_bandwidth, "memory_bandwidth", Term::Elementwise);
-  need(gpu.memory_efficiency, "memory_efficiency", Term::Elementwise);
+  need(topology.peak.empty() ? 0 : 1, "peak_flops", TimeTermId::MatmulForward);
+  need(gpu.ramp, "ramp", TimeTermId::MatmulForward);
+  need(gpu.memory_bandwidth, "memory_bandwidth", TimeTermId::Elementwise);
+  need(gpu.memory_efficiency, "memory_efficiency", TimeTermId::Elementwise);
   const auto has_attention = [](const LayerWork& layer) {
     return std::any_of(layer.kernels.begin(), layer.kernels.end(),
                        [](const Kernel& k) { return k.kind == KernelKind::Attention; });
   };
   if (std::any_of(setting.work.layers.begin(), setting.work.layers.end(), has_attention))
-    need(gpu.attention_efficiency, "attention_efficiency", Term::Attention);
+    need(gpu.attention_efficiency, "attention_efficiency", TimeTermId::Attention);
   if (setting.run.fp8 != Fp8::None) {
-    need(gpu.fp8_efficiency, "fp8_efficiency", Term::MatmulForward);
+    need(gpu.fp8_efficiency, "fp8_efficiency", TimeTermId::MatmulForward);
     const auto is_8_bit = [](const auto& peak) { return dtypes()[peak.first].bits == 8; };
     if (std::none_of(topology.peak.begin(), topology.peak.end(), is_8_bit))
-      missing.push_back({"peak_flops: {float8_e4m3fn: ...}", kTermRows[0].name});
+      missing.push_back({"peak_flops: {float8_e4m3fn: ...}", kTimeTermRows[0].name});
   }
   return missing;
 }
 
-StepSeconds step_seconds(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
+PricedTime step_seconds(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
   Pricing p = begin_pricing(setting, topology, scale);
   for (const LayerWork& layer : setting.work.layers) price_layer(p, layer);
   price_loss(p);
   price_optimizer(p);
-  StepSeconds step;
-  for (size_t i = 0; i < kTerms; ++i) {
+  PricedTime step;
+  for (size_t i = 0; i < kTimeTerms; ++i) {
     if (p.seconds[i] <= 0) continue;
     step.seconds += p.seconds[i];
-    step.terms.push_back({kTermRows[i].name, p.seconds[i], std::string(kTermRows[i].formula)});
+    const TimeTermRow& row = kTimeTermRows[i];
+    const std::string amount = p.amounts[i] > 0 ? fmt::format("{:.4g} {} ", p.amounts[i], row.unit) : std::string();
+    step.terms.push_back({row.name, p.seconds[i], amount + std::string(row.formula)});
   }
   return step;
 }
 
-StepInterval step_interval(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale,
-                           const AssumptionSpread& spread) {
-  const double seconds = step_seconds(setting, topology, scale).seconds;
+AssumptionCovariance prior_covariance() {
+  AssumptionCovariance covariance{};
+  for (size_t i = 0; i < kAssumptions; ++i) covariance[i][i] = kPriorSpread[i] * kPriorSpread[i];
+  return covariance;
+}
+
+StepInterval step_interval(const SecondsOf& seconds, const AssumptionScale& scale,
+                           const AssumptionCovariance& covariance) {
+  const double expected = seconds(scale);
   StepInterval found;
-  double variance = kModelSpread * kModelSpread;
+  std::array<double, kAssumptions> slope{};  // of ln(seconds) by ln(factor)
   for (size_t i = 0; i < kAssumptions; ++i) {
     AssumptionScale worse = scale;
-    worse[i] *= std::exp(-spread[i]);
-    const double change = std::log(step_seconds(setting, topology, worse).seconds / seconds);
-    variance += change * change;
-    if (change > found.widest_change) {
-      found.widest = static_cast<Assumption>(i);
-      found.widest_change = change;
-    }
+    worse[i] *= std::exp(-kSlopeStep);
+    slope[i] = std::log(seconds(worse) / expected) / kSlopeStep;
+    const double change = slope[i] * std::sqrt(covariance[i][i]);
+    if (change <= found.widest_change) continue;
+    found.widest = static_cast<Assumption>(i);
+    found.widest_change = change;
+  }
+  double variance = kModelSpread * kModelSpread;
+  for (size_t i = 0; i < kAssumptions; ++i) {
+    for (size_t j = 0; j < kAssumptions; ++j) variance += slope[i] * covariance[i][j] * slope[j];
   }
   const double factor = std::exp(kFourOfFive * std::sqrt(variance));
-  found.low = seconds / factor;
-  found.high = seconds * factor;
+  found.low = expected / factor;
+  found.high = expected * factor;
   return found;
 }
 

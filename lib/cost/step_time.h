@@ -7,6 +7,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -24,8 +25,11 @@ inline constexpr size_t kAssumptions = 4;
 using AssumptionScale = std::array<double, kAssumptions>;  // by Assumption; 1 as the topology has it
 inline constexpr AssumptionScale kAsGiven = {1, 1, 1, 1};
 
-// Standard deviations of ln(factor).
-using AssumptionSpread = std::array<double, kAssumptions>;
+// Covariances of ln(factor): how far the assumptions may be off, and together.
+using AssumptionCovariance = std::array<std::array<double, kAssumptions>, kAssumptions>;
+
+// Returns what is assumed of a topology's figures before any step was measured.
+[[nodiscard]] AssumptionCovariance prior_covariance();
 
 struct TimeTerm {
   std::string_view name;
@@ -33,7 +37,7 @@ struct TimeTerm {
   std::string formula;
 };
 
-struct StepSeconds {
+struct PricedTime {
   double seconds = 0;
   std::vector<TimeTerm> terms;  // sum to `seconds`
 };
@@ -57,19 +61,37 @@ struct MissingFigure {
 [[nodiscard]] std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Topology& topology);
 
 // Returns the seconds of a step. @pre missing_figures is empty
-[[nodiscard]] StepSeconds step_seconds(const StepSetting& setting, const Topology& topology,
+[[nodiscard]] PricedTime step_seconds(const StepSetting& setting, const Topology& topology,
                                        const AssumptionScale& scale = kAsGiven);
 
 struct StepInterval {
   double low = 0, high = 0;
   Assumption widest = Assumption::Matmuls;  // the assumption that moves the step most
-  double widest_change = 0;                 // of the step, if the assumption is one standard deviation worse
+  double widest_change = 0;                 // relative, if that assumption is one standard deviation worse
 };
 
-// Returns the interval that holds four of five measured steps, from the spread of the assumptions.
-[[nodiscard]] StepInterval step_interval(const StepSetting& setting, const Topology& topology,
-                                         const AssumptionScale& scale, const AssumptionSpread& spread);
+// The seconds of a step as a function of the assumptions.
+using SecondsOf = std::function<double(const AssumptionScale&)>;
+
+// Returns the interval that holds four of five measured steps: what no assumption explains, and the assumptions.
+[[nodiscard]] StepInterval step_interval(const SecondsOf& seconds, const AssumptionScale& scale,
+                                         const AssumptionCovariance& covariance);
 
 [[nodiscard]] std::string_view to_text(Assumption assumption);
+
+// A measured step of the topology, after the fit.
+struct MeasuredResidual {
+  std::string run;           // its file
+  double measured = 0, predicted = 0;
+};
+
+// The time of a step as it is printed.
+struct StepAnswer {
+  PricedTime step;
+  StepInterval interval;
+  AssumptionScale scale = kAsGiven;
+  std::vector<MeasuredResidual> residuals;
+  std::string_view kind = "training";  // or "decode"
+};
 
 }  // namespace tpplan

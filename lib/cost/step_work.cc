@@ -165,7 +165,11 @@ Kernel attention_kernel(const WorkCounting& c, const TracedOp& op, const MatmulW
   kernel.flops = static_cast<double>(work.forward);
   kernel.k = static_cast<double>(shape_of(c.trace, outs[0]).empty() ? 1 : shape_of(c.trace, outs[0]).back());
   kernel.scores = kernel.k > 0 ? kernel.flops / 4 / kernel.k : 0;
-  for (size_t i = 0; i < std::min<size_t>(ins.size(), 3); ++i) kernel.bytes += bytes_of_value(c, c.roots[ins[i]]);
+  for (size_t i = 0; i < std::min<size_t>(ins.size(), 3); ++i) {
+    const double bytes = std::min(bytes_of_value(c, c.roots[ins[i]]), bytes_of_value(c, ins[i]));
+    kernel.bytes += bytes;
+    if (i > 0) kernel.cached += bytes;
+  }
   kernel.bytes += bytes_of_value(c, outs[0]);
   kernel.has_backward = work.backward > 0;
   kernel.backward_bytes = 2 * kernel.bytes;
@@ -193,6 +197,7 @@ FusionKey fusion_key(const WorkCounting& c, uint32_t index) {
 // Makes the kernels of all layers, without the bytes of elementwise ones.
 void make_kernels(WorkCounting& c) {
   std::map<FusionKey, uint32_t> fused;
+  std::vector<uint8_t> is_input(c.trace.values.size(), 0);  // by root, of a linear
   for (uint32_t i = 0; i < c.trace.ops.size(); ++i) {
     const TracedOp& op = c.trace.ops[i];
     if (op.kind != TracedKind::Op || is_free(c, op)) continue;
@@ -208,6 +213,9 @@ void make_kernels(WorkCounting& c) {
       const bool is_attention = row_of(c, op).product == Contraction::Attention;
       kernels.push_back(is_attention ? attention_kernel(c, op, work)
                                      : matmul_kernel(c, op, work, c.layers[c.places[i].layer].number >= 0));
+      uint8_t& is_seen = is_input[c.roots[ins_of(c, op)[0]]];
+      kernels.back().shares_input = kernels.back().is_layer_linear && is_seen != 0;
+      is_seen |= static_cast<uint8_t>(kernels.back().is_layer_linear);
     }
     kernels[next].again |= c.places[i].again;
     c.places[i].kernel = next;
@@ -343,9 +351,9 @@ void add_parameters(WorkCounting& c, StepWork& work) {
 }
 
 bool is_equal(const Kernel& a, const Kernel& b) {
-  return std::tie(a.kind, a.dtype, a.is_layer_linear, a.batch, a.m, a.n, a.k, a.flops, a.bytes, a.backward_bytes,
+  return std::tie(a.kind, a.dtype, a.is_layer_linear, a.shares_input, a.batch, a.m, a.n, a.k, a.flops, a.bytes, a.backward_bytes,
                   a.scores, a.has_first_gradient, a.has_second_gradient, a.has_backward, a.again) ==
-         std::tie(b.kind, b.dtype, b.is_layer_linear, b.batch, b.m, b.n, b.k, b.flops, b.bytes, b.backward_bytes,
+         std::tie(b.kind, b.dtype, b.is_layer_linear, b.shares_input, b.batch, b.m, b.n, b.k, b.flops, b.bytes, b.backward_bytes,
                   b.scores, b.has_first_gradient, b.has_second_gradient, b.has_backward, b.again);
 }
 

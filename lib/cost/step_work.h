@@ -21,11 +21,13 @@ struct Kernel {
   KernelKind kind = KernelKind::Elementwise;
   DType dtype = 0;               // of the result
   bool is_layer_linear = false;  // a linear of a layer, which `fp8` casts
+  bool shares_input = false;     // another linear before it has the same input
   double batch = 1;              // Matmul: products of [m, k] with [k, n]
   double m = 0, n = 0, k = 0;
   double flops = 0;  // forward; Attention: of all scores, whether they are masked or not
   double bytes = 0, backward_bytes = 0;
   double scores = 0;  // Attention: elements of all scores
+  double cached = 0;  // Attention: bytes of keys and values, before heads are repeated
   bool has_first_gradient = false, has_second_gradient = false;  // of a matmul's operands
   bool has_backward = false;
   bool again = false;  // is computed again in the backward pass
@@ -49,7 +51,6 @@ struct LayerWork {
   std::vector<WaitedCall> calls;
   double gathered = 0;    // elements of parameters that FSDP gathers, without this rank's share of other axes only
   double replicated = 0;  // elements of parameters that data axes only reduce
-  double activation = 0;  // elements of the layer's own input, for casts
 };
 
 struct StepWork {
@@ -66,6 +67,7 @@ struct StepParameter {
   DType dtype = 0;
   double elements = 0;  // on this rank, as if FSDP had not sharded it
   bool is_gathered = false;
+  bool is_shared = false;  // with another module, as the weight of an embedding and a head
 };
 
 // What the work is counted from. `fsdp_ranks`: the size of FSDP's axis, 1 without FSDP.

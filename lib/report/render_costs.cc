@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "report/render_answer.h"
 #include "report/render_run.h"
 #include "sharding/tensor_size.h"
 
@@ -166,6 +167,7 @@ void write_step_numbers(JsonWriter& json, const Costs& costs) {
     write_key(json, "memory");
     write_memory(json, *costs.memory);
   }
+  if (costs.answer != nullptr) write_answer(json, *costs.answer);
   if (costs.time != nullptr) {
     next_line(json, 1);
     write_key(json, "time");

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cost/measure_collectives.h"
+#include "cost/step_time.h"
 #include "report/render_step.h"
 #include "text/json_writer.h"
 #include "topology/run.h"
@@ -31,6 +32,7 @@ struct Costs {
   const StepTime* time = nullptr;          // on `topology`; nullptr without a topology
   const Topology* topology = nullptr;
   const Run* run = nullptr;  // of --run; nullptr without it
+  const StepAnswer* answer = nullptr;  // of the run on a topology; nullptr without one
 };
 
 // Returns one phrase for each kind of collective that the forecast does not list. `units_axis` is Costs::units_axis.

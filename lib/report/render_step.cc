@@ -28,6 +28,12 @@ std::string measured_line(const LinkSpeed& link) {
                      counted(link.timings, "timing"));
 }
 
+std::string peak_title(const MemoryPeak& peak) {
+  const std::string at = peak.operation.empty() ? peak.phase : fmt::format("{}, {}", peak.phase, peak.operation);
+  return fmt::format("peak memory of a step, rank 0: {}{}", escape_for_terminal(at),
+                     peak.module.empty() ? "" : fmt::format(" in {}", escape_for_terminal(peak.module)));
+}
+
 std::string axis_with_size(const Mesh& mesh, AxisId axis) {
   return fmt::format("{}={}", axis_name(mesh, axis), mesh.axes[axis].size);
 }
@@ -37,8 +43,9 @@ std::string axis_with_size(const Mesh& mesh, AxisId axis) {
 std::string render_memory(const TrainingMemory& memory, const TerminalStyle& look) {
   if (memory.overflow) return "no memory of a step: the sums of bytes exceed 64 bits\n";
   constexpr size_t kName = 19, kBytes = 12;
-  std::string out = in_bold(memory.infer ? std::string("memory of inference, rank 0")
-                                         : fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name),
+  std::string out = in_bold(memory.infer  ? std::string("memory of inference, rank 0")
+                            : memory.peak ? peak_title(*memory.peak)
+                                          : fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name),
                             look) +
                     '\n';
   for (const MemoryTerm& term : memory.terms)
@@ -48,6 +55,9 @@ std::string render_memory(const TrainingMemory& memory, const TerminalStyle& loo
                 look.width) +
         '\n';
   out += fmt::format(" {:<{}}{:>{}}\n", "together", kName, human_bytes(memory.total), kBytes);
+  if (memory.peak)
+    out += fmt::format(" {:<{}}{:>{}}  of the allocator, in whole segments\n", "reserved", kName,
+                       human_bytes(memory.peak->reserved), kBytes);
   if (memory.infer)
     out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ", kInferenceOmits);
   else if (!memory.has_step)
@@ -88,6 +98,16 @@ void write_memory(JsonWriter& json, const TrainingMemory& memory) {
   write_member(json, "recipe", memory.recipe->name);
   write_member(json, "activations", memory.has_step && !memory.infer);
   write_member(json, "total", memory.total);
+  if (memory.peak) {
+    write_member(json, "active_bytes", memory.total);
+    write_member(json, "reserved_bytes", memory.peak->reserved);
+    write_key(json, "peak");
+    begin_object(json);
+    write_member(json, "phase", memory.peak->phase);
+    write_member(json, "operation", memory.peak->operation);
+    write_member(json, "module", memory.peak->module);
+    end_object(json);
+  }
   write_key(json, "terms");
   write_array(json, memory.terms, [&](const MemoryTerm& term) {
     begin_object(json);

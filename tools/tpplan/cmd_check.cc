@@ -8,9 +8,12 @@
 #include "cost/measure_collectives.h"
 #include "cost/measure_time.h"
 #include "cost/measure_training.h"
+#include "cost/peak_memory.h"
 #include "fix_plan.h"
 #include "inputs.h"
+#include "priced_run.h"
 #include "render/formats.h"
+#include "report/render_answer.h"
 #include "report/render_costs.h"
 #include "report/render_run.h"
 #include "report/render_step.h"
@@ -58,6 +61,7 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
 struct StepNumbers {
   TrainingMemory memory;
   std::optional<TimedStep> timed;
+  std::optional<PricedRun> priced;  // with --run or in decode, instead of `timed`
   bool has_memory = false;
 };
 
@@ -68,9 +72,21 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
   numbers.memory = measure_step_memory(c.manifest, c.judgement.forecast, *recipe);
+  if (!arguments.run.empty() && c.judgement.forecast.gap == ForecastLimit::None && !c.judgement.forecast.infer &&
+      recipe->gradient != StoredAs::None) {
+    const PatternMatches& patterns = c.judgement.matches.patterns;
+    numbers.memory = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run, patterns.fsdp_units,
+                                  patterns.remat);
+  }
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
     return numbers;
+  const bool decodes = arguments.inputs.mode == "decode";
+  if (decodes || !arguments.run.empty()) {
+    const int64_t context = arguments.context > 0 ? arguments.context : run.run.sequence;
+    numbers.priced = price_run(session, run.run, decodes ? std::optional(context) : std::nullopt);
+    return numbers;
+  }
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
   return numbers;
 }
@@ -214,6 +230,7 @@ std::string text_for_people(const Session& session, const CheckExtras& extras, s
     out += render_costs(extras.costs, style);
     if (extras.costs.run != nullptr) out += render_run(*extras.costs.run, style);
     if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
+    if (extras.numbers.priced) out += render_answer(extras.numbers.priced->answer, extras.numbers.priced->topology, style);
     if (extras.numbers.timed)
       out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
   }
@@ -233,6 +250,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (const std::string fault = format_fault(arguments, *format); !fault.empty()) return usage_error(fault);
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
+  if (arguments.context > 0 && arguments.inputs.mode != "decode")
+    return usage_error("--context: only a decode step has a cache; add --mode decode");
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
@@ -251,7 +270,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (run.run.sequence > 0) inputs.sequence = run.run.sequence;
   session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
-  if (!arguments.run.empty() && !session.usage && !has_errors(session.diagnostics)) settle_run(run, session);
+  const bool has_run = !arguments.run.empty() || arguments.inputs.mode == "decode";
+  if (has_run && !session.usage && !has_errors(session.diagnostics)) settle_run(run, session);
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
   judge_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
@@ -264,6 +284,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;
   if (!arguments.run.empty() && !has_errors(session.diagnostics)) costs.run = &run.run;
+  if (numbers.priced) costs.answer = &numbers.priced->answer;
   if (numbers.timed) {
     costs.time = &numbers.timed->time;
     costs.topology = &numbers.timed->topology;

@@ -64,9 +64,20 @@ std::vector<std::string> names_of(const Table& table) {
   return names;
 }
 
-void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool required = true) {
-  command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(required);
-  command.add_option("PLAN", inputs.plan, "sharding plan (YAML)")->required(required);
+void add_mode(CLI::App& command, InputArguments& inputs, bool decodes) {
+  if (decodes)
+    command
+        .add_option("--mode", inputs.mode,
+                    "kind of step: train, infer without gradients, or decode one token of each sequence (default: train)")
+        ->check(CLI::IsMember({"train", "infer", "decode"}));
+  else
+    command.add_option("--mode", inputs.mode, "kind of step: train, or infer without gradients (default: train)")
+        ->check(CLI::IsMember({"train", "infer"}));
+}
+
+void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool is_check = false) {
+  command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(!is_check);
+  command.add_option("PLAN", inputs.plan, "sharding plan (YAML)")->required(!is_check);
   command.add_option("--mesh", inputs.mesh, "sizes of mesh axes, such as tp=8 or fsdp=4,tp=8 (default: the plan's)")
       ->type_name("AXIS=SIZE")
       ->allow_extra_args(false);
@@ -74,8 +85,7 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, 
       .add_option("--runtime", inputs.runtime,
                   "runtime that applies the plan: transformers, torch or tpplan (default: the dialect's)")
       ->check(CLI::IsMember(names_of(runtimes())));
-  command.add_option("--mode", inputs.mode, "kind of step: train, or infer without gradients (default: train)")
-      ->check(CLI::IsMember({"train", "infer"}));
+  add_mode(command, inputs, is_check);
   take_whole_number(
       command.add_option("--batch", inputs.batch,
                          "batch size of the step on one rank of the data axes (default: the model file's)"),
@@ -128,7 +138,7 @@ void add_speeds(CLI::App& command, std::vector<std::string>& speeds, const std::
 
 // Without MODEL and PLAN the command checks the `checks` of the settings file.
 void declare_check(CLI::App& command, LineArguments& line) {
-  add_inputs(command, line.check.inputs, line.gate, false);
+  add_inputs(command, line.check.inputs, line.gate, true);
   command.add_option("--format", line.check.format, "format of the diagnostics (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember(format_names()))
@@ -143,6 +153,10 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "with --costs: how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; "
           "--batch, --sequence and --recipe override it")
       ->type_name("FILE");
+  take_whole_number(
+      command.add_option("--context", line.check.context,
+                         "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
+      1, kMaxStepSize);
   add_speeds(command, line.check.speeds, "with --costs: estimate");
   command.add_flag("--example", line.check.inputs.examples,
                    "also show an example of each error of an operation: the wrong and the right result on two ranks, "

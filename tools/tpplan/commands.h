@@ -52,6 +52,7 @@ struct CheckArguments {
   bool costs = false;               // also print the costs of a step: collectives, memory, time with a topology
   std::string recipe;               // training recipe; empty: that of `run`, or else kDefaultRecipe
   std::string run;                  // run file (topology/read_run.h); empty if none
+  int64_t context = 0;              // of --mode decode: tokens in the cache; 0: the sequence of the model
   std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
   Project project;                  // of the settings file: the checks without a model and a plan
   bool fix = false;                 // first apply the edits of diagnostics to the plan

@@ -1,0 +1,27 @@
+// The seconds of a decode step on rank 0: one token of each sequence, with the keys and values of its context in memory.
+//
+// Every weight and every cached key and value is read once, at the bandwidth of the memory. Collectives are waited for.
+// Embeddings are looked up, not read. Without a compiler, a kernel takes at least the time of its launch.
+#pragma once
+
+#include "cost/step_time.h"
+
+namespace tpplan {
+
+struct DecodeSetting {
+  const StepWork& work;  // of the exported sequence, without gradients
+  std::span<const StepParameter> parameters;
+  const ModelGraph& model;
+  const Run& run;  // its batch and sequence are those of `work`
+  const Mesh& mesh;
+  int64_t context = 0;  // tokens in the cache of each sequence
+};
+
+// Returns the figures that a decode step needs and the topology does not have.
+[[nodiscard]] std::vector<MissingFigure> missing_decode_figures(const Topology& topology);
+
+// Returns the seconds of a decode step. @pre missing_decode_figures is empty
+[[nodiscard]] PricedTime decode_seconds(const DecodeSetting& setting, const Topology& topology,
+                                         const AssumptionScale& scale = kAsGiven);
+
+}  // namespace tpplan

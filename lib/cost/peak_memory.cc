@@ -1,0 +1,232 @@
+#include "cost/peak_memory.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <tuple>
+
+#include "base/text.h"
+#include "cost/follow_memory.h"
+#include "cost/kernel_trace.h"
+#include "cost/replay.h"
+#include "sharding/tensor_size.h"
+#include "topology/read_run.h"
+
+namespace tpplan {
+namespace {
+
+constexpr double kBits = 8;
+
+double bytes_of(DType dtype) { return dtypes()[dtype].bits / kBits; }
+
+// The dtype of most parameters' elements.
+DType model_dtype(const ModelGraph& model) {
+  for (const Param& param : model.params) {
+    if (!param.is_buffer && is_trained(param.dtype)) return param.dtype;
+  }
+  return dtype_of("float32");
+}
+
+bool has_fsdp(const Replay& r) { return r.ranks > 1; }
+
+// FSDP with a mixed recipe keeps the parameters in float32 only.
+bool keeps_float32_shards(const Replay& r, DType dtype) {
+  constexpr int kFloat32Bits = 32;
+  return has_fsdp(r) && r.in.recipe.master && dtypes()[dtype].bits < kFloat32Bits;
+}
+
+void hold_forever(Replay& r, uint64_t bytes, TensorUse as) {
+  if (bytes > 0) std::ignore = allocate(r.pool, bytes, as);
+}
+
+uint64_t data_ranks_without_fsdp(const Replay& r) {
+  uint64_t ranks = 1;
+  for (const AxisId axis : data_axes_of(r.in.plan)) {
+    if (!r.in.plan.fsdp || axis != r.in.plan.fsdp->axis) ranks *= static_cast<uint64_t>(r.in.plan.mesh.axes[axis].size);
+  }
+  return ranks;
+}
+
+// The momentum of SGD is a copy of the first gradient, which for an embedding that is sharded over its vocabulary is
+// the gradient of all ranks.
+uint64_t state_elements(const Replay& r, ParamId id) {
+  const ReplayParam& param = r.params[id];
+  if (!param.is_whole || param.is_gathered || r.in.recipe.name != "sgd_momentum") return param.own;
+  const Param& own = r.in.model.params[id];
+  return elements_of(std::span(r.in.model.sizes).subspan(own.shape_begin, own.ndim));
+}
+
+// Everything that exists before the step: parameters, states, tokens, buffers, gradients of earlier micro-batches.
+void hold_base(Replay& r) {
+  const bool is_ddp = data_ranks_without_fsdp(r) > 1;
+  for (ParamId id = 0; id < r.params.size(); ++id) {
+    const Param& param = r.in.model.params[id];
+    const ReplayParam& own = r.params[id];
+    if (!own.is_used) continue;
+    const bool is_wide = keeps_float32_shards(r, param.dtype);
+    const DType dtype = is_wide ? dtype_of("float32") : param.dtype;
+    hold_forever(r, byte_size(dtype, own.own), TensorUse::Parameters);
+    const TrainedBytes bytes = trained_bytes(r.in.recipe, dtype, own.own);
+    hold_forever(r, bytes.master, TensorUse::Master);
+    for (int i = 0; i < r.in.recipe.states; ++i)
+      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
+    if (r.has_gradients) hold_forever(r, is_wide ? byte_size(dtype, own.own) : bytes.gradient, TensorUse::Gradients);
+    if (is_ddp && is_trained(param.dtype)) hold_forever(r, byte_size(param.dtype, own.own), TensorUse::Buckets);
+  }
+  for (const ManifestParam& buffer : r.in.manifest.buffers)
+    hold_forever(r, global_bytes(layout_of(r.in.manifest, buffer)), TensorUse::Buffers);
+}
+
+// Tokens, and targets of the same size.
+void hold_inputs(Replay& r) {
+  std::vector<bool> seen(r.in.trace.values.size(), false);
+  for (const TracedOp& op : r.in.trace.ops) {
+    for (uint32_t i = op.in_begin; i < op.in_end; ++i) {
+      const uint32_t value = same_value(r.in.trace, r.in.trace.slots[i]);
+      const TracedValue& traced = r.in.trace.values[value];
+      if (seen[value] || !traced.is_leaf || traced.param != kNone || traced.requires_grad) continue;
+      seen[value] = true;
+      if (shape_of(r.in.trace, value).size() < 2) continue;
+      hold_forever(r, bytes_in(r.in.trace, value), TensorUse::Inputs);
+      hold_forever(r, bytes_in(r.in.trace, value), TensorUse::Inputs);
+    }
+  }
+}
+
+// A gradient of an embedding is that of all ranks if torch's DTensor shards the vocabulary.
+void find_whole_gradients(Replay& r) {
+  for (ParamId id = 0; id < r.params.size(); ++id) {
+    const Param& param = r.in.model.params[id];
+    if (param.ndim < 2) continue;
+    const auto sizes = std::span(r.in.model.sizes).subspan(param.shape_begin, param.ndim);
+    r.params[id].is_whole = r.params[id].is_used && r.params[id].full < elements_of(sizes);
+  }
+}
+
+// The optimizer: foreach AdamW makes the square roots of its second moments at once (torch.optim._multi_tensor_adamw).
+void run_optimizer(Replay& r) {
+  r.place = {.phase = StepPhase::Optimizer, .operation = std::string(r.in.recipe.name), .module = {}};
+  if (r.in.run.optimizer != OptimizerKernel::Foreach || !r.in.recipe.name.starts_with("adamw")) return;
+  std::vector<BlockId> roots;
+  for (ParamId id = 0; id < r.params.size(); ++id) {
+    if (!r.params[id].is_used) continue;
+    const DType own = r.in.model.params[id].dtype;
+    const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
+    const uint64_t bytes = trained_bytes(r.in.recipe, dtype, r.params[id].own).state;
+    if (bytes > 0) roots.push_back(allocate(r.pool, bytes, TensorUse::Temporary));
+  }
+  for (const BlockId block : roots) release(r.pool, block);
+}
+
+void divide_logits(Replay& r) {
+  if (r.in.run.loss != LossKernel::Chunked || r.in.trace.outputs.empty()) return;
+  uint64_t& bytes = r.memory.storages[r.memory.storage_of[r.in.trace.outputs[0]]].bytes;
+  bytes = (bytes + static_cast<uint64_t>(r.in.run.chunks) - 1) / static_cast<uint64_t>(r.in.run.chunks);
+}
+
+void set_types(Replay& r) {
+  const DType model = model_dtype(r.in.model);
+  const Run& run = r.in.run;
+  if (r.in.plan.fsdp && r.in.plan.fsdp->axis != kNoAxis) r.ranks = r.in.plan.mesh.axes[r.in.plan.fsdp->axis].size;
+  r.gather_bytes = bytes_of(run.gather_dtype.value_or(model));
+  r.reduce_bytes = bytes_of(run.reduce_dtype.value_or(dtype_of("float32")));
+  r.shard_bytes =
+      static_cast<uint64_t>(keeps_float32_shards(r, model) ? bytes_of(dtype_of("float32")) : bytes_of(model));
+  const bool sums_in_float32 = r.in.recipe.gradient == StoredAs::Float32 && !has_fsdp(r);
+  r.has_gradients = run.accumulation > 1 || sums_in_float32;
+}
+
+std::string formula_of(const Replay& r, TensorUse as) {
+  const auto elements = [&](uint64_t ReplayParam::*part, bool gathered_only) {
+    uint64_t sum = 0;
+    for (const ReplayParam& param : r.params)
+      sum += param.is_used && (!gathered_only || param.is_gathered) ? param.*part : 0;
+    return sum;
+  };
+  switch (as) {
+    case TensorUse::Parameters:
+      return fmt::format("{} elements of the rank", elements(&ReplayParam::own, false));
+    case TensorUse::Master:
+    case TensorUse::Optimizer:
+      return fmt::format("recipe {}, {} elements of the rank", r.in.recipe.name, elements(&ReplayParam::own, false));
+    case TensorUse::Gradients:
+      return r.has_gradients ? "of the rank, with those of earlier micro-batches" : "of the rank";
+    case TensorUse::Buckets:
+      return "flat buckets of DDP, besides the gradients";
+    case TensorUse::Inputs:
+      return "tokens and targets";
+    case TensorUse::Buffers:
+      return "replicated";
+    case TensorUse::Gathered:
+      return fmt::format("root {} + layers that are gathered then", human_bytes(r.units[0].gathered));
+    case TensorUse::AllGather:
+      return "of the next unit, before its weights are copied";
+    case TensorUse::ReduceScatter:
+      return "of the unit before, until the next one is reduced";
+    case TensorUse::FullGradients:
+      return "of the unit, before they are reduced";
+    case TensorUse::Saved:
+      return fmt::format("checkpointing {}", run_value(r.in.run, "checkpointing"));
+    case TensorUse::Loss:
+      return fmt::format("loss {} in {}", run_value(r.in.run, "loss"), run_value(r.in.run, "loss_dtype"));
+    case TensorUse::Transient:
+      return "of the operation, and of values whose gradient is not complete";
+    case TensorUse::Temporary:
+      return "square roots of the second moments (foreach)";
+  }
+  return {};
+}
+
+// What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
+// and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
+uint64_t reserved_for(uint64_t active) {
+  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
+  const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
+  return (active + step - 1) / step * step;
+}
+
+TrainingMemory result_of(const Replay& r) {
+  TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
+  memory.overflow = r.pool.overflow;
+  memory.peak = {.reserved = reserved_for(r.pool.peak),
+                 .phase = std::string(to_text(r.pool.peak_place.phase)),
+                 .operation = r.pool.peak_place.operation,
+                 .module = r.pool.peak_place.module};
+  for (size_t i = 0; i < kTensorUses; ++i) {
+    const auto use = static_cast<TensorUse>(i);
+    if (r.pool.at_peak[i] > 0)
+      memory.terms.push_back({std::string(to_text(use)), r.pool.at_peak[i], formula_of(r, use)});
+  }
+  std::stable_sort(memory.terms.begin(), memory.terms.end(),
+                   [](const MemoryTerm& a, const MemoryTerm& b) { return a.bytes > b.bytes; });
+  return memory;
+}
+
+}  // namespace
+
+TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
+                            const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
+                            std::span<const ModuleId> remat) {
+  const Recipe* recipe = find_recipe(run.recipe);
+  if (!trace.is_there || recipe == nullptr) return {};
+  const StepTrace kernels = kernel_trace(trace, model.operations, run);
+  const ReplayInputs in{kernels, model, plan, manifest, run, *recipe, units, remat};
+  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true)};
+  r.pool.place = &r.place;
+  set_types(r);
+  divide_logits(r);
+  build_units(r);
+  find_whole_gradients(r);
+  build_events(r);
+  hold_base(r);
+  hold_inputs(r);
+  gather_root(r);
+  run_forward(r, 0, r.events.size(), false);
+  end_forward(r);
+  run_loss(r);
+  run_backward(r);
+  run_optimizer(r);
+  return result_of(r);
+}
+
+}  // namespace tpplan

@@ -1,0 +1,85 @@
+#include "report/render_answer.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <cmath>
+
+#include "base/text.h"
+
+namespace tpplan {
+namespace {
+
+constexpr double kPercent = 100;
+
+void write_seconds(JsonWriter& json, std::string_view key, double seconds) {
+  write_key(json, key);
+  write_json(json, fmt::format("{}", seconds));
+}
+
+// Returns the fit to measured steps, and how far it is from each of them.
+std::string residual_lines(const StepAnswer& answer) {
+  if (answer.residuals.empty()) return {};
+  std::string out = fmt::format(" fitted to {}: matmuls x {:.3f}, attention x {:.3f} of the topology's efficiencies\n",
+                                counted(answer.residuals.size(), "measured step"), answer.scale[0], answer.scale[1]);
+  for (const MeasuredResidual& entry : answer.residuals)
+    out += fmt::format("  {}: measured {}, computed {}, {:+.1f} %\n", escape_for_terminal(entry.run),
+                       human_seconds(entry.measured), human_seconds(entry.predicted),
+                       (entry.predicted / entry.measured - 1) * kPercent);
+  return out;
+}
+
+}  // namespace
+
+std::string render_answer(const StepAnswer& answer, const Topology& topology, const TerminalStyle& look) {
+  const std::string& machine = topology.name.empty() ? topology.device : topology.name;
+  std::string out = paint(fmt::format("time of a {} step, rank 0{}{}", answer.kind, machine.empty() ? "" : " on ",
+                                      escape_for_terminal(machine)),
+                          kBold, look.color) +
+                    '\n';
+  for (const TimeTerm& term : answer.step.terms) {
+    std::string line = fmt::format(" {:<26}{:>10}{:>6.1f} %  {}", term.name, human_seconds(term.seconds),
+                                   term.seconds / answer.step.seconds * kPercent, term.formula);
+    shorten(line, look.width);
+    out += line + '\n';
+  }
+  out += fmt::format(" {:<26}{:>10}\n", "together", human_seconds(answer.step.seconds));
+  out += fmt::format(" four of five such steps take {} to {}\n", human_seconds(answer.interval.low),
+                     human_seconds(answer.interval.high));
+  out += fmt::format(" {} moves it most: {:.1f} % if it is one standard deviation worse\n",
+                     to_text(answer.interval.widest), (std::exp(answer.interval.widest_change) - 1) * kPercent);
+  return out + residual_lines(answer);
+}
+
+void write_answer(JsonWriter& json, const StepAnswer& answer) {
+  next_line(json, 1);
+  write_key(json, "step");
+  begin_object(json);
+  write_member(json, "kind", answer.kind);
+  write_seconds(json, "seconds", answer.step.seconds);
+  write_key(json, "interval");
+  write_array(json, std::array{answer.interval.low, answer.interval.high},
+              [&](double bound) { write_json(json, fmt::format("{}", bound)); });
+  write_member(json, "widest_assumption", to_text(answer.interval.widest));
+  write_seconds(json, "matmul_scale", answer.scale[0]);
+  write_seconds(json, "attention_scale", answer.scale[1]);
+  write_key(json, "measured");
+  write_array(json, answer.residuals, [&](const MeasuredResidual& entry) {
+    begin_object(json);
+    write_member(json, "run", entry.run);
+    write_seconds(json, "seconds", entry.measured);
+    write_seconds(json, "predicted", entry.predicted);
+    end_object(json);
+  });
+  end_object(json);
+  next_line(json, 1);
+  write_key(json, "terms");
+  write_array(json, answer.step.terms, [&](const TimeTerm& term) {
+    begin_object(json);
+    write_member(json, "name", term.name);
+    write_seconds(json, "seconds", term.seconds);
+    write_member(json, "formula", term.formula);
+    end_object(json);
+  });
+}
+
+}  // namespace tpplan

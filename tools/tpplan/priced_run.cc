@@ -1,0 +1,199 @@
+#include "priced_run.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <filesystem>
+
+#include "cost/calibrate.h"
+#include "cost/check_run.h"
+#include "inputs.h"
+#include "judge/counted_step.h"
+#include "topology/read_run.h"
+#include "topology/read_speeds.h"
+#include "topology/read_timings.h"
+
+namespace tpplan {
+namespace {
+
+// A step that is ready to be priced. Its members refer to each other, so it does not move.
+struct ReadyStep {
+  SourceFile model, plan, run_file;
+  Compilation compilation;  // of a measured step
+  Run run;
+  CountedStep counted;
+  Topology topology;  // on the step's mesh
+  const Mesh* mesh = nullptr;
+  const Recipe* recipe = nullptr;
+};
+
+std::vector<std::string_view> recipe_names() {
+  std::vector<std::string_view> names;
+  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
+  return names;
+}
+
+// Returns the file of a measured step: relative to the topology.
+std::string beside(const SourceFile& topology, const std::string& path) {
+  return (std::filesystem::path(topology.name).parent_path() / path).lexically_normal().string();
+}
+
+// Reports the figures that a topology lacks. Returns true if it lacks none.
+bool has_figures(const std::vector<MissingFigure>& missing, const SpeedFile& file, Diagnostics& diagnostics) {
+  for (const MissingFigure& figure : missing)
+    report_message(diagnostics, Code::MissingFigure, {file.file.id, 0, 1},
+                   fmt::format("the topology has no `{}`, which the term `{}` needs", figure.key, figure.term),
+                   "copy the figure from a preset (plans/topologies), or measure it");
+  return missing.empty();
+}
+
+const SpeedFile& topology_file(const Session& session) {
+  const auto is_topology = [](const SpeedFile& file) { return kind_of(file.file) == SpeedFileKind::Topology; };
+  const auto found = std::find_if(session.speeds.begin(), session.speeds.end(), is_topology);
+  return found == session.speeds.end() ? session.speeds.front() : *found;
+}
+
+// Reads, compiles and counts a measured step. Reports in `own`, and returns false, if that fails.
+bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& own) {
+  const SourceFile& topology = topology_file(session).file;
+  constexpr uint64_t kMostRunBytes = uint64_t{1} << 20;
+  if (!read_input(beside(topology, measured.model), kMaxModelBytes, step.model, own) ||
+      !read_input(beside(topology, measured.plan), YamlLimits{}.bytes, step.plan, own) ||
+      !read_input(beside(topology, measured.run), kMostRunBytes, step.run_file, own))
+    return false;
+  const auto names = recipe_names();
+  RunFile run = read_run(step.run_file, names, own);
+  if (has_errors(own)) return false;
+  step.compilation = compile({.model = step.model,
+                              .plan = step.plan,
+                              .mesh_sizes = {},
+                              .walk = {.trace = true},
+                              .step = {.batch = run.run.batch, .sequence = run.run.sequence},
+                              .use = ManifestUse::Totals},
+                             own);
+  if (has_errors(own) || step.compilation.reached != Phase::Manifest) return false;
+  check_run(run, step.compilation.plan, own);
+  step.run = std::move(run.run);
+  const Compilation& c = step.compilation;
+  step.counted = count_checked_step(c.graph, c.plan, c.judgement, step.run);
+  step.mesh = &c.plan.mesh;
+  step.recipe = find_recipe(step.run.recipe);
+  step.topology = read_speeds(session.speeds, c.plan.mesh, own);
+  return !has_errors(own) && step.counted.work.is_there;
+}
+
+std::string first_error(const Diagnostics& diagnostics) {
+  for (const Diagnostic& d : diagnostics.list) {
+    if (d.severity == Severity::Error) return d.message;
+  }
+  return "its operations are not all known";
+}
+
+StepSetting setting_of_step(const ReadyStep& step) {
+  return setting_of(step.counted, step.run, *step.recipe, *step.mesh);
+}
+
+double seconds_of(const ReadyStep& step, const AssumptionScale& scale) {
+  return step_seconds(setting_of_step(step), step.topology, scale).seconds;
+}
+
+// Reads the topology's measured steps. Reports at its entry a step that cannot be priced.
+std::deque<ReadyStep> read_steps(Session& session, const Topology& topology) {
+  std::deque<ReadyStep> steps;
+  for (const MeasuredStep& measured : topology.calibrate) {
+    Diagnostics own;
+    ReadyStep& step = steps.emplace_back();
+    if (!read_step(measured, session, step, own)) {
+      report_message(session.diagnostics, Code::InvalidTopology, measured.span,
+                     fmt::format("the measured step `{}` cannot be priced: {}", measured.run, first_error(own)),
+                     "run `tpplan check MODEL PLAN --run RUN` on its files; paths are relative to the topology");
+      continue;
+    }
+    std::ignore = has_figures(missing_figures(setting_of_step(step), step.topology), topology_file(session),
+                              session.diagnostics);
+  }
+  return steps;
+}
+
+void warn_of_contradiction(Session& session, const Topology& topology, const std::vector<double>& residuals) {
+  const auto [least, most] = std::minmax_element(residuals.begin(), residuals.end());
+  const MeasuredStep& fast = topology.calibrate[static_cast<size_t>(least - residuals.begin())];
+  const MeasuredStep& slow = topology.calibrate[static_cast<size_t>(most - residuals.begin())];
+  constexpr double kPercent = 100;
+  Diagnostic& d = report_message(
+      session.diagnostics, Code::ContradictingSteps, slow.span,
+      fmt::format("the measured steps contradict each other: `{}` takes {:.0f} % longer than computed, `{}` {:.0f} %",
+                  slow.run, (std::exp(*most) - 1) * kPercent, fast.run, (std::exp(*least) - 1) * kPercent),
+      "check the seconds and the runs of both; no efficiencies of matmuls and attention explain both");
+  d.notes.push_back({"the other step", fast.span});
+}
+
+// Fits the topology's efficiencies to its measured steps.
+Calibration calibrate_steps(Session& session, const Topology& topology, const std::deque<ReadyStep>& steps,
+                            StepAnswer& answer) {
+  std::vector<TimedEntry> entries;
+  for (size_t i = 0; i < steps.size(); ++i) {
+    const ReadyStep& step = steps[i];
+    entries.push_back({.predicted = [&step](const AssumptionScale& scale) { return seconds_of(step, scale); },
+                       .measured = topology.calibrate[i].seconds});
+  }
+  Calibration found = calibrate(entries);
+  for (size_t i = 0; i < steps.size(); ++i)
+    answer.residuals.push_back({.run = topology.calibrate[i].run,
+                                .measured = entries[i].measured,
+                                .predicted = entries[i].measured / std::exp(found.residuals[i])});
+  if (found.is_contradictory) warn_of_contradiction(session, topology, found.residuals);
+  return found;
+}
+
+std::optional<PricedRun> price_training(Session& session, const Run& run, Topology topology) {
+  const Compilation& c = session.compilation;
+  const CountedStep counted = count_checked_step(c.graph, c.plan, c.judgement, run);
+  if (!counted.work.is_there) return std::nullopt;
+  const StepSetting setting = setting_of(counted, run, *find_recipe(run.recipe), c.plan.mesh);
+  if (!has_figures(missing_figures(setting, topology), topology_file(session), session.diagnostics))
+    return std::nullopt;
+  const std::deque<ReadyStep> steps = read_steps(session, topology);
+  if (has_errors(session.diagnostics)) return std::nullopt;
+  PricedRun priced;
+  const Calibration found = calibrate_steps(session, topology, steps, priced.answer);
+  const auto seconds = [&](const AssumptionScale& scale) { return step_seconds(setting, topology, scale).seconds; };
+  priced.answer.scale = found.scale;
+  priced.answer.step = step_seconds(setting, topology, found.scale);
+  priced.answer.interval = step_interval(seconds, found.scale, found.covariance);
+  priced.topology = std::move(topology);
+  return priced;
+}
+
+std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology topology, int64_t context) {
+  const Compilation& c = session.compilation;
+  const CountedStep counted = count_checked_step(c.graph, c.plan, c.judgement, run);
+  if (!counted.work.is_there) return std::nullopt;
+  if (!has_figures(missing_decode_figures(topology), topology_file(session), session.diagnostics)) return std::nullopt;
+  const DecodeSetting setting{.work = counted.work,
+                              .parameters = counted.parameters,
+                              .model = c.graph,
+                              .run = run,
+                              .mesh = c.plan.mesh,
+                              .context = context};
+  const auto seconds = [&](const AssumptionScale& scale) { return decode_seconds(setting, topology, scale).seconds; };
+  PricedRun priced;
+  priced.answer.kind = "decode";
+  priced.answer.step = decode_seconds(setting, topology);
+  priced.answer.interval = step_interval(seconds, kAsGiven, prior_covariance());
+  priced.topology = std::move(topology);
+  return priced;
+}
+
+}  // namespace
+
+std::optional<PricedRun> price_run(Session& session, const Run& run, std::optional<int64_t> context) {
+  Topology topology = read_speeds(session.speeds, session.compilation.plan.mesh, session.diagnostics);
+  if (has_errors(session.diagnostics)) return std::nullopt;
+  return context ? price_decode(session, run, std::move(topology), *context)
+                 : price_training(session, run, std::move(topology));
+}
+
+}  // namespace tpplan
