@@ -47,13 +47,22 @@ uint64_t data_ranks_without_fsdp(const Replay& r) {
   return ranks;
 }
 
-// The momentum of SGD is a copy of the first gradient, which for an embedding that is sharded over its vocabulary is
-// the gradient of all ranks.
-uint64_t state_elements(const Replay& r, ParamId id) {
+// Elements of a parameter's gradient between steps: of all ranks' shards if `is_whole`, unless FSDP reduces it or a tie
+// adds it to a local gradient.
+uint64_t gradient_elements(const Replay& r, ParamId id) {
   const ReplayParam& param = r.params[id];
-  if (!param.is_whole || param.is_gathered || r.in.recipe.name != "sgd_momentum") return param.own;
-  const Param& own = r.in.model.params[id];
-  return elements_of(std::span(r.in.model.sizes).subspan(own.shape_begin, own.ndim));
+  if (!param.is_whole || param.is_gathered || param.uses > 1) return param.own;
+  return elements_of(shape_of(r.in.model, r.in.model.params[id]));
+}
+
+// The momentum of SGD is a copy of the first gradient.
+uint64_t state_elements(const Replay& r, ParamId id) {
+  return r.in.recipe.name == "sgd_momentum" ? gradient_elements(r, id) : r.params[id].own;
+}
+
+uint64_t gradient_bytes(const Replay& r, ParamId id, DType dtype, bool is_wide) {
+  const uint64_t elements = gradient_elements(r, id);
+  return is_wide ? byte_size(dtype, elements) : trained_bytes(r.in.recipe, dtype, elements).gradient;
 }
 
 // Everything that exists before the step: parameters, states, tokens, buffers, gradients of earlier micro-batches.
@@ -70,7 +79,7 @@ void hold_base(Replay& r) {
     hold_forever(r, bytes.master, TensorUse::Master);
     for (int i = 0; i < r.in.recipe.states; ++i)
       hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
-    if (r.has_gradients) hold_forever(r, is_wide ? byte_size(dtype, own.own) : bytes.gradient, TensorUse::Gradients);
+    if (r.has_gradients) hold_forever(r, gradient_bytes(r, id, dtype, is_wide), TensorUse::Gradients);
     if (is_ddp && is_trained(param.dtype)) hold_forever(r, byte_size(param.dtype, own.own), TensorUse::Buckets);
   }
   for (const ManifestParam& buffer : r.in.manifest.buffers)
@@ -95,17 +104,25 @@ void hold_inputs(Replay& r) {
 
 // A gradient of an embedding is that of all ranks if torch's DTensor shards the vocabulary.
 void find_whole_gradients(Replay& r) {
-  for (ParamId id = 0; id < r.params.size(); ++id) {
-    const Param& param = r.in.model.params[id];
-    if (param.ndim < 2) continue;
-    const auto sizes = std::span(r.in.model.sizes).subspan(param.shape_begin, param.ndim);
-    r.params[id].is_whole = r.params[id].is_used && r.params[id].full < elements_of(sizes);
+  for (const TracedOp& op : r.in.trace.ops) {
+    if (op.kind != TracedKind::Op || r.in.model.operations.nodes[op.node].op != OpId::Embedding) continue;
+    for (uint32_t i = op.in_begin; i < op.in_end; ++i) {
+      const ParamId id = r.in.trace.values[r.in.trace.slots[i]].param;
+      if (id == kNone || r.in.model.params[id].ndim < 2) continue;
+      const int64_t rows = r.in.model.sizes[r.in.model.params[id].shape_begin];
+      const auto local = shape_of(r.in.trace, r.in.trace.slots[i]);
+      r.params[id].is_whole = !local.empty() && local[0] < rows;
+    }
   }
 }
 
 // The optimizer: foreach AdamW makes the square roots of its second moments at once (torch.optim._multi_tensor_adamw).
 void run_optimizer(Replay& r) {
   r.place = {.phase = StepPhase::Optimizer, .operation = std::string(r.in.recipe.name), .module = {}};
+  for (ParamId id = 0; id < r.params.size(); ++id) {  // DTensor shards the gradients that are whole
+    if (gradient_elements(r, id) == r.params[id].own) continue;
+    release(r.pool, allocate(r.pool, byte_size(r.in.model.params[id].dtype, r.params[id].own), TensorUse::Temporary));
+  }
   if (r.in.run.optimizer != OptimizerKernel::Foreach || !r.in.recipe.name.starts_with("adamw")) return;
   std::vector<BlockId> roots;
   for (ParamId id = 0; id < r.params.size(); ++id) {
@@ -218,6 +235,7 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   build_units(r);
   find_whole_gradients(r);
   build_events(r);
+  count_uses(r);
   hold_base(r);
   hold_inputs(r);
   gather_root(r);

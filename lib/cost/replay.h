@@ -124,6 +124,9 @@ void run_forward(Replay& r, size_t begin, size_t end, bool again);
 // Computes a layer again, up to the last tensor that its backward pass needs (torch's early stop).
 void run_layer_again(Replay& r, ReplayLayer& layer);
 
+// Counts the operations that add to the gradient of each parameter (ReplayParam::uses).
+void count_uses(Replay& r);
+
 // Runs the backward pass of all events, from the gradients of the model's outputs on.
 void run_backward(Replay& r);
 

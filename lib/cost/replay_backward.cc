@@ -12,6 +12,13 @@ void release_saved(Replay& r, size_t at) {
   r.saved[at].clear();
 }
 
+// Frees what selective checkpointing saved, but early stop did not need.
+void release_cached(Replay& r, const ReplayLayer& layer) {
+  for (size_t at = layer.enter; at < layer.exit; ++at) {
+    for (const StorageId id : r.events[at].made) release(r.pool, std::exchange(r.cached[id], kNoBlock));
+  }
+}
+
 // The gradient passes an all_reduce unchanged. All other collectives make a new tensor, and a copy of the larger one.
 void move_back(Replay& r, const ReplayEvent& event) {
   const uint32_t from = r.in.trace.values[event.at].from;
@@ -34,6 +41,7 @@ void exit_back(Replay& r, size_t at) {
 
 void enter_back(Replay& r, size_t at) {
   release_saved(r, at);
+  if (r.layer_at[at] != kNoId) release_cached(r, r.layers[r.layer_at[at]]);
   const ModuleId module = r.events[at].module;
   if (module != kNone && r.unit_of[module] != kNoId) reduce_unit(r, r.unit_of[module]);
 }
@@ -53,17 +61,6 @@ void run_event_back(Replay& r, size_t at) {
   }
 }
 
-// Counts the operations that add to the gradient of each parameter.
-void count_uses(Replay& r) {
-  for (const ReplayEvent& event : r.events) {
-    if (event.kind != ReplayKind::Op || !wants_gradient(r.in.trace, r.in.trace.ops[event.at])) continue;
-    for (const uint32_t in : operands_of(r, event)) {
-      const TracedValue& value = r.in.trace.values[in];
-      if (value.param != kNone && value.requires_grad) ++r.params[value.param].uses;
-    }
-  }
-}
-
 // Adds two gradients out of place, as autograd does.
 GradTensor sum(Replay& r, GradTensor a, GradTensor b, std::span<const int64_t> shape, uint64_t bytes, TensorUse as) {
   const Laid laid[] = {{shape, a.strides}, {shape, b.strides}};
@@ -79,8 +76,11 @@ GradTensor sum(Replay& r, GradTensor a, GradTensor b, std::span<const int64_t> s
 void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
   ReplayParam& param = r.params[id];
   if (param.grad.block != kNoBlock) {
+    const BlockId shard = param.is_whole ? allocate(r.pool, bytes_in(r.in.trace, value), TensorUse::Transient) : kNoBlock;
     const TensorUse as = r.pool.blocks[param.grad.block].as;
     grad = sum(r, std::move(param.grad), std::move(grad), shape_of(r.in.trace, value), bytes_in(r.in.trace, value), as);
+    release(r.pool, shard);
+    param.is_whole = false;
   }
   param.grad = std::move(grad);
   if (param.uses > 0) --param.uses;
@@ -89,6 +89,16 @@ void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
 }
 
 }  // namespace
+
+void count_uses(Replay& r) {
+  for (const ReplayEvent& event : r.events) {
+    if (event.kind != ReplayKind::Op || !wants_gradient(r.in.trace, r.in.trace.ops[event.at])) continue;
+    for (const uint32_t in : operands_of(r, event)) {
+      const TracedValue& value = r.in.trace.values[in];
+      if (value.param != kNone && value.requires_grad) ++r.params[value.param].uses;
+    }
+  }
+}
 
 void add_gradient(Replay& r, uint32_t value, GradTensor grad) {
   if (grad.block == kNoBlock) return;
@@ -105,7 +115,6 @@ void add_gradient(Replay& r, uint32_t value, GradTensor grad) {
 }
 
 void run_backward(Replay& r) {
-  count_uses(r);
   begin_backward(r);
   for (size_t at = r.events.size(); at-- > 0;) run_event_back(r, at);
   reduce_unit(r, 0);

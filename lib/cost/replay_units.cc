@@ -82,6 +82,14 @@ void finish_gather(Replay& r, ReplayUnit& unit) {
     release(r.pool, std::exchange(unit.output, kNoBlock));
 }
 
+// DTensor shards a gradient that is whole.
+void shard_gradient(Replay& r, ParamId id, uint32_t unit) {
+  ReplayParam& param = r.params[id];
+  if (!param.is_gathered || param.unit != unit || !param.is_whole || param.grad.block == kNoBlock) return;
+  const BlockId shard = allocate(r.pool, byte_size(r.in.model.params[id].dtype, param.full), TensorUse::FullGradients);
+  release(r.pool, std::exchange(param.grad.block, shard));
+}
+
 }  // namespace
 
 void build_units(Replay& r) {
@@ -139,6 +147,7 @@ void reduce_unit(Replay& r, uint32_t id) {
   ReplayUnit& unit = r.units[id];
   if (!has_params(unit)) return;
   set_place(r, r.place.phase, place_of(unit), "reduce_scatter");
+  for (ParamId param = 0; param < r.params.size(); ++param) shard_gradient(r, param, id);
   release(r.pool, std::exchange(unit.weights, kNoBlock));
   release(r.pool, std::exchange(r.pending_reduce, kNoBlock));
   r.pending_reduce = allocate(r.pool, unit.reduced, TensorUse::ReduceScatter);
