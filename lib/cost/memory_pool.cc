@@ -1,5 +1,6 @@
 #include "cost/memory_pool.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "sharding/dtype.h"
@@ -48,6 +49,7 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
   pool.blocks[id] = {.bytes = rounded, .holders = 1, .as = as};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
+  pool.span_peak = std::max(pool.span_peak, pool.now);
   if (pool.now > pool.peak) {
     pool.peak = pool.now;
     pool.at_peak = pool.held;

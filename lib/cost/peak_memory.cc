@@ -194,14 +194,6 @@ std::string formula_of(const Replay& r, TensorUse as) {
   return {};
 }
 
-// What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
-// and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
-uint64_t reserved_for(uint64_t active) {
-  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
-  const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
-  return (active + step - 1) / step * step;
-}
-
 TrainingMemory result_of(const Replay& r) {
   TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
   memory.overflow = r.pool.overflow;
@@ -221,14 +213,23 @@ TrainingMemory result_of(const Replay& r) {
 
 }  // namespace
 
+// What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
+// and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
+uint64_t reserved_for(uint64_t active) {
+  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
+  const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
+  return (active + step - 1) / step * step;
+}
+
 TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                             const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                            std::span<const ModuleId> remat) {
+                            std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans) {
   const Recipe* recipe = find_recipe(run.recipe);
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
   const ReplayInputs in{kernels, model, plan, manifest, run, *recipe, units, remat};
   Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true)};
+  r.spans = spans;
   r.pool.place = &r.place;
   set_types(r);
   divide_logits(r);
@@ -238,12 +239,15 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   count_uses(r);
   hold_base(r);
   hold_inputs(r);
+  begin_span(r, StepPhase::Forward, -1);
   gather_root(r);
   run_forward(r, 0, r.events.size(), false);
   end_forward(r);
   run_loss(r);
   run_backward(r);
+  begin_span(r, StepPhase::Optimizer, -1);
   run_optimizer(r);
+  begin_span(r, StepPhase::Optimizer, -1);
   return result_of(r);
 }
 

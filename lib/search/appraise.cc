@@ -4,7 +4,12 @@
 
 #include <algorithm>
 
+#include "cost/check_run.h"
+#include "cost/measure_collectives.h"
+#include "cost/peak_memory.h"
+#include "judge/counted_step.h"
 #include "ops/resize_graph.h"
+#include "resolve/infer/build_manifest.h"
 #include "suggest/price.h"
 
 namespace tpplan {
@@ -17,11 +22,72 @@ const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
   return at->second;
 }
 
+// Returns the run of a step with this plan, as `tpplan check` settles it.
+Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
+  RunFile file{.run = appraiser.inputs->run, .keys = {}};
+  Diagnostics ignored;  // the search refuses keys that can contradict a plan
+  check_run(file, plan, ignored);
+  file.run.batch = appraiser.graph->operations.batch;
+  file.run.sequence = appraiser.graph->operations.sequence;
+  return std::move(file.run);
+}
+
+// Returns the profile of a step without a backward pass, whose memory is counted as a whole.
+StepProfile flat_profile(uint64_t bytes, size_t layers) {
+  StepProfile profile{.begin = static_cast<int64_t>(bytes)};
+  profile.forward.resize(layers);
+  profile.backward.resize(layers);
+  return profile;
+}
+
+StepProfile profile_of(const std::vector<ReplaySpan>& spans, size_t layers) {
+  StepProfile profile;
+  profile.forward.resize(layers);
+  profile.backward.resize(layers);
+  bool has_begun = false;
+  int64_t level = 0;
+  PartSpan* outside = &profile.before;
+  const auto add = [&](PartSpan& part, const ReplaySpan& span) {  // a part can have several spans
+    part.peak = std::max(part.peak, part.end + static_cast<int64_t>(span.peak) - level);
+    part.end += static_cast<int64_t>(span.end) - level;
+    level = static_cast<int64_t>(span.end);
+  };
+  for (const ReplaySpan& span : spans) {
+    if (!has_begun) {
+      profile.begin = level = static_cast<int64_t>(span.end);
+      has_begun = true;
+    } else if (span.phase == StepPhase::Optimizer) {
+      add(profile.optimizer, span);
+    } else if (span.layer >= 0 && static_cast<size_t>(span.layer) < layers) {
+      add((span.phase == StepPhase::Forward ? profile.forward : profile.backward)[static_cast<size_t>(span.layer)], span);
+      outside = span.phase == StepPhase::Forward ? &profile.loss : &profile.after;
+    } else {
+      add(*outside, span);
+    }
+  }
+  return profile;
+}
+
 }  // namespace
 
+uint64_t active_of(const StepProfile& profile) {
+  MemorySum sum;
+  for (size_t i = 0; i < profile.forward.size(); ++i)
+    add_layer(sum, {.forward = profile.forward[i], .backward = profile.backward[i]});
+  return peak_of(sum, {.own = profile.begin,
+                       .before = profile.before,
+                       .loss = profile.loss,
+                       .after = profile.after,
+                       .optimizer = profile.optimizer});
+}
+
 Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch, int64_t sequence,
-                         std::string& why) {
-  Appraiser appraiser{.inputs = &inputs, .graph = std::make_unique<ModelGraph>(model), .judge = {}, .topologies = {}};
+                         size_t layers, std::string& why) {
+  Appraiser appraiser{.inputs = &inputs,
+                      .graph = std::make_unique<ModelGraph>(model),
+                      .judge = {},
+                      .topologies = {},
+                      .layers = layers};
   Diagnostics diagnostics;
   if (!resize_graph(appraiser.graph->operations, model.file, {.batch = batch, .sequence = sequence}, diagnostics)) {
     const Diagnostic& fault = diagnostics.list.front();
@@ -44,25 +110,36 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
     return figures;
   }
-  const Topology& topology = topology_of(appraiser, plan.mesh);
-  const Price price = price_plan(*appraiser.graph, plan, judgement, walk, *find_recipe(appraiser.inputs->run.recipe), &topology);
-  if (!price.knows_step) {
+  if (judgement.forecast.gap != ForecastLimit::None) {
     figures.why = std::string(to_text(judgement.forecast.gap));
     return figures;
   }
+  const Run run = settled_run(appraiser, plan);
+  const Recipe& recipe = *find_recipe(run.recipe);
+  const PatternMatches& patterns = judgement.matches.patterns;
+  const Manifest manifest = build_manifest(plan, *appraiser.graph, judgement.matches, judgement.shardings,
+                                           judgement.boundaries, judgement.init, plan.dialect->runtime);
+  if (appraiser.inputs->infer || recipe.gradient == StoredAs::None) {
+    const TrainingMemory memory = measure_step_memory(manifest, judgement.forecast, recipe);
+    figures.memory = reserved_for(memory.total);
+    figures.profile = flat_profile(memory.total, appraiser.layers);
+  } else {
+    std::vector<ReplaySpan> spans;
+    const TrainingMemory memory = measure_peak(judgement.forecast.trace, *appraiser.graph, plan, manifest, run,
+                                               patterns.fsdp_units, patterns.remat, &spans);
+    figures.memory = memory.peak->reserved;
+    figures.profile = profile_of(spans, appraiser.layers);
+  }
+  const CountedStep step = count_checked_step(*appraiser.graph, plan, judgement, run);
+  const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
+  const Topology& topology = topology_of(appraiser, plan.mesh);
+  if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
+    figures.why = fmt::format("the topology has no `{}`", missing.front().key);
+    return figures;
+  }
+  figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
+  figures.wire = sum_calls(judgement.forecast.calls, plan.mesh).wire;
   figures.is_right = true;
-  figures.seconds = price.time.total;
-  figures.memory = price.memory.total;
-  figures.wire = price.sent.wire;
-  StepProfile& profile = figures.profile;
-  const auto saved = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.kept),
-             transient = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.transient),
-             logits = static_cast<int64_t>(price.memory.infer ? 0 : judgement.costs.logits);
-  const int64_t count = 4;
-  profile.begin = static_cast<int64_t>(price.memory.total) - saved - transient - logits;
-  profile.loss = {logits, logits};
-  profile.forward.assign(4, {saved / count, saved / count});
-  profile.backward.assign(4, {transient, -saved / count});
   return figures;
 }
 

@@ -8,6 +8,7 @@
 #include <string>
 
 #include "cost/recipes.h"
+#include "cost/step_time.h"
 #include "judge/judge.h"
 #include "model/model_graph.h"
 #include "search/choice.h"
@@ -21,6 +22,7 @@ struct CostInputs {
   Run run;                            // its batch and sequence are replaced by those of the model
   std::span<const SpeedFile> speeds;  // topologies
   bool infer = false;
+  AssumptionScale scale = kAsGiven;  // what measured steps correct
 };
 
 // A model at the sizes of a step, and what the checks of its plans share. Not thread-safe.
@@ -29,6 +31,7 @@ struct Appraiser {
   std::unique_ptr<ModelGraph> graph;
   std::unique_ptr<Judge> judge;
   std::map<std::string, Topology> topologies;  // by mesh
+  size_t layers = 0;
 };
 
 // The memory of a step over its time (search/part_memory.h), with the layers in order.
@@ -50,7 +53,10 @@ struct StepFigures {
 // Returns the appraiser of a model at a local batch and a sequence; without a graph and with `why` if the model cannot
 // be resized.
 [[nodiscard]] Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch,
-                                       int64_t sequence, std::string& why);
+                                       int64_t sequence, size_t layers, std::string& why);
+
+// Returns the memory at the peak of a profile.
+[[nodiscard]] uint64_t active_of(const StepProfile& profile);
 
 [[nodiscard]] StepFigures appraise(Appraiser& appraiser, const TpPlan& plan);
 

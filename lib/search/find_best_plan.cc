@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "cost/peak_memory.h"
 #include "search/cut_layers.h"
 #include "search/measure_parts.h"
 
@@ -47,7 +48,7 @@ void cut_model(Searching& s) {
 
 Appraiser* whole_model(Searching& s, int64_t batch, std::string& why) {
   const auto [at, is_new] = s.whole.try_emplace(batch);
-  if (is_new) at->second = make_appraiser(s.model, s.inputs, batch, s.request.sequence, why);
+  if (is_new) at->second = make_appraiser(s.model, s.inputs, batch, s.request.sequence, s.space.layers, why);
   return at->second.graph == nullptr ? nullptr : &at->second;
 }
 
@@ -58,9 +59,9 @@ Prober* prober_of(Searching& s, int64_t batch, std::string& why) {
     prober.space = &s.space;
     prober.layers = s.space.layers;
     prober.few_layers = s.is_cut ? kFewLayers : s.space.layers;
-    prober.few = make_appraiser(s.is_cut ? s.few : s.model, s.inputs, batch, s.request.sequence, why);
+    prober.few = make_appraiser(s.is_cut ? s.few : s.model, s.inputs, batch, s.request.sequence, prober.few_layers, why);
     if (s.is_cut && prober.few.graph != nullptr)
-      prober.fewer = make_appraiser(s.fewer, s.inputs, batch, s.request.sequence, why);
+      prober.fewer = make_appraiser(s.fewer, s.inputs, batch, s.request.sequence, prober.few_layers - 1, why);
   }
   return prober.few.graph == nullptr ? nullptr : &prober;
 }
@@ -98,8 +99,9 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
   if (whole != nullptr) plan.figures = appraise(*whole, plan_of(s.space, plan.choice).plan);
   ++s.answer.probes;
   const StepFigures& f = plan.figures;
-  if (!f.is_right || f.memory != found.memory || std::abs(f.seconds - found.seconds) > kAsPredicted * f.seconds)
+  if (!f.is_right || f.memory != reserved_for(found.memory) || std::abs(f.seconds - found.seconds) > kAsPredicted * f.seconds)
     s.answer.is_exact = false;
+  if (getenv("DBG")) fprintf(stderr,"mesh %ld %ld %ld pred %.12g %lu got %.12g %lu active %lu right %d\n",mesh.dp,mesh.fsdp,mesh.tp,found.seconds,found.memory,f.seconds,f.memory,active_of(f.profile),f.is_right);
   return plan;
 }
 
@@ -110,12 +112,34 @@ struct MeshWork {
   Solution best;
 };
 
+// Returns the most bytes that can be alive if the allocator holds at most `reserved`.
+uint64_t most_active(uint64_t reserved) {
+  uint64_t low = 0, high = reserved;  // reserved_for(low) <= reserved
+  while (low < high) {
+    const uint64_t middle = low + (high - low + 1) / 2;
+    if (reserved_for(middle) <= reserved)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
 SolveLimits limits_of(const Searching& s) {
-  return {.layers = s.space.layers, .memory = s.request.memory, .objective = s.request.objective};
+  return {.layers = s.space.layers, 
+          .memory = s.request.memory ? std::optional(most_active(*s.request.memory)) : std::nullopt,
+          .objective = s.request.objective};
 }
 
 double predicted(const Searching& s, const Solution& found) {
-  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = found.memory});
+  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = reserved_for(found.memory)});
+}
+
+// Returns the bound of a solution as an objective: the solver's are seconds, or bytes that are alive.
+double bound_of(const Searching& s, const Solution& found) {
+  if (s.request.objective == Objective::Memory)
+    return static_cast<double>(reserved_for(static_cast<uint64_t>(found.bound)));
+  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
 void leave_out(Searching& s, const SearchMesh& mesh, std::string why) { s.answer.left_out.push_back({mesh, std::move(why)}); }
@@ -251,8 +275,7 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
   s.answer.best = s.answer.meshes.front();
   s.answer.bound = std::numeric_limits<double>::infinity();
   for (const size_t i : order) {
-    const double scale = request.objective == Objective::Tokens ? static_cast<double>(request.batch * request.sequence) : 1;
-    s.answer.bound = std::min(s.answer.bound, work[i].best.bound / scale);
+    s.answer.bound = std::min(s.answer.bound, bound_of(s, work[i].best));
   }
   // Sums of parts have rounding errors that the whole does not have.
   const double objective = objective_of(request, s.answer.best->figures);

@@ -156,7 +156,7 @@ int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, con
   std::string why = fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
   if (arguments.batch % data_ranks == 0) {
     why.clear();
-    Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, why);
+    Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, 0, why);
     if (appraiser.graph != nullptr) {
       kept.figures = appraise(appraiser, kept.plan);
       why = kept.figures.why;
