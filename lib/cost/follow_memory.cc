@@ -14,6 +14,7 @@ struct Following {
   const StepTrace& trace;
   const OpGraph& graph;
   StepMemory& memory;
+  bool has_flash = false;
 };
 
 void give_own(Following& f, uint32_t value, StorageKind kind, Strides strides) {
@@ -171,9 +172,20 @@ bool is_attention_of_matmuls(const StepTrace& trace, std::span<const uint32_t> i
   return ins.size() > kMask && trace.values[ins[kMask]].requires_grad;
 }
 
-// Returns the strides of a result with its own memory. Attention kernels write [batch, sequence, heads, width].
+// True if a flash kernel of CUDA computes attention: its result has the dim order of the queries
+// (at::native::_flash_attention_forward, torch 2.13).
+bool is_flash(const Following& f, uint32_t out) {
+  constexpr int kFlashBits = 16;
+  return f.has_flash && dtypes()[dtype_in(f.trace, out)].bits == kFlashBits;
+}
+
+// Returns the strides of a result with its own memory. Other attention kernels write [batch, sequence, heads, width].
 Strides own_strides(const Following& f, const OpRow& row, std::span<const uint32_t> ins, uint32_t out) {
   const auto shape = shape_of(f.trace, out);
+  if (row.product == Contraction::Attention && !ins.empty() && is_flash(f, out)) {
+    const Laid queries[] = {laid_of(f.trace, f.memory, ins[0])};
+    return elementwise_strides(queries, shape);
+  }
   if (row.product == Contraction::Attention && shape.size() == 4 && !is_attention_of_matmuls(f.trace, ins)) {
     const int64_t turned[] = {shape[0], shape[2], shape[1], shape[3]};
     Strides strides = dense_strides(turned);
@@ -211,11 +223,11 @@ void follow_op(Following& f, const TracedOp& op) {
 
 }  // namespace
 
-StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer) {
+StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer, bool has_flash) {
   StepMemory memory;
   memory.storage_of.assign(trace.values.size(), kNoId);
   memory.strides.resize(trace.values.size());
-  Following f{trace, graph, memory};
+  Following f{trace, graph, memory, has_flash};
   RepeatedLayers alike;
   for (size_t i = 0; i < trace.ops.size(); ++i) {
     if (!each_layer) i = leave_out(trace, memory, alike, i);

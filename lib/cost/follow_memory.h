@@ -5,7 +5,8 @@
 
 namespace tpplan {
 
-// `each_layer`: omits no layer.
-[[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer);
+// `each_layer`: omits no layer. `has_flash`: flash kernels of CUDA compute attention in 16 bits.
+[[nodiscard]] StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each_layer,
+                                       bool has_flash = false);
 
 }  // namespace tpplan

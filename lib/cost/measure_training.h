@@ -23,7 +23,7 @@ struct MemoryTerm {
 
 // The moment of a step at which rank 0 has the most memory.
 struct MemoryPeak {
-  uint64_t reserved = 0;          // what the allocator holds then
+  uint64_t reserved = 0;          // what CUDA's caching allocator has reserved after the step
   std::string phase;              // forward | backward | optimizer
   std::string operation, module;  // empty if unknown
 };

@@ -30,6 +30,13 @@ static_assert(std::size(kTensorUseNames) == static_cast<size_t>(TensorUse::Tempo
 constexpr std::string_view kPhaseNames[] = {"forward", "backward", "optimizer"};
 static_assert(std::size(kPhaseNames) == static_cast<size_t>(StepPhase::Optimizer) + 1);
 
+// FSDP2 allocates the outputs of all_gather and the inputs of reduce_scatter in streams of their own.
+MemoryStream stream_of(TensorUse use) {
+  return use == TensorUse::AllGather       ? MemoryStream::AllGather
+         : use == TensorUse::ReduceScatter ? MemoryStream::ReduceScatter
+                                           : MemoryStream::Compute;
+}
+
 }  // namespace
 
 BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
@@ -46,7 +53,8 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
     id = pool.free.back();
     pool.free.pop_back();
   }
-  pool.blocks[id] = {.bytes = rounded, .holders = 1, .as = as};
+  pool.blocks[id] = {
+      .bytes = rounded, .holders = 1, .as = as, .part = allocate(pool.allocator, rounded, stream_of(as))};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
   pool.span_peak = std::max(pool.span_peak, pool.now);
@@ -69,6 +77,7 @@ void release(MemoryPool& pool, BlockId block) {
   if (--own.holders > 0) return;
   pool.held[static_cast<size_t>(own.as)] -= own.bytes;
   pool.now -= own.bytes;
+  release(pool.allocator, own.part);
   pool.free.push_back(block);
 }
 

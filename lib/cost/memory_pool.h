@@ -7,6 +7,8 @@
 #include <string_view>
 #include <vector>
 
+#include "cost/caching_allocator.h"
+
 namespace tpplan {
 
 // What a tensor is.
@@ -45,6 +47,7 @@ struct Block {
   uint64_t bytes = 0;
   uint32_t holders = 0;
   TensorUse as = TensorUse::Saved;
+  SegmentPart part = kNoPart;  // of the allocator
 };
 
 using BytesByUse = std::array<uint64_t, kTensorUses>;
@@ -52,6 +55,7 @@ using BytesByUse = std::array<uint64_t, kTensorUses>;
 struct MemoryPool {
   std::vector<Block> blocks;
   std::vector<BlockId> free;  // ids to use again
+  CachingAllocator allocator;
   BytesByUse held{}, at_peak{};
   uint64_t now = 0, peak = 0;
   uint64_t span_peak = 0;            // since the caller has last set it

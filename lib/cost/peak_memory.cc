@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <tuple>
+#include <utility>
 
 #include "base/text.h"
 #include "cost/follow_memory.h"
@@ -77,13 +78,22 @@ void hold_base(Replay& r) {
     hold_forever(r, byte_size(dtype, own.own), TensorUse::Parameters);
     const TrainedBytes bytes = trained_bytes(r.in.recipe, dtype, own.own);
     hold_forever(r, bytes.master, TensorUse::Master);
-    for (int i = 0; i < r.in.recipe.states; ++i)
-      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
     if (r.has_gradients) hold_forever(r, gradient_bytes(r, id, dtype, is_wide), TensorUse::Gradients);
     if (is_ddp && is_trained(param.dtype)) hold_forever(r, byte_size(param.dtype, own.own), TensorUse::Buckets);
   }
   for (const ManifestParam& buffer : r.in.manifest.buffers)
     hold_forever(r, global_bytes(layout_of(r.in.manifest, buffer)), TensorUse::Buffers);
+}
+
+// The optimizer makes its states in the first step.
+void hold_states(Replay& r) {
+  for (ParamId id = 0; id < r.params.size(); ++id) {
+    if (!r.params[id].is_used) continue;
+    const DType own = r.in.model.params[id].dtype;
+    const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
+    for (int i = 0; i < r.in.recipe.states; ++i)
+      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
+  }
 }
 
 // Tokens, and targets of the same size.
@@ -197,7 +207,7 @@ std::string formula_of(const Replay& r, TensorUse as) {
 TrainingMemory result_of(const Replay& r) {
   TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
   memory.overflow = r.pool.overflow;
-  memory.peak = {.reserved = reserved_for(r.pool.peak),
+  memory.peak = {.reserved = r.pool.allocator.reserved,
                  .phase = std::string(to_text(r.pool.peak_place.phase)),
                  .operation = r.pool.peak_place.operation,
                  .module = r.pool.peak_place.module};
@@ -209,6 +219,26 @@ TrainingMemory result_of(const Replay& r) {
   std::stable_sort(memory.terms.begin(), memory.terms.end(),
                    [](const MemoryTerm& a, const MemoryTerm& b) { return a.bytes > b.bytes; });
   return memory;
+}
+
+// zero_grad() frees the gradients.
+void end_step(Replay& r) {
+  for (ReplayParam& param : r.params) release(r.pool, std::exchange(param.grad.block, kNoBlock));
+  for (const BlockId block : std::exchange(r.shards, {})) release(r.pool, block);
+}
+
+void run_step(Replay& r) {
+  find_whole_gradients(r);
+  count_uses(r);
+  gather_root(r);
+  run_forward(r, 0, r.events.size(), false);
+  end_forward(r);
+  run_loss(r);
+  run_backward(r);
+  begin_span(r, StepPhase::Optimizer, -1);
+  run_optimizer(r);
+  begin_span(r, StepPhase::Optimizer, -1);
+  end_step(r);
 }
 
 }  // namespace
@@ -228,26 +258,21 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
   const ReplayInputs in{kernels, model, plan, manifest, run, *recipe, units, remat};
-  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true)};
-  r.spans = spans;
+  Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true, run.attention == AttentionKernel::Flash)};
   r.pool.place = &r.place;
   set_types(r);
   divide_logits(r);
   build_units(r);
-  find_whole_gradients(r);
   build_events(r);
+  find_whole_gradients(r);
   count_uses(r);
   hold_base(r);
   hold_inputs(r);
+  run_step(r);
+  hold_states(r);
+  r.spans = spans;
   begin_span(r, StepPhase::Forward, -1);
-  gather_root(r);
-  run_forward(r, 0, r.events.size(), false);
-  end_forward(r);
-  run_loss(r);
-  run_backward(r);
-  begin_span(r, StepPhase::Optimizer, -1);
-  run_optimizer(r);
-  begin_span(r, StepPhase::Optimizer, -1);
+  run_step(r);
   return result_of(r);
 }
 

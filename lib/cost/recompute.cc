@@ -52,7 +52,7 @@ void each_saved(const StepTrace& trace, const OpGraph& graph, const TracedOp& op
     for (const uint32_t value : ins) visit(value);
     return;
   }
-  for (const std::string_view word : split(row.saves, ' ')) {
+  for (const std::string_view word : tpplan::split(row.saves, ' ')) {
     if (word == "p") {
       if (ins.size() > 1 && wants(1)) visit(ins[0]);
       if (ins.size() > 1 && wants(0)) visit(ins[1]);

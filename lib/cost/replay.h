@@ -78,7 +78,6 @@ struct ReplayUnit {
 struct ReplayLayer {
   size_t enter = 0, exit = 0;
   size_t last_saving = 0;
-  bool is_recomputed = false;
 };
 
 struct Replay {
@@ -100,6 +99,7 @@ struct Replay {
   std::vector<uint32_t> unit_of;      // by module: of `units`, kNoId
   BlockId pending_output = kNoBlock;  // the all_gather output of the unit before, in the forward pass
   BlockId pending_reduce = kNoBlock;  // the reduce_scatter input of the unit before
+  std::vector<BlockId> shards;        // gradients of the rank that reduce_scatter made
   bool has_gradients = false;         // of earlier micro-batches, or of buffers that exist in advance
   uint64_t shard_bytes = 0;           // of one element of the rank's parameters
   double gather_bytes = 0, reduce_bytes = 0;

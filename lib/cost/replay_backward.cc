@@ -76,7 +76,8 @@ GradTensor sum(Replay& r, GradTensor a, GradTensor b, std::span<const int64_t> s
 void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
   ReplayParam& param = r.params[id];
   if (param.grad.block != kNoBlock) {
-    const BlockId shard = param.is_whole ? allocate(r.pool, bytes_in(r.in.trace, value), TensorUse::Transient) : kNoBlock;
+    const BlockId shard =
+        param.is_whole ? allocate(r.pool, bytes_in(r.in.trace, value), TensorUse::Transient) : kNoBlock;
     const TensorUse as = r.pool.blocks[param.grad.block].as;
     grad = sum(r, std::move(param.grad), std::move(grad), shape_of(r.in.trace, value), bytes_in(r.in.trace, value), as);
     release(r.pool, shard);
@@ -91,6 +92,7 @@ void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
 }  // namespace
 
 void count_uses(Replay& r) {
+  for (ReplayParam& param : r.params) param.uses = 0;
   for (const ReplayEvent& event : r.events) {
     if (event.kind != ReplayKind::Op || !wants_gradient(r.in.trace, r.in.trace.ops[event.at])) continue;
     for (const uint32_t in : operands_of(r, event)) {

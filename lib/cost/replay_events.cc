@@ -102,7 +102,7 @@ void find_layers(Replay& r) {
     if (current == kNone && event.kind == ReplayKind::Enter && event.module != kNone &&
         is_recomputed(r, event.module)) {
       current = event.module;
-      layer = {.enter = i, .exit = 0, .last_saving = i, .is_recomputed = false};
+      layer = {.enter = i, .exit = 0, .last_saving = i};
       r.layer_at[i] = id;
     } else if (current != kNone && event.kind == ReplayKind::Op) {
       if (saves_something(r, event)) layer.last_saving = i;

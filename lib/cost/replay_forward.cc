@@ -103,7 +103,6 @@ void run_forward(Replay& r, size_t begin, size_t end, bool again) {
 }
 
 void run_layer_again(Replay& r, ReplayLayer& layer) {
-  layer.is_recomputed = true;
   std::vector<StorageId> made;
   for (size_t at = layer.enter + 1; at < layer.last_saving; ++at) {
     for (const StorageId id : r.events[at].made) {

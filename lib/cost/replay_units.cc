@@ -113,6 +113,7 @@ void build_units(Replay& r) {
 }
 
 void gather_root(Replay& r) {
+  r.place.phase = StepPhase::Forward;
   start_gather(r, r.units[0]);
   finish_gather(r, r.units[0]);
 }
@@ -163,7 +164,10 @@ void reduce_unit(Replay& r, uint32_t id) {
   const BlockId own = casts ? allocate(r.pool, unit.own * r.shard_bytes, TensorUse::Gradients) : result;
   if (casts) release(r.pool, result);
   release(r.pool, last);
-  if (r.has_gradients) release(r.pool, own);  // added to those of earlier micro-batches
+  if (r.has_gradients)
+    release(r.pool, own);  // added to those of earlier micro-batches
+  else
+    r.shards.push_back(own);
 }
 
 }  // namespace tpplan

@@ -56,7 +56,7 @@ std::string render_memory(const TrainingMemory& memory, const TerminalStyle& loo
         '\n';
   out += fmt::format(" {:<{}}{:>{}}\n", "together", kName, human_bytes(memory.total), kBytes);
   if (memory.peak)
-    out += fmt::format(" {:<{}}{:>{}}  of the allocator, in whole segments\n", "reserved", kName,
+    out += fmt::format(" {:<{}}{:>{}}  segments of the caching allocator\n", "reserved", kName,
                        human_bytes(memory.peak->reserved), kBytes);
   if (memory.infer)
     out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ", kInferenceOmits);
