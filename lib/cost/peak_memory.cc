@@ -145,12 +145,6 @@ void run_optimizer(Replay& r) {
   for (const BlockId block : roots) release(r.pool, block);
 }
 
-void divide_logits(Replay& r) {
-  if (r.in.run.loss != LossKernel::Chunked || r.in.trace.outputs.empty()) return;
-  uint64_t& bytes = r.memory.storages[r.memory.storage_of[r.in.trace.outputs[0]]].bytes;
-  bytes = (bytes + static_cast<uint64_t>(r.in.run.chunks) - 1) / static_cast<uint64_t>(r.in.run.chunks);
-}
-
 void set_types(Replay& r) {
   const DType model = model_dtype(r.in.model);
   const Run& run = r.in.run;
@@ -261,7 +255,6 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   Replay r{.in = in, .memory = follow_memory(kernels, model.operations, true, run.attention == AttentionKernel::Flash)};
   r.pool.place = &r.place;
   set_types(r);
-  divide_logits(r);
   build_units(r);
   build_events(r);
   find_whole_gradients(r);

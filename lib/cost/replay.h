@@ -91,10 +91,11 @@ struct Replay {
   std::vector<uint32_t> inside;    // by event: into `layers`, kNoId outside
   std::vector<BlockId> block_of;   // by storage: that is alive
   std::vector<BlockId> cached;     // by storage: saved by selective checkpointing until the layer is computed again
-  std::vector<std::vector<BlockId>> saved;  // by event: for its backward pass
-  std::vector<uint8_t> is_saved_op;         // by event: selective checkpointing saves its results
-  std::vector<GradTensor> grads;            // by value
-  std::vector<ReplayParam> params;          // by ParamId
+  std::vector<std::vector<BlockId>> saved;      // by event: for its backward pass
+  std::vector<uint8_t> is_saved_op;             // by event: selective checkpointing saves its results
+  std::vector<std::vector<StorageId>> sources;  // by storage: from which fused kernels compute it again; empty: saved
+  std::vector<GradTensor> grads;                // by value
+  std::vector<ReplayParam> params;              // by ParamId
   std::vector<ReplayUnit> units;
   std::vector<uint32_t> unit_of;      // by module: of `units`, kNoId
   BlockId pending_output = kNoBlock;  // the all_gather output of the unit before, in the forward pass
@@ -126,6 +127,11 @@ void begin_span(Replay& r, StepPhase phase, int64_t layer);
 
 // Fills `events`, `layers` and the tables by event.
 void build_events(Replay& r);
+
+// Sets the sources of what an event makes: elementwise results can be computed again, except residuals.
+void set_sources(Replay& r, const ReplayEvent& event);
+// True if the backward pass of an event computes a tensor again that it would save otherwise.
+[[nodiscard]] bool is_recomputed_by_fusion(const Replay& r, size_t event, StorageId storage);
 
 // Runs the events of [begin, end) of the forward pass. `again`: of a layer in the backward pass.
 void run_forward(Replay& r, size_t begin, size_t end, bool again);

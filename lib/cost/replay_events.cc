@@ -16,7 +16,12 @@ struct EventList {
   std::vector<size_t> last_use;    // by storage
 };
 
-void use_value(EventList& l, uint32_t value) { l.last_use[l.r.memory.storage_of[value]] = l.r.events.size(); }
+// A tensor that is computed again uses those from which it is.
+void use_value(EventList& l, uint32_t value) {
+  const StorageId storage = l.r.memory.storage_of[value];
+  l.last_use[storage] = l.r.events.size();
+  for (const StorageId source : l.r.sources[storage]) l.last_use[source] = l.r.events.size();
+}
 
 void make_storage(EventList& l, ReplayEvent& event, uint32_t value) {
   const StorageId storage = l.r.memory.storage_of[value];
@@ -55,6 +60,7 @@ void add_event(EventList& l, uint32_t at) {
     make_storage(l, event, out);
     use_value(l, out);
   }
+  set_sources(l.r, event);
   l.r.events.push_back(std::move(event));
 }
 
@@ -203,6 +209,7 @@ int64_t layer_of_event(const Replay& r, const ReplayEvent& event) {
 }
 
 void build_events(Replay& r) {
+  r.sources.assign(r.memory.storages.size(), {});
   EventList l{.r = r,
               .is_made = std::vector<bool>(r.in.trace.values.size(), false),
               .is_allocated = std::vector<bool>(r.memory.storages.size(), false),

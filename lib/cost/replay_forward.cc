@@ -40,7 +40,10 @@ void save(Replay& r, size_t at) {
                            }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, r.events[at].at, sink);
   for (const StorageId id : storages) {
-    if (r.block_of[id] != kNoBlock) saved.push_back(hold(r.pool, r.block_of[id]));
+    const bool is_fused = is_recomputed_by_fusion(r, at, id);
+    for (const StorageId source : is_fused ? r.sources[id] : std::vector<StorageId>{id}) {
+      if (r.block_of[source] != kNoBlock) saved.push_back(hold(r.pool, r.block_of[source]));
+    }
   }
 }
 

@@ -65,7 +65,8 @@ const LossTensors kLossRows[] = {
     {LossKernel::Fused, false, false, {}, {make(Model)}, {}},
 };
 
-// Parts of the tokens whose logits exist at once.
+// Parts of the tokens for which the loss's tensors exist at once. The logits of all parts are saved in the model's
+// type.
 uint64_t parts_of_loss(const Run& run) {
   return run.loss == LossKernel::Chunked ? static_cast<uint64_t>(run.chunks) : 1;
 }
@@ -113,10 +114,12 @@ void run_loss(Replay& r) {
   std::vector<BlockId> blocks;
   set_place(r, StepPhase::Forward, nowhere, "cross_entropy");
   run_events(r, row.forward, output, blocks);
-  const bool keeps_logits = row.kept.empty();
+  const bool is_chunked = r.in.run.loss == LossKernel::Chunked;
+  const bool keeps_logits = row.kept.empty() || is_chunked;
   if (!keeps_logits) release(r.pool, std::exchange(r.block_of[storage], kNoBlock));
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (std::ranges::find(row.kept, i) == row.kept.end()) release(r.pool, std::exchange(blocks[i], kNoBlock));
+    if (is_chunked || std::ranges::find(row.kept, i) == row.kept.end())
+      release(r.pool, std::exchange(blocks[i], kNoBlock));
   }
   set_place(r, StepPhase::Backward, nowhere, "cross_entropy");
   run_events(r, row.backward, output, blocks);

@@ -127,6 +127,10 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     std::vector<ReplaySpan> spans;
     const TrainingMemory memory = measure_peak(judgement.forecast.trace, *appraiser.graph, plan, manifest, run,
                                                patterns.fsdp_units, patterns.remat, &spans);
+    if (!memory.peak) {
+      figures.why = "the memory of its step is not known";
+      return figures;
+    }
     figures.memory = memory.peak->reserved;
     figures.profile = profile_of(spans, appraiser.layers);
   }

@@ -75,8 +75,9 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (!arguments.run.empty() && c.judgement.forecast.gap == ForecastLimit::None && !c.judgement.forecast.infer &&
       recipe->gradient != StoredAs::None) {
     const PatternMatches& patterns = c.judgement.matches.patterns;
-    numbers.memory = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run, patterns.fsdp_units,
-                                  patterns.remat);
+    TrainingMemory peak = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run,
+                                       patterns.fsdp_units, patterns.remat);
+    if (peak.peak) numbers.memory = std::move(peak);
   } else if (!arguments.run.empty() && numbers.memory.infer && numbers.memory.has_step) {
     numbers.memory.peak = {.reserved = reserved_for(numbers.memory.total), .phase = "forward"};
   }
