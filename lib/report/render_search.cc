@@ -135,7 +135,7 @@ std::string render_search(const SearchReport& report) {
                                 counted(answer.probes, "plan") + " tried");
   if (!answer.meshes.empty()) {
     size_t width = 4;
-    const size_t rows = std::min(report.top, answer.meshes.size());
+    const size_t rows = answer.meshes.size();
     for (size_t i = 0; i < rows; ++i) width = std::max(width, size_words(answer.meshes[i].mesh).size());
     out += fmt::format("  {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  layers\n", "mesh", width, "batch", "time", "memory", "sent");
     for (size_t i = 0; i < rows; ++i) {
@@ -193,7 +193,7 @@ std::string search_json(const SearchReport& report) {
     end_object(json);
   }
   write_key(json, "meshes");
-  write_array(json, std::span(answer.meshes).first(std::min(report.top, answer.meshes.size())), [&](const MeshPlan& row) {
+  write_array(json, answer.meshes, [&](const MeshPlan& row) {
     begin_object(json);
     write_plan_row(json, row);
     end_object(json);

@@ -16,7 +16,6 @@ struct SearchReport {
   const SearchRequest& request;
   const SearchAnswer& answer;
   const SearchSpace& space;
-  size_t top = 5;               // most meshes to print
   std::string file;             // name of the plan file; empty: standard output
   std::string kept_name;        // of the plan to compare with
   Mesh kept_mesh;

@@ -8,7 +8,6 @@
 #include <map>
 #include <set>
 
-#include "cost/peak_memory.h"
 #include "search/cut_layers.h"
 #include "search/measure_parts.h"
 
@@ -99,52 +98,43 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
   if (whole != nullptr) plan.figures = appraise(*whole, plan_of(s.space, plan.choice).plan);
   ++s.answer.probes;
   const StepFigures& f = plan.figures;
-  if (!f.is_right || f.memory != reserved_for(found.memory) || std::abs(f.seconds - found.seconds) > kAsPredicted * f.seconds)
-    s.answer.is_exact = false;
-  if (getenv("DBG")) fprintf(stderr,"mesh %ld %ld %ld pred %.12g %lu got %.12g %lu active %lu right %d\n",mesh.dp,mesh.fsdp,mesh.tp,found.seconds,found.memory,f.seconds,f.memory,active_of(f.profile),f.is_right);
+  const bool is_as_predicted = std::abs(f.seconds - found.seconds) <= kAsPredicted * f.seconds;
+  // Less memory than predicted: the sums may have left out a plan that fits.
+  if (f.is_right && (!is_as_predicted || active_of(f.profile) < found.memory)) s.answer.is_exact = false;
   return plan;
 }
 
-// A mesh with the costs of its parts.
+// A mesh with the costs of its parts, with or without FSDP.
 struct MeshWork {
   SearchMesh mesh;
   MeshCosts costs;
-  Solution best;
+  Solution best;  // by the sums of parts
 };
 
-// Returns the most bytes that can be alive if the allocator holds at most `reserved`.
-uint64_t most_active(uint64_t reserved) {
-  uint64_t low = 0, high = reserved;  // reserved_for(low) <= reserved
-  while (low < high) {
-    const uint64_t middle = low + (high - low + 1) / 2;
-    if (reserved_for(middle) <= reserved)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
+bool fits(const Searching& s, const MeshPlan& plan) {
+  return plan.figures.is_right && (!s.request.memory || plan.figures.memory <= *s.request.memory);
 }
 
 SolveLimits limits_of(const Searching& s) {
   return {.layers = s.space.layers, 
-          .memory = s.request.memory ? std::optional(most_active(*s.request.memory)) : std::nullopt,
+          .memory = s.request.memory,
           .objective = s.request.objective};
 }
 
 double predicted(const Searching& s, const Solution& found) {
-  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = reserved_for(found.memory)});
+  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = found.memory});
 }
 
 // Returns the bound of a solution as an objective: the solver's are seconds, or bytes that are alive.
 double bound_of(const Searching& s, const Solution& found) {
   if (s.request.objective == Objective::Memory)
-    return static_cast<double>(reserved_for(static_cast<uint64_t>(found.bound)));
+    return found.bound;
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
 void leave_out(Searching& s, const SearchMesh& mesh, std::string why) { s.answer.left_out.push_back({mesh, std::move(why)}); }
 
-std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh) {
+std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool has_fsdp) {
   const int64_t data_ranks = mesh.dp * mesh.fsdp;
   if (s.request.batch % data_ranks != 0) {
     leave_out(s, mesh, fmt::format("batch {} is not divisible by its data ranks", s.request.batch));
@@ -156,9 +146,9 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh) {
     leave_out(s, mesh, why);
     return std::nullopt;
   }
-  ++s.answer.tried;
+  s.answer.tried += has_fsdp || mesh.fsdp == 1 ? 1 : 0;
   const uint64_t before = prober->probes;
-  MeasuredParts parts = measure_parts(*prober, mesh);
+  MeasuredParts parts = measure_parts(*prober, mesh, has_fsdp);
   s.answer.probes += prober->probes - before;
   if (parts.costs.layers.empty() || parts.costs.ends.empty()) {
     leave_out(s, mesh, parts.why);
@@ -168,45 +158,101 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh) {
   return std::move(parts.costs);
 }
 
-// Finds the plan with the least memory of all meshes.
-void find_smallest(Searching& s, const std::vector<MeshWork>& work) {
+// Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by a
+// share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
+std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t most_kinds) {
+  constexpr int kMostTries = 10, kHalvings = 4;
+  SolveLimits limits = limits_of(s);
+  limits.most_kinds = most_kinds;
+  std::optional<MeshPlan> best;
+  uint64_t too_much = 0;  // alive, with which the last plan did not fit
+  const auto try_limit = [&](uint64_t& alive) {
+    const auto found = solve_mesh(work.costs, limits);
+    if (!found) return false;
+    MeshPlan plan = judge_whole(s, work.mesh, work.costs, *found);
+    alive = found->memory;
+    if (fits(s, plan)) {
+      const bool is_better = !best || objective_of(s.request, plan.figures) < objective_of(s.request, best->figures);
+      if (is_better) best = std::move(plan);
+    } else {
+      too_much = alive;
+      const uint64_t over = plan.figures.is_right ? plan.figures.memory - *s.request.memory : alive / 50;
+      alive = alive > over + 1 ? alive - std::max<uint64_t>(over, 1) : 1;
+    }
+    return true;
+  };
+  uint64_t alive = 0;
+  for (int tries = 0; tries < kMostTries && !best; ++tries) {
+    if (!try_limit(alive)) return std::nullopt;
+    if (!best && !s.request.memory) return std::nullopt;
+    limits.memory = alive;
+  }
+  if (!best || too_much == 0) return best;
+  uint64_t low = alive, high = too_much;
+  for (int step = 0; step < kHalvings && high - low > high / 200; ++step) {
+    limits.memory = low + (high - low) / 2;
+    too_much = 0;
+    if (!try_limit(alive)) break;
+    (too_much == 0 ? low : high) = *limits.memory;
+  }
+  return best;
+}
+
+bool is_left_in(const Searching& s, const SearchMesh& mesh) {
+  return std::ranges::find(s.answer.left_out, mesh, &MeshLeftOut::mesh) == s.answer.left_out.end();
+}
+
+// Returns the plan with the least memory of a mesh.
+std::optional<MeshPlan> smallest_plan(Searching& s, const MeshWork& work) {
   SolveLimits limits = limits_of(s);
   limits.memory.reset();
   limits.objective = Objective::Memory;
-  const MeshWork* least = nullptr;
-  Solution found;
+  const auto found = solve_mesh(work.costs, limits);
+  if (!found) return std::nullopt;
+  MeshPlan plan = judge_whole(s, work.mesh, work.costs, *found);
+  return plan.figures.is_right ? std::optional(std::move(plan)) : std::nullopt;
+}
+
+void find_smallest(Searching& s, const std::vector<MeshWork>& work) {
   for (const MeshWork& mesh : work) {
-    auto solution = solve_mesh(mesh.costs, limits);
-    if (!solution || (least != nullptr && solution->memory >= found.memory)) continue;
-    least = &mesh;
-    found = std::move(*solution);
+    auto plan = smallest_plan(s, mesh);
+    const bool is_smaller = plan && (!s.answer.smallest || plan->figures.memory < s.answer.smallest->figures.memory);
+    if (is_smaller) s.answer.smallest = std::move(plan);
   }
-  if (least != nullptr) s.answer.smallest = judge_whole(s, least->mesh, least->costs, std::move(found));
 }
 
 // Replaces the best plan by one with fewer kinds of layers that is within the share.
 void simplify(Searching& s, const std::vector<MeshWork>& work) {
   const double most = s.answer.bound * (1 + s.request.simple);
   for (size_t kinds = 1; kinds < std::min(s.answer.best->kinds, kMostKinds + 1); ++kinds) {
-    SolveLimits limits = limits_of(s);
-    limits.most_kinds = kinds;
-    const MeshWork* best = nullptr;
-    Solution found;
+    std::optional<MeshPlan> best;
     for (const MeshWork& mesh : work) {
       if (predicted(s, mesh.best) > most) continue;
-      auto solution = solve_mesh(mesh.costs, limits);
-      if (!solution || predicted(s, *solution) > most) continue;
-      if (best != nullptr && predicted(s, *solution) >= predicted(s, found)) continue;
-      best = &mesh;
-      found = std::move(*solution);
+      auto plan = fitting_plan(s, mesh, kinds);
+      if (!plan || plan->kinds > kinds || objective_of(s.request, plan->figures) > most) continue;
+      if (!best || objective_of(s.request, plan->figures) < objective_of(s.request, best->figures)) best = std::move(plan);
     }
-    if (best == nullptr) continue;
-    MeshPlan plan = judge_whole(s, best->mesh, best->costs, std::move(found));
-    const bool fits = plan.figures.is_right && (!s.request.memory || plan.figures.memory <= *s.request.memory);
-    if (!fits) continue;
-    s.answer.best = std::move(plan);
+    if (!best) continue;
+    s.answer.best = std::move(best);
     return;
   }
+}
+
+// True if the meshes of the answer are known: this one and all that follow are worse by the sums of their parts.
+bool is_listed(Searching& s, const MeshWork& next) {
+  if (s.answer.meshes.size() < s.request.top) return false;
+  std::ranges::stable_sort(s.answer.meshes, {},
+                           [&](const MeshPlan& plan) { return objective_of(s.request, plan.figures); });
+  return predicted(s, next.best) > objective_of(s.request, s.answer.meshes[s.request.top - 1].figures);
+}
+
+// Adds a plan of a mesh, or replaces one that is worse.
+void add_mesh(Searching& s, MeshPlan plan) {
+  const auto known = std::ranges::find(s.answer.meshes, plan.mesh, &MeshPlan::mesh);
+  if (known == s.answer.meshes.end())
+    s.answer.meshes.push_back(std::move(plan));
+  else if (objective_of(s.request, plan.figures) < objective_of(s.request, known->figures))
+    *known = std::move(plan);
 }
 
 }  // namespace
@@ -250,38 +296,37 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
   cut_model(s);
   std::vector<MeshWork> work;
   for (const SearchMesh& mesh : meshes_of(request)) {
-    if (auto costs = measure_mesh(s, mesh)) work.push_back({mesh, std::move(*costs), {}});
+    if (auto costs = measure_mesh(s, mesh, mesh.fsdp > 1)) work.push_back({mesh, std::move(*costs), {}});
+    if (mesh.fsdp == 1 || !is_left_in(s, mesh)) continue;
+    if (auto costs = measure_mesh(s, mesh, false)) work.push_back({mesh, std::move(*costs), {}});
   }
-  std::vector<size_t> order;  // of the meshes with a plan
-  for (size_t i = 0; i < work.size(); ++i) {
-    if (auto found = solve_mesh(work[i].costs, limits_of(s))) {
-      work[i].best = std::move(*found);
-      order.push_back(i);
-    }
+  std::vector<MeshWork> solved;
+  s.answer.bound = std::numeric_limits<double>::infinity();
+  for (const MeshWork& mesh : work) {
+    auto found = solve_mesh(mesh.costs, limits_of(s));
+    if (!found) continue;
+    solved.push_back(mesh);
+    solved.back().best = std::move(*found);
+    s.answer.bound = std::min(s.answer.bound, bound_of(s, solved.back().best));
   }
-  std::ranges::stable_sort(order, {}, [&](size_t i) { return predicted(s, work[i].best); });
-  for (const size_t i : order) {
-    MeshPlan plan = judge_whole(s, work[i].mesh, work[i].costs, work[i].best);
-    if (!plan.figures.is_right)
-      leave_out(s, plan.mesh, plan.figures.why);
-    else if (!request.memory || plan.figures.memory <= *request.memory)
-      s.answer.meshes.push_back(std::move(plan));
+  std::ranges::stable_sort(solved, {}, [&](const MeshWork& mesh) { return predicted(s, mesh.best); });
+  for (const MeshWork& mesh : solved) {
+    if (is_listed(s, mesh)) break;
+    auto plan = request.objective == Objective::Memory ? smallest_plan(s, mesh) : fitting_plan(s, mesh, 0);
+    if (plan && fits(s, *plan)) add_mesh(s, std::move(*plan));
   }
   std::ranges::stable_sort(s.answer.meshes, {}, [&](const MeshPlan& plan) { return objective_of(request, plan.figures); });
+  if (s.answer.meshes.size() > request.top) s.answer.meshes.resize(request.top);
   if (s.answer.meshes.empty()) {
     find_smallest(s, work);
-    return std::move(s.answer);
+    if (!s.answer.smallest || !fits(s, *s.answer.smallest)) return std::move(s.answer);
+    add_mesh(s, *std::exchange(s.answer.smallest, std::nullopt));
   }
   s.answer.best = s.answer.meshes.front();
-  s.answer.bound = std::numeric_limits<double>::infinity();
-  for (const size_t i : order) {
-    s.answer.bound = std::min(s.answer.bound, bound_of(s, work[i].best));
-  }
   // Sums of parts have rounding errors that the whole does not have.
   const double objective = objective_of(request, s.answer.best->figures);
-  if (std::abs(s.answer.bound - objective) <= kAsPredicted * objective) s.answer.bound = objective;
-  std::vector<MeshWork> solved;
-  for (const size_t i : order) solved.push_back(std::move(work[i]));
+  if (s.answer.bound > objective || std::abs(s.answer.bound - objective) <= kAsPredicted * objective)
+    s.answer.bound = objective;
   if (request.simple > 0) simplify(s, solved);
   return std::move(s.answer);
 }

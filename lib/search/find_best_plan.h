@@ -21,6 +21,7 @@ struct SearchRequest {
   std::optional<uint64_t> memory;  // bytes of a rank
   Objective objective = Objective::Time;
   double simple = 0;  // share of the optimum that fewer kinds of layers may cost; 0: the optimum
+  size_t top = 5;     // meshes of the answer
 };
 
 // The best plan of a mesh, judged on the whole model.
@@ -39,7 +40,7 @@ struct MeshLeftOut {
 };
 
 struct SearchAnswer {
-  std::vector<MeshPlan> meshes;   // with a plan that fits, best first
+  std::vector<MeshPlan> meshes;   // with a plan that fits, best first; at most `top`
   std::optional<MeshPlan> best;   // the plan to use: that of `meshes`, or with fewer kinds of layers
   double bound = 0;               // no plan of the space has a smaller objective
   bool is_exact = true;           // false: a judged plan does not cost what its parts do, and `bound` is less sure

@@ -10,6 +10,7 @@ namespace {
 struct Probing {
   Prober& prober;
   const SearchMesh& mesh;
+  bool has_fsdp = true;
   MeasuredParts found;
 };
 
@@ -51,6 +52,8 @@ PlanChoice uniform(const Probing& p, const Base& base, const LayerChoice& layer)
   return {.mesh = p.mesh,
           .table = base.table,
           .head = base.head,
+          .first_sharded = p.has_fsdp,
+          .last_sharded = p.has_fsdp,
           .layers = std::vector<LayerChoice>(p.prober.few_layers, layer)};
 }
 
@@ -66,7 +69,7 @@ Base make_base(Probing& p, ResidualState state) {
           continue;
         base.table = t;
         base.head = h;
-        base.layer = {.way = way};
+        base.layer = {.way = way, .sharded = p.has_fsdp};
         const auto all = probe(p, p.prober.few, uniform(p, base, base.layer));
         if (!all) continue;
         base.is_there = true;
@@ -93,6 +96,20 @@ const Base& base_of(const Measuring& m, ResidualState state) { return m.bases[st
 
 ResidualState other(ResidualState state) {
   return state == ResidualState::Replicated ? ResidualState::BySequence : ResidualState::Replicated;
+}
+
+// Without a shorter model the sums of a layer are known up to a constant, which is the same for both states: two plans
+// with one layer more of a state differ by what the states do.
+void relate_bases(Measuring& m) {
+  Base &whole = m.bases[0], &cut = m.bases[1];
+  if (!whole.is_there || !cut.is_there || m.p.prober.fewer.graph != nullptr || m.count < 3) return;
+  PlanChoice choice = uniform(m.p, whole, whole.layer);
+  choice.layers.back() = cut.layer;
+  choice.head = cut.head;
+  const auto one = probe(m.p, m.p.prober.few, choice);
+  choice.layers[choice.layers.size() - 2] = cut.layer;
+  const auto two = probe(m.p, m.p.prober.few, choice);
+  if (one && two) cut.each = whole.each + (sums_of(*two) - sums_of(*one));
 }
 
 // Returns what is outside of layers in a plan like the base.
@@ -161,6 +178,7 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
                                   .last_sharded = wanted.last_sharded,
                                   .first = first.state,
                                   .last = last.state,
+                                  .needs_sharded = m.p.has_fsdp && !wanted.first_sharded && !wanted.last_sharded,
                                   .seconds = sums.seconds,
                                   .memory = {.own = sums.own,
                                              .before = profile.before,
@@ -171,14 +189,14 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
 
 void measure_ends(Measuring& m) {
   const SearchSpace& space = *m.p.prober.space;
-  const bool has_fsdp = m.p.mesh.fsdp > 1, is_infer = m.p.prober.few.inputs->infer;
+  const bool is_infer = m.p.prober.few.inputs->infer;
   for (uint16_t table = 0; table < space.table.ways.size(); ++table) {
     for (uint16_t head = 0; head < space.head.ways.size(); ++head) {
       if (m.p.mesh.tp == 1 && table + head > 0) continue;
       if (is_infer && space.head.ways[head].parallel_loss) continue;
       for (const bool first_sharded : {true, false}) {
         for (const bool last_sharded : {true, false}) {
-          if (!has_fsdp && !(first_sharded && last_sharded)) continue;
+          if (!m.p.has_fsdp && (first_sharded || last_sharded)) continue;
           if (space.is_tied && first_sharded != last_sharded) continue;
           measure_end(m, {.mesh = m.p.mesh,
                           .table = table,
@@ -194,8 +212,8 @@ void measure_ends(Measuring& m) {
 
 }  // namespace
 
-MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh) {
-  Probing p{.prober = prober, .mesh = mesh, .found = {}};
+MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
+  Probing p{.prober = prober, .mesh = mesh, .has_fsdp = has_fsdp, .found = {}};
   Measuring m{.p = p, .bases = {}, .count = static_cast<int64_t>(prober.few_layers)};
   const bool is_infer = prober.few.inputs->infer;
   for (const ResidualState state : {ResidualState::Replicated, ResidualState::BySequence}) {
@@ -203,16 +221,22 @@ MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh) {
         state == ResidualState::Replicated || (mesh.tp > 1 && prober.few.graph->operations.sequence % mesh.tp == 0);
     if (is_possible) m.bases[static_cast<size_t>(state)] = make_base(p, state);
   }
+  relate_bases(m);
   for (uint16_t way = 0; way < prober.space->layer_ways.size(); ++way) {
     if (mesh.tp == 1 && way > 0) break;
     for (const bool remat : {false, true}) {
       for (const bool sharded : {true, false}) {
-        if ((remat && is_infer) || (!sharded && mesh.fsdp == 1)) continue;
+        if ((remat && is_infer) || (sharded && !has_fsdp)) continue;
         measure_layer(m, {.way = way, .remat = remat, .sharded = sharded});
       }
     }
   }
-  for (LayerCost& cost : p.found.costs.layers) measure_switch(m, cost);
+  // A change of the state costs the same behind every way, so that a beaten way needs none.
+  for (const uint32_t way : unbeaten_layers(p.found.costs)) measure_switch(m, p.found.costs.layers[way]);
+  for (const Base& base : m.bases) {
+    const auto cost = std::ranges::find(p.found.costs.layers, base.layer, &LayerCost::choice);
+    if (base.is_there && cost != p.found.costs.layers.end() && !cost->can_switch) measure_switch(m, *cost);
+  }
   measure_ends(m);
   return std::move(p.found);
 }

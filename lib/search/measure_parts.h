@@ -25,6 +25,7 @@ struct MeasuredParts {
   std::string why;
 };
 
-[[nodiscard]] MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh);
+// `has_fsdp`: the plan has FSDP, which needs an axis of more than one rank.
+[[nodiscard]] MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh, bool has_fsdp);
 
 }  // namespace tpplan

@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kStates = 2;
+constexpr size_t kStates = 2, kLists = 4;  // states of the residual; the same with and without a sharded layer
 constexpr double kEqualTimes = 1e-12;  // relative difference of times that are the same but for rounding
 constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kFirstLabels = 200, kMostLabels = 1500;  // of a state: to find a good solution, and the best one
@@ -18,6 +18,7 @@ struct Label {
   MemorySum memory;
   uint32_t before = 0;  // into the pool
   uint32_t layer = 0;   // into MeshCosts::layers
+  bool has_sharded = false;
 };
 
 // The figures of figures_of(), and those that add up over the layers.
@@ -50,14 +51,14 @@ bool all_at_most(const LayerMemories& a, const LayerMemories& b) {
 
 // True if `b` is never needed beside `a`.
 bool beats(const LayerCost& a, const LayerCost& b) {
-  if (a.state != b.state || !no_slower(a.seconds, b.seconds) || !all_at_most(a.memory, b.memory)) return false;
+  if (a.state != b.state || (b.choice.sharded && !a.choice.sharded) || !no_slower(a.seconds, b.seconds) || !all_at_most(a.memory, b.memory)) return false;
   if (!b.can_switch) return true;
   return a.can_switch && no_slower(a.seconds + a.switch_seconds, b.seconds + b.switch_seconds) &&
          all_at_most(a.switch_memory, b.switch_memory);
 }
 
 bool beats(const EndCost& a, const EndCost& b) {
-  return a.first == b.first && a.last == b.last && no_slower(a.seconds, b.seconds) && is_at_most(a.memory, b.memory);
+  return a.first == b.first && a.last == b.last && (b.needs_sharded || !a.needs_sharded) && no_slower(a.seconds, b.seconds) && is_at_most(a.memory, b.memory);
 }
 
 // Returns the parts that are not beaten; of equal ones the first.
@@ -292,13 +293,14 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
     if (s.costs.ends[end].first == first) ends.push_back(end);
   }
   if (ends.empty()) return;
-  std::array<std::vector<Label>, kStates> now;
+  std::array<std::vector<Label>, kLists> now;
   now[static_cast<size_t>(first)].push_back({});
   s.pool.clear();
   for (size_t at = 0; at < s.limits.layers; ++at) {
-    std::array<std::vector<Label>, kStates> next;
-    for (size_t state = 0; state < kStates; ++state) {
-      for (const Label& label : now[state]) {
+    std::array<std::vector<Label>, kLists> next;
+    for (size_t list = 0; list < kLists; ++list) {
+      const size_t state = list % kStates;
+      for (const Label& label : now[list]) {
         const auto id = static_cast<uint32_t>(s.pool.size());
         s.pool.push_back(label);
         for (const uint32_t way : s.ways) {
@@ -309,10 +311,11 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
             Label longer{.seconds = label.seconds + layer.seconds + (switches ? layer.switch_seconds : 0),
                          .memory = label.memory,
                          .before = id,
-                         .layer = way};
+                         .layer = way,
+                         .has_sharded = label.has_sharded || layer.choice.sharded};
             add_layer(longer.memory, memory_at(layer, place_of(s, at), switches));
             if (can_win(s, outlook_of(s, longer, s.limits.layers - at - 1), best))
-              next[switches ? 1 - state : state].push_back(longer);
+              next[(switches ? 1 - state : state) + (longer.has_sharded ? kStates : 0)].push_back(longer);
           }
         }
       }
@@ -324,11 +327,11 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
     }
     now = std::move(next);
   }
-  for (size_t state = 0; state < kStates; ++state) {
-    for (const Label& label : now[state]) {
+  for (size_t list = 0; list < kLists; ++list) {
+    for (const Label& label : now[list]) {
       for (const uint32_t end : ends) {
         const EndCost& cost = s.costs.ends[end];
-        if (static_cast<size_t>(cost.last) != state) continue;
+        if (static_cast<size_t>(cost.last) != list % kStates || (cost.needs_sharded && !label.has_sharded)) continue;
         Solution found{.seconds = label.seconds + cost.seconds, .memory = peak_of(label.memory, cost.memory), .end = end, .layers = {}};
         if (s.limits.memory && found.memory > *s.limits.memory) continue;
         if (best && !is_better(s, found, *best)) continue;
@@ -359,6 +362,7 @@ void try_few_kinds(const Solving& s, size_t kinds, std::optional<Solution>& best
         if (a != b && kinds == 1) continue;
         if (second.state != first.state && !first.can_switch) continue;
         if (second.state != ends.last && !second.can_switch) continue;
+        if (ends.needs_sharded && !first.choice.sharded && !second.choice.sharded) continue;
         for (size_t from = a == b ? count : 1; from < (a == b ? count + 1 : count); ++from) {
           if (best && needs_time(s)) {
             const double seconds = static_cast<double>(from) * first.seconds +
@@ -381,6 +385,8 @@ void try_few_kinds(const Solving& s, size_t kinds, std::optional<Solution>& best
 double objective_of(const Solution& solution, Objective objective) {
   return objective == Objective::Memory ? static_cast<double>(solution.memory) : solution.seconds;
 }
+
+std::vector<uint32_t> unbeaten_layers(const MeshCosts& costs) { return unbeaten(costs.layers); }
 
 Solution sum_of(const MeshCosts& costs, uint32_t end, std::vector<uint32_t> layers) {
   const EndCost& ends = costs.ends[end];

@@ -31,6 +31,7 @@ struct EndCost {
   uint16_t table = 0, head = 0;
   bool first_sharded = true, last_sharded = true;
   ResidualState first = ResidualState::Replicated, last = ResidualState::Replicated;  // of the residual
+  bool needs_sharded = false;  // FSDP shards nothing outside of layers, so it has to shard a layer
   double seconds = 0;
   EndMemory memory;
 };
@@ -60,6 +61,9 @@ struct SolveLimits {
 // Returns the best sequence; nullopt if none fits. Of equal ones the one with less memory (Time) or time (Memory), then
 // the one with the first ways.
 [[nodiscard]] std::optional<Solution> solve_mesh(const MeshCosts& costs, const SolveLimits& limits);
+
+// Returns the layers that no other one of their state beats in time and memory.
+[[nodiscard]] std::vector<uint32_t> unbeaten_layers(const MeshCosts& costs);
 
 [[nodiscard]] double objective_of(const Solution& solution, Objective objective);
 

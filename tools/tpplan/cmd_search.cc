@@ -86,6 +86,7 @@ std::string read_request(const SearchArguments& arguments, SearchRequest& reques
   request.ranks = arguments.ranks;
   request.batch = arguments.batch;
   request.sequence = arguments.sequence;
+  request.top = static_cast<size_t>(arguments.top);
   request.objective = arguments.minimize == "memory"   ? Objective::Memory
                       : arguments.minimize == "tokens" ? Objective::Tokens
                                                        : Objective::Time;
@@ -233,7 +234,6 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
                             .request = request,
                             .answer = answer,
                             .space = *space,
-                            .top = static_cast<size_t>(arguments.top),
                             .file = arguments.output == "-" ? std::string() : file_name(arguments.output),
                             .kept_name = file_name(arguments.keep),
                             .kept_mesh = kept.plan.mesh,
