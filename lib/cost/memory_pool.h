@@ -74,7 +74,7 @@ void release(MemoryPool& pool, BlockId block);
 // A part of the step: a layer's forward or backward pass, or what is between layers.
 struct ReplaySpan {
   StepPhase phase = StepPhase::Forward;
-  int64_t layer = -1;  // number in its stack; -1: outside of layers
+  int64_t layer = -1;          // number in its stack; -1: outside of layers
   uint64_t peak = 0, end = 0;  // bytes
 };
 

@@ -20,8 +20,7 @@ namespace tpplan {
 // `spans` receives the memory over the step: its first row ends where the forward pass begins.
 [[nodiscard]] TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                                           const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                                          std::span<const ModuleId> remat,
-                                          std::vector<ReplaySpan>* spans = nullptr);
+                                          std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans = nullptr);
 
 // Returns what the caching allocator holds at least if `active` bytes are alive. It grows with them.
 [[nodiscard]] uint64_t reserved_for(uint64_t active);

@@ -56,7 +56,8 @@ bool is_float(const WorkCounting& c, uint32_t value) {
   return dtypes()[dtype_in(c.trace, value)].kind == DTypeKind::Float;
 }
 
-// True if the operation moves no memory on a GPU whose kernels read strides: a view, or a copy that only a layout needs.
+// True if the operation moves no memory on a GPU whose kernels read strides: a view, or a copy that only a layout
+// needs.
 bool is_view(const WorkCounting& c, const TracedOp& op) {
   const auto ins = ins_of(c, op), outs = outs_of(c, op);
   if (ins.empty() || outs.empty()) return false;
@@ -152,8 +153,8 @@ Kernel matmul_kernel(const WorkCounting& c, const TracedOp& op, const MatmulWork
   kernel.has_first_gradient = wants(first);
   kernel.has_second_gradient = wants(first + 1);
   kernel.has_backward = kernel.has_first_gradient || kernel.has_second_gradient;
-  kernel.is_layer_linear = in_layer && (second.size() <= 2) && first + 1 < ins.size() &&
-                           c.trace.values[ins[first + 1]].param != kNone;
+  kernel.is_layer_linear =
+      in_layer && (second.size() <= 2) && first + 1 < ins.size() && c.trace.values[ins[first + 1]].param != kNone;
   kernel.bytes = static_cast<double>(byte_size(kernel.dtype, 1)) * kernel.batch *
                  (kernel.m * kernel.k + kernel.k * kernel.n + kernel.m * kernel.n);
   return kernel;
@@ -176,8 +177,8 @@ Kernel attention_kernel(const WorkCounting& c, const TracedOp& op, const MatmulW
   return kernel;
 }
 
-// Elementwise operations that one kernel computes: all between two matmuls of a layer if a compiler fuses them, those of
-// a module if it has hand-written kernels, otherwise one.
+// Elementwise operations that one kernel computes: all between two matmuls of a layer if a compiler fuses them, those
+// of a module if it has hand-written kernels, otherwise one.
 using FusionKey = std::tuple<uint32_t, uint32_t, uint32_t>;
 
 FusionKey fusion_key(const WorkCounting& c, uint32_t index) {
@@ -275,8 +276,7 @@ void add_result(WorkCounting& c, CrossingValues& crossing, uint32_t reader, uint
   crossing.is_written[root] = 1;
   if (!is_elementwise) return;
   kernel.bytes += bytes;
-  const bool is_sum =
-      row_of(c, c.trace.ops[made]).linearity == Linearity::Add && c.run.compiled == Compiled::Eager;
+  const bool is_sum = row_of(c, c.trace.ops[made]).linearity == Linearity::Add && c.run.compiled == Compiled::Eager;
   if (wants && !is_sum) kernel.backward_bytes += bytes;
 }
 
@@ -361,10 +361,10 @@ void add_parameters(WorkCounting& c, StepWork& work) {
 }
 
 bool is_equal(const Kernel& a, const Kernel& b) {
-  return std::tie(a.kind, a.dtype, a.is_layer_linear, a.shares_input, a.batch, a.m, a.n, a.k, a.flops, a.bytes, a.backward_bytes,
-                  a.scores, a.has_first_gradient, a.has_second_gradient, a.has_backward, a.again) ==
-         std::tie(b.kind, b.dtype, b.is_layer_linear, b.shares_input, b.batch, b.m, b.n, b.k, b.flops, b.bytes, b.backward_bytes,
-                  b.scores, b.has_first_gradient, b.has_second_gradient, b.has_backward, b.again);
+  return std::tie(a.kind, a.dtype, a.is_layer_linear, a.shares_input, a.batch, a.m, a.n, a.k, a.flops, a.bytes,
+                  a.backward_bytes, a.scores, a.has_first_gradient, a.has_second_gradient, a.has_backward, a.again) ==
+         std::tie(b.kind, b.dtype, b.is_layer_linear, b.shares_input, b.batch, b.m, b.n, b.k, b.flops, b.bytes,
+                  b.backward_bytes, b.scores, b.has_first_gradient, b.has_second_gradient, b.has_backward, b.again);
 }
 
 bool is_equal(const WaitedCall& a, const WaitedCall& b) {

@@ -37,9 +37,9 @@ std::string kept_mesh_words(const Mesh& mesh) {
 std::string layers_text(const SearchSpace& space, const PlanChoice& choice) {
   std::vector<std::pair<std::string, size_t>> kinds;
   for (const LayerChoice& layer : choice.layers) {
-    std::string text = choice.mesh.tp == 1 ? ""
+    std::string text = choice.mesh.tp == 1                                              ? ""
                        : space.layer_ways[layer.way].state == ResidualState::BySequence ? "by sequence"
-                                                                                       : "replicated residual";
+                                                                                        : "replicated residual";
     if (layer.remat) text += text.empty() ? "remat" : ", remat";
     if (!layer.sharded && choice.mesh.fsdp > 1) text += text.empty() ? "without fsdp" : ", without fsdp";
     if (text.empty()) text = "plain";
@@ -76,8 +76,8 @@ std::string proof_text(const SearchReport& report) {
     return fmt::format("predicted bound {}: plans of the whole model do not cost exactly what their parts do",
                        bound_text(report));
   const double gap = gap_of(report);
-  return fmt::format("{} in this space: bound {}, gap {}", gap < 1e-9 ? "optimal" : "near the optimum", bound_text(report),
-                     gap < 1e-9 ? "0" : fmt::format("{:.2g} %", 100 * gap));
+  return fmt::format("{} in this space: bound {}, gap {}", gap < 1e-9 ? "optimal" : "near the optimum",
+                     bound_text(report), gap < 1e-9 ? "0" : fmt::format("{:.2g} %", 100 * gap));
 }
 
 void write_double(JsonWriter& json, std::string_view key, double value) {
@@ -113,14 +113,16 @@ std::string search_plan_text(const SearchReport& report) {
   const MeshPlan& best = *report.answer.best;
   ChosenPlan chosen = plan_of(report.space, best.choice);
   std::vector<std::string>& header = chosen.comments.header;
-  header = comment_lines_of(fmt::format("The best plan of {} that `{}` found.", escape_for_terminal(report.model), report.command));
+  header = comment_lines_of(
+      fmt::format("The best plan of {} that `{}` found.", escape_for_terminal(report.model), report.command));
   header.emplace_back();
   const auto add = [&](const std::string& text) {
     for (std::string& line : comment_lines_of(text)) header.push_back(std::move(line));
   };
-  add(fmt::format("Predicted by the topology, not measured: {} a step, {} a rank, {} sent, with batch {} on each data rank.",
-                  human_seconds(best.figures.seconds), human_bytes(best.figures.memory), human_bytes(best.figures.wire),
-                  best.batch));
+  add(fmt::format(
+      "Predicted by the topology, not measured: {} a step, {} a rank, {} sent, with batch {} on each data rank.",
+      human_seconds(best.figures.seconds), human_bytes(best.figures.memory), human_bytes(best.figures.wire),
+      best.batch));
   std::string proof = proof_text(report);
   proof.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(proof.front())));
   add(proof + fmt::format(". Not in it: {}.", kOutside));
@@ -129,21 +131,23 @@ std::string search_plan_text(const SearchReport& report) {
 
 std::string render_search(const SearchReport& report) {
   const SearchAnswer& answer = report.answer;
-  std::string out = fmt::format("{} on {}, batch {} of all ranks: {}, {} at most, {}\n", escape_for_terminal(report.model),
-                                counted(static_cast<uint64_t>(report.request.ranks), "rank"), report.request.batch,
-                                answer.tried == 1 ? "1 mesh" : fmt::format("{} meshes", answer.tried), counted(answer.ways, "kind") + " of layers",
-                                counted(answer.probes, "plan") + " tried");
+  std::string out =
+      fmt::format("{} on {}, batch {} of all ranks: {}, {} at most, {}\n", escape_for_terminal(report.model),
+                  counted(static_cast<uint64_t>(report.request.ranks), "rank"), report.request.batch,
+                  answer.tried == 1 ? "1 mesh" : fmt::format("{} meshes", answer.tried),
+                  counted(answer.ways, "kind") + " of layers", counted(answer.probes, "plan") + " tried");
   if (!answer.meshes.empty()) {
     size_t width = 4;
     const size_t rows = answer.meshes.size();
     for (size_t i = 0; i < rows; ++i) width = std::max(width, size_words(answer.meshes[i].mesh).size());
-    out += fmt::format("  {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  layers\n", "mesh", width, "batch", "time", "memory", "sent");
+    out += fmt::format("  {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  layers\n", "mesh", width, "batch", "time", "memory",
+                       "sent");
     for (size_t i = 0; i < rows; ++i) {
       const MeshPlan& row = answer.meshes[i];
       const bool is_best = answer.best && answer.best->mesh == row.mesh;
       const MeshPlan& shown = is_best ? *answer.best : row;
-      out += fmt::format("{} {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  {}\n", is_best ? '*' : ' ', size_words(row.mesh), width,
-                         row.batch, human_seconds(shown.figures.seconds), human_bytes(shown.figures.memory),
+      out += fmt::format("{} {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  {}\n", is_best ? '*' : ' ', size_words(row.mesh),
+                         width, row.batch, human_seconds(shown.figures.seconds), human_bytes(shown.figures.memory),
                          human_bytes(shown.figures.wire), layers_text(report.space, shown.choice));
     }
   }

@@ -16,8 +16,8 @@ struct SearchReport {
   const SearchRequest& request;
   const SearchAnswer& answer;
   const SearchSpace& space;
-  std::string file;             // name of the plan file; empty: standard output
-  std::string kept_name;        // of the plan to compare with
+  std::string file;       // name of the plan file; empty: standard output
+  std::string kept_name;  // of the plan to compare with
   Mesh kept_mesh;
   const StepFigures* kept = nullptr;  // nullptr: there is none
 };

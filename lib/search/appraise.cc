@@ -59,7 +59,8 @@ StepProfile profile_of(const std::vector<ReplaySpan>& spans, size_t layers) {
     } else if (span.phase == StepPhase::Optimizer) {
       add(profile.optimizer, span);
     } else if (span.layer >= 0 && static_cast<size_t>(span.layer) < layers) {
-      add((span.phase == StepPhase::Forward ? profile.forward : profile.backward)[static_cast<size_t>(span.layer)], span);
+      add((span.phase == StepPhase::Forward ? profile.forward : profile.backward)[static_cast<size_t>(span.layer)],
+          span);
       outside = span.phase == StepPhase::Forward ? &profile.loss : &profile.after;
     } else {
       add(*outside, span);
@@ -83,11 +84,8 @@ uint64_t active_of(const StepProfile& profile) {
 
 Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch, int64_t sequence,
                          size_t layers, std::string& why) {
-  Appraiser appraiser{.inputs = &inputs,
-                      .graph = std::make_unique<ModelGraph>(model),
-                      .judge = {},
-                      .topologies = {},
-                      .layers = layers};
+  Appraiser appraiser{
+      .inputs = &inputs, .graph = std::make_unique<ModelGraph>(model), .judge = {}, .topologies = {}, .layers = layers};
   Diagnostics diagnostics;
   if (!resize_graph(appraiser.graph->operations, model.file, {.batch = batch, .sequence = sequence}, diagnostics)) {
     const Diagnostic& fault = diagnostics.list.front();
@@ -103,8 +101,9 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
   Diagnostics diagnostics;
   const WalkOptions walk{.infer = appraiser.inputs->infer, .trace = true};
   const CheckResult judgement = check_plan(*appraiser.judge, plan, diagnostics, Phase::Manifest, walk);
-  const auto fault = std::ranges::find_if(
-      diagnostics.list, [](const Diagnostic& d) { return d.severity == Severity::Error || d.severity == Severity::Warning; });
+  const auto fault = std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) {
+    return d.severity == Severity::Error || d.severity == Severity::Warning;
+  });
   StepFigures figures;
   if (fault != diagnostics.list.end()) {
     figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);

@@ -17,9 +17,7 @@ struct Spelling {
   ChosenPlan made;
 };
 
-ResidualState state_of(const Spelling& s, size_t layer) {
-  return s.space.layer_ways[s.choice.layers[layer].way].state;
-}
+ResidualState state_of(const Spelling& s, size_t layer) { return s.space.layer_ways[s.choice.layers[layer].way].state; }
 
 // Returns the state after a layer: that of the next one, or of the head.
 ResidualState state_behind(const Spelling& s, size_t layer) {
@@ -51,13 +49,15 @@ std::vector<std::string> globs_where(const Spelling& s, const auto& is_wanted) {
 
 void put_switches(Spelling& s) {
   using enum ResidualState;
-  std::string to_sequence = "From here on the residual is sharded over the sequence.", to_whole = "Here it is gathered.";
+  std::string to_sequence = "From here on the residual is sharded over the sequence.",
+              to_whole = "Here it is gathered.";
   const auto changes = [&](ResidualState from, ResidualState to) {
     return globs_where(s, [&](size_t i) { return state_of(s, i) == from && state_behind(s, i) == to; });
   };
   for (const std::string& glob : changes(Replicated, BySequence))
     put_rule(s, s.space.to_sequence, glob, kNoRule, to_sequence);
-  for (const std::string& glob : changes(BySequence, Replicated)) put_rule(s, s.space.to_whole, glob, kNoRule, to_whole);
+  for (const std::string& glob : changes(BySequence, Replicated))
+    put_rule(s, s.space.to_whole, glob, kNoRule, to_whole);
 }
 
 void put_layers(Spelling& s) {

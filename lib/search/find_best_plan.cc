@@ -23,7 +23,7 @@ struct Searching {
   const SearchSpace& space;
   const CostInputs& inputs;
   const SearchRequest& request;
-  ModelGraph few, fewer;              // models of few layers; not set if the model has few layers
+  ModelGraph few, fewer;  // models of few layers; not set if the model has few layers
   bool is_cut = false;
   std::map<int64_t, Appraiser> whole;  // by batch of a data rank
   std::map<int64_t, Prober> probers;
@@ -58,7 +58,8 @@ Prober* prober_of(Searching& s, int64_t batch, std::string& why) {
     prober.space = &s.space;
     prober.layers = s.space.layers;
     prober.few_layers = s.is_cut ? kFewLayers : s.space.layers;
-    prober.few = make_appraiser(s.is_cut ? s.few : s.model, s.inputs, batch, s.request.sequence, prober.few_layers, why);
+    prober.few =
+        make_appraiser(s.is_cut ? s.few : s.model, s.inputs, batch, s.request.sequence, prober.few_layers, why);
     if (s.is_cut && prober.few.graph != nullptr)
       prober.fewer = make_appraiser(s.fewer, s.inputs, batch, s.request.sequence, prober.few_layers - 1, why);
   }
@@ -79,7 +80,9 @@ void group_layers(const MeshCosts& costs, Solution& found) {
   if (grouped.memory <= found.memory && grouped.seconds <= found.seconds * (1 + 1e-13)) found = std::move(grouped);
 }
 
-size_t kinds_of(const PlanChoice& choice) { return std::set<LayerChoice>(choice.layers.begin(), choice.layers.end()).size(); }
+size_t kinds_of(const PlanChoice& choice) {
+  return std::set<LayerChoice>(choice.layers.begin(), choice.layers.end()).size();
+}
 
 MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& costs, Solution found) {
   group_layers(costs, found);
@@ -116,9 +119,7 @@ bool fits(const Searching& s, const MeshPlan& plan) {
 }
 
 SolveLimits limits_of(const Searching& s) {
-  return {.layers = s.space.layers, 
-          .memory = s.request.memory,
-          .objective = s.request.objective};
+  return {.layers = s.space.layers, .memory = s.request.memory, .objective = s.request.objective};
 }
 
 double predicted(const Searching& s, const Solution& found) {
@@ -127,12 +128,13 @@ double predicted(const Searching& s, const Solution& found) {
 
 // Returns the bound of a solution as an objective: the solver's are seconds, or bytes that are alive.
 double bound_of(const Searching& s, const Solution& found) {
-  if (s.request.objective == Objective::Memory)
-    return found.bound;
+  if (s.request.objective == Objective::Memory) return found.bound;
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
-void leave_out(Searching& s, const SearchMesh& mesh, std::string why) { s.answer.left_out.push_back({mesh, std::move(why)}); }
+void leave_out(Searching& s, const SearchMesh& mesh, std::string why) {
+  s.answer.left_out.push_back({mesh, std::move(why)});
+}
 
 std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool has_fsdp) {
   const int64_t data_ranks = mesh.dp * mesh.fsdp;
@@ -158,8 +160,8 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
   return std::move(parts.costs);
 }
 
-// Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by a
-// share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
+// Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by
+// a share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
 std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t most_kinds) {
   constexpr int kMostTries = 10, kHalvings = 4;
   SolveLimits limits = limits_of(s);
@@ -230,7 +232,8 @@ void simplify(Searching& s, const std::vector<MeshWork>& work) {
       if (predicted(s, mesh.best) > most) continue;
       auto plan = fitting_plan(s, mesh, kinds);
       if (!plan || plan->kinds > kinds || objective_of(s.request, plan->figures) > most) continue;
-      if (!best || objective_of(s.request, plan->figures) < objective_of(s.request, best->figures)) best = std::move(plan);
+      if (!best || objective_of(s.request, plan->figures) < objective_of(s.request, best->figures))
+        best = std::move(plan);
     }
     if (!best) continue;
     s.answer.best = std::move(best);
@@ -315,7 +318,8 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
     auto plan = request.objective == Objective::Memory ? smallest_plan(s, mesh) : fitting_plan(s, mesh, 0);
     if (plan && fits(s, *plan)) add_mesh(s, std::move(*plan));
   }
-  std::ranges::stable_sort(s.answer.meshes, {}, [&](const MeshPlan& plan) { return objective_of(request, plan.figures); });
+  std::ranges::stable_sort(s.answer.meshes, {},
+                           [&](const MeshPlan& plan) { return objective_of(request, plan.figures); });
   if (s.answer.meshes.size() > request.top) s.answer.meshes.resize(request.top);
   if (s.answer.meshes.empty()) {
     find_smallest(s, work);

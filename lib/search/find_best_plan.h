@@ -40,14 +40,14 @@ struct MeshLeftOut {
 };
 
 struct SearchAnswer {
-  std::vector<MeshPlan> meshes;   // with a plan that fits, best first; at most `top`
-  std::optional<MeshPlan> best;   // the plan to use: that of `meshes`, or with fewer kinds of layers
-  double bound = 0;               // no plan of the space has a smaller objective
-  bool is_exact = true;           // false: a judged plan does not cost what its parts do, and `bound` is less sure
+  std::vector<MeshPlan> meshes;      // with a plan that fits, best first; at most `top`
+  std::optional<MeshPlan> best;      // the plan to use: that of `meshes`, or with fewer kinds of layers
+  double bound = 0;                  // no plan of the space has a smaller objective
+  bool is_exact = true;              // false: a judged plan does not cost what its parts do, and `bound` is less sure
   std::optional<MeshPlan> smallest;  // without a plan that fits: the plan with the least memory
   std::vector<MeshLeftOut> left_out;
-  size_t tried = 0;    // meshes
-  size_t ways = 0;     // kinds of layers of a mesh at most
+  size_t tried = 0;     // meshes
+  size_t ways = 0;      // kinds of layers of a mesh at most
   uint64_t probes = 0;  // plans that were judged
 };
 

@@ -33,8 +33,12 @@ Sums sums_of(const StepFigures& figures) {
   return {figures.seconds, figures.profile.begin, figures.profile.optimizer.peak};
 }
 
-Sums operator-(const Sums& a, const Sums& b) { return {a.seconds - b.seconds, a.own - b.own, a.optimizer - b.optimizer}; }
-Sums operator+(const Sums& a, const Sums& b) { return {a.seconds + b.seconds, a.own + b.own, a.optimizer + b.optimizer}; }
+Sums operator-(const Sums& a, const Sums& b) {
+  return {a.seconds - b.seconds, a.own - b.own, a.optimizer - b.optimizer};
+}
+Sums operator+(const Sums& a, const Sums& b) {
+  return {a.seconds + b.seconds, a.own + b.own, a.optimizer + b.optimizer};
+}
 Sums operator*(int64_t n, const Sums& a) { return {static_cast<double>(n) * a.seconds, n * a.own, n * a.optimizer}; }
 Sums operator/(const Sums& a, int64_t n) { return {a.seconds / static_cast<double>(n), a.own / n, a.optimizer / n}; }
 
@@ -65,7 +69,8 @@ Base make_base(Probing& p, ResidualState state) {
   for (uint16_t t = 0; t < space.table.ways.size() && !base.is_there; ++t) {
     for (uint16_t h = 0; h < space.head.ways.size() && !base.is_there; ++h) {
       for (uint16_t way = 0; way < space.layer_ways.size() && !base.is_there; ++way) {
-        if (!is_of_state(space.table.ways[t]) || !is_of_state(space.head.ways[h]) || !is_of_state(space.layer_ways[way]))
+        if (!is_of_state(space.table.ways[t]) || !is_of_state(space.head.ways[h]) ||
+            !is_of_state(space.layer_ways[way]))
           continue;
         base.table = t;
         base.head = h;
@@ -116,10 +121,8 @@ void relate_bases(Measuring& m) {
 Sums outside(const Measuring& m, const Base& base) { return base.all - m.count * base.each; }
 
 LayerMemory memory_of_layer(const StepProfile& profile, size_t at, const Sums& sums) {
-  return {.own = sums.own,
-          .forward = profile.forward[at],
-          .backward = profile.backward[at],
-          .optimizer = sums.optimizer};
+  return {
+      .own = sums.own, .forward = profile.forward[at], .backward = profile.backward[at], .optimizer = sums.optimizer};
 }
 
 void measure_layer(Measuring& m, const LayerChoice& choice) {

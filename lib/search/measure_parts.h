@@ -12,8 +12,8 @@ namespace tpplan {
 // Models of few layers at the sizes of a step.
 struct Prober {
   const SearchSpace* space = nullptr;
-  size_t layers = 0;                  // of the model
-  Appraiser few, fewer;               // fewer has one layer less; without a graph if `few` has all layers
+  size_t layers = 0;     // of the model
+  Appraiser few, fewer;  // fewer has one layer less; without a graph if `few` has all layers
   size_t few_layers = 0;
   uint64_t probes = 0;
 };

@@ -49,9 +49,9 @@ inline void add_layer(MemorySum& sum, const LayerMemory& layer) {
 // Returns the largest memory of the step.
 [[nodiscard]] inline uint64_t peak_of(const MemorySum& sum, const EndMemory& ends) {
   const int64_t begin = ends.before.end, behind = begin + ends.loss.end + sum.left, last = behind + ends.after.end;
-  const int64_t peak =
-      std::max({ends.before.peak, begin + sum.forward, begin + sum.saved + ends.loss.peak,
-                begin + ends.loss.end + sum.backward, behind + ends.after.peak, last + ends.optimizer.peak + sum.optimizer});
+  const int64_t peak = std::max({ends.before.peak, begin + sum.forward, begin + sum.saved + ends.loss.peak,
+                                 begin + ends.loss.end + sum.backward, behind + ends.after.peak,
+                                 last + ends.optimizer.peak + sum.optimizer});
   return static_cast<uint64_t>(std::max<int64_t>(0, sum.own + ends.own + peak));
 }
 

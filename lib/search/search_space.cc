@@ -19,7 +19,7 @@ constexpr std::string_view kReplicate = "replicate";
 // How the model calls a module: the place of its hidden states among the arguments, and the number of results.
 struct CallShape {
   bool is_there = false;
-  int32_t position = -1;    // -1: the keyword argument `key`
+  int32_t position = -1;  // -1: the keyword argument `key`
   std::string_view key{};
   size_t results = 0;  // elements of the tuple that it returns; 0: a single value
 };
@@ -88,8 +88,8 @@ std::string spell_rule(std::string_view rule, const CallShape& call) {
 
 // Reads the value of a rule as a plan file does; nullopt if it is wrong.
 std::optional<PlanRule> read_rule(const std::string& text) {
-  const SourceFile file{.name = "rule", .text = fmt::format("format: {}\nmesh: {{tp: 2}}\ntp_plan:\n  \"m\": {}\n",
-                                                            kPlanFormat, text)};
+  const SourceFile file{.name = "rule",
+                        .text = fmt::format("format: {}\nmesh: {{tp: 2}}\ntp_plan:\n  \"m\": {}\n", kPlanFormat, text)};
   Diagnostics diagnostics;
   TpPlan plan = read_plan(file, {}, diagnostics);
   if (has_errors(diagnostics) || plan.rules.size() != 1) return std::nullopt;
@@ -169,7 +169,8 @@ DraftUnit only(const DraftUnit& unit, DraftRole role) {
 
 void add_search_way(SpaceBuilder& b, const DraftUnit& unit, const SearchWay& row, const std::vector<DraftKey>& norms,
                     SpaceUnit& into) {
-  SpaceWay way{.state = row.state, .comment = std::string(row.comment), .rules = {}, .parallel_loss = row.parallel_loss};
+  SpaceWay way{
+      .state = row.state, .comment = std::string(row.comment), .rules = {}, .parallel_loss = row.parallel_loss};
   CallShape call;
   for (const WayRule& rule : row.rules) {
     if (rule.place == WayPlace::Unit) {
@@ -281,7 +282,8 @@ void combine_layer_ways(SearchSpace& space) {
 
 std::optional<SearchSpace> make_search_space(const ModelGraph& graph, std::string& why) {
   if (graph.framework != Framework::Torch || !graph.operations.is_there) {
-    why = "it has no operations of PyTorch: record them with `python -m tpplan.export` or `tpplan import --from config`";
+    why =
+        "it has no operations of PyTorch: record them with `python -m tpplan.export` or `tpplan import --from config`";
     return std::nullopt;
   }
   SpaceBuilder b{.graph = graph, .space = {}, .known = {}};

@@ -1,4 +1,5 @@
-// The space of `tpplan search` for a model: its units, each with the ways in which it can be sharded, as rules of a plan.
+// The space of `tpplan search` for a model: its units, each with the ways in which it can be sharded, as rules of a
+// plan.
 #pragma once
 
 #include <optional>
@@ -38,8 +39,8 @@ struct LayerWay {
 };
 
 struct SearchSpace {
-  std::string stack;  // path of the list of layers: "model.layers"
-  size_t layers = 0;  // number of layers of the model
+  std::string stack;             // path of the list of layers: "model.layers"
+  size_t layers = 0;             // number of layers of the model
   std::vector<SpaceUnit> units;  // of a layer, in the model's order
   SpaceUnit table, head;         // the token table and the output head; each has one empty way if the model has none
   bool is_tied = false;          // table and head are one tensor

@@ -15,8 +15,12 @@ constexpr std::string_view kAround =
 constexpr std::string_view kGather = "{style: prepare_module_input, @in(Shard(1)), @want(Replicate)}";
 constexpr std::string_view kOnce = "{style: prepare_module_input, @in(Replicate), @want(Replicate)}";
 
-constexpr WayRule kHeadsOnce[] = {{Unit, None, kOnce},         {Layer, Query, "colwise"}, {Layer, Key, "colwise"},
-                                  {Layer, Value, "colwise"},   {Layer, Fused, "colwise"}, {Layer, HeadTable, "colwise"},
+constexpr WayRule kHeadsOnce[] = {{Unit, None, kOnce},
+                                  {Layer, Query, "colwise"},
+                                  {Layer, Key, "colwise"},
+                                  {Layer, Value, "colwise"},
+                                  {Layer, Fused, "colwise"},
+                                  {Layer, HeadTable, "colwise"},
                                   {Layer, HeadNorm, "replicated_with_grad_allreduce"},
                                   {Layer, Out, "rowwise"}};
 constexpr WayRule kHeadsBySequence[] = {{Unit, None, kGather},
@@ -86,7 +90,8 @@ constexpr WayRule kHeadLossBySequence[] = {
      "{style: colwise, input_layouts: Shard(1), output_layouts: Shard(-1), use_local_output: false}"}};
 
 constexpr SearchWay kWays[] = {
-    {UnitKind::Vocabulary, Replicated, "The vocabulary: each rank has the embeddings of some of the tokens.", kTableRows},
+    {UnitKind::Vocabulary, Replicated, "The vocabulary: each rank has the embeddings of some of the tokens.",
+     kTableRows},
     {UnitKind::Vocabulary, Replicated, "The vocabulary: each rank has a shard of every embedding.", kTableColumns},
     {UnitKind::Vocabulary, BySequence,
      "The vocabulary: each rank has the embeddings of some of the tokens, and gets its part of the sequence.",
@@ -96,11 +101,11 @@ constexpr SearchWay kWays[] = {
      kTableColumnsBySequence},
     {UnitKind::Vocabulary, BySequence, "The vocabulary: replicated; each rank keeps its part of the sequence.",
      kTableSliced},
-    {UnitKind::Head, Replicated,
-     "Scores: each rank computes the logits of some of the tokens, and they are gathered.", kHeadGathered},
+    {UnitKind::Head, Replicated, "Scores: each rank computes the logits of some of the tokens, and they are gathered.",
+     kHeadGathered},
     {UnitKind::Head, Replicated, "Scores: each rank has a shard of every token's row.", kHeadRows},
-    {UnitKind::Head, Replicated,
-     "Scores: each rank computes the logits of some of the tokens, and the loss on these.", kHeadLoss, true},
+    {UnitKind::Head, Replicated, "Scores: each rank computes the logits of some of the tokens, and the loss on these.",
+     kHeadLoss, true},
     {UnitKind::Head, BySequence,
      "Scores: the sequence is gathered, and so are the logits of some of the tokens that each rank computes.",
      kHeadBySequence},
@@ -136,8 +141,8 @@ constexpr SearchWay kWays[] = {
      "scattered.",
      kHiddenGatheredEach},
     {UnitKind::Mlp, BySequence, "MLP: replicated; each rank computes its part of the sequence.", kTokens},
-    {UnitKind::Mlp, BySequence,
-     "MLP: the sequence is gathered, every rank computes all of it and keeps its part.", kWholeBySequence},
+    {UnitKind::Mlp, BySequence, "MLP: the sequence is gathered, every rank computes all of it and keeps its part.",
+     kWholeBySequence},
     {UnitKind::Experts, BySequence,
      "Experts: the sequence is gathered, each rank has a shard of every expert, and their outputs are reduced.",
      kExpertsHidden},

@@ -8,7 +8,7 @@ namespace tpplan {
 namespace {
 
 constexpr size_t kStates = 2, kLists = 4;  // states of the residual; the same with and without a sharded layer
-constexpr double kEqualTimes = 1e-12;  // relative difference of times that are the same but for rounding
+constexpr double kEqualTimes = 1e-12;      // relative difference of times that are the same but for rounding
 constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kFirstLabels = 200, kMostLabels = 1500;  // of a state: to find a good solution, and the best one
 
@@ -31,10 +31,10 @@ struct Solving {
   std::vector<uint32_t> ways, end_ways;  // that are not beaten
   std::vector<Label> pool;
   double lost = std::numeric_limits<double>::infinity();  // the best objective of labels that were dropped for room
-  MemoryFigures least{}, most{};  // that a layer adds
-  MemoryFigures least_room{};     // as `room`, with the largest ends and peaks: labels with less never meet the limit
-  double least_seconds = 0;     // of a layer
-  double least_end = 0;         // of the ends
+  MemoryFigures least{}, most{};                          // that a layer adds
+  MemoryFigures least_room{};  // as `room`, with the largest ends and peaks: labels with less never meet the limit
+  double least_seconds = 0;    // of a layer
+  double least_end = 0;        // of the ends
   int64_t limit = kFar;
   MemoryFigures room{};                  // by figure: what layers can have at most
   std::array<double, 6> price{};         // seconds for each byte of a figure, of the bound below
@@ -51,14 +51,17 @@ bool all_at_most(const LayerMemories& a, const LayerMemories& b) {
 
 // True if `b` is never needed beside `a`.
 bool beats(const LayerCost& a, const LayerCost& b) {
-  if (a.state != b.state || (b.choice.sharded && !a.choice.sharded) || !no_slower(a.seconds, b.seconds) || !all_at_most(a.memory, b.memory)) return false;
+  if (a.state != b.state || (b.choice.sharded && !a.choice.sharded) || !no_slower(a.seconds, b.seconds) ||
+      !all_at_most(a.memory, b.memory))
+    return false;
   if (!b.can_switch) return true;
   return a.can_switch && no_slower(a.seconds + a.switch_seconds, b.seconds + b.switch_seconds) &&
          all_at_most(a.switch_memory, b.switch_memory);
 }
 
 bool beats(const EndCost& a, const EndCost& b) {
-  return a.first == b.first && a.last == b.last && (b.needs_sharded || !a.needs_sharded) && no_slower(a.seconds, b.seconds) && is_at_most(a.memory, b.memory);
+  return a.first == b.first && a.last == b.last && (b.needs_sharded || !a.needs_sharded) &&
+         no_slower(a.seconds, b.seconds) && is_at_most(a.memory, b.memory);
 }
 
 // Returns the parts that are not beaten; of equal ones the first.
@@ -92,8 +95,12 @@ MemoryFigures added_by(const LayerMemory& layer) {
 // Returns, by figure, the memory outside of layers when the figure decides.
 MemoryFigures outside_of(const EndMemory& ends) {
   const int64_t begin = ends.before.end, behind = begin + ends.loss.end;
-  return {ends.own + ends.before.peak, ends.own + begin + ends.loss.peak, ends.own + begin, ends.own + behind,
-          ends.own + behind + ends.after.peak, ends.own + behind + ends.after.end + ends.optimizer.peak};
+  return {ends.own + ends.before.peak,
+          ends.own + begin + ends.loss.peak,
+          ends.own + begin,
+          ends.own + behind,
+          ends.own + behind + ends.after.peak,
+          ends.own + behind + ends.after.end + ends.optimizer.peak};
 }
 
 // Calls `take` with each memory of each way that is needed.
@@ -110,7 +117,8 @@ void for_each_memory(const Solving& s, Take take) {
 // Returns the largest price of a byte at which one way is worth another.
 double steepest_price(const Solving& s, size_t figure) {
   std::vector<std::pair<double, int64_t>> points;
-  for_each_memory(s, [&](double seconds, const LayerMemory& memory) { points.emplace_back(seconds, added_by(memory)[figure]); });
+  for_each_memory(
+      s, [&](double seconds, const LayerMemory& memory) { points.emplace_back(seconds, added_by(memory)[figure]); });
   double price = 0;
   for (const auto& [fast, large] : points) {
     for (const auto& [slow, small] : points) {
@@ -155,10 +163,12 @@ void prepare_bounds(Solving& s) {
   s.most[kBackward] = s.most[kLeft];
   for (size_t f = 0; f < s.room.size(); ++f) s.least_room[f] = s.limit - most_outside[f];
   const int64_t highest = std::max({most_outside[kSaved], most_outside[kForward], most_outside[kBackward]});
-  s.least_room[kSaved] = s.limit - highest - peak - static_cast<int64_t>(s.limits.layers) * std::max<int64_t>(0, s.most[kLeft]);
+  s.least_room[kSaved] =
+      s.limit - highest - peak - static_cast<int64_t>(s.limits.layers) * std::max<int64_t>(0, s.most[kLeft]);
   // The backward pass of the last layer begins when everything is saved.
   int64_t least_peak = kFar;
-  for_each_memory(s, [&](double, const LayerMemory& memory) { least_peak = std::min(least_peak, memory.backward.peak); });
+  for_each_memory(s,
+                  [&](double, const LayerMemory& memory) { least_peak = std::min(least_peak, memory.backward.peak); });
   s.room[kSaved] = std::min(s.room[kSaved], s.room[kBackward] - least_peak);
   if (!s.limits.memory || !needs_time(s)) return;
   const auto count = static_cast<double>(s.limits.layers);
@@ -170,7 +180,9 @@ void prepare_bounds(Solving& s) {
       });
       return least;
     };
-    const auto bound_at = [&](double price) { return count * least_at(price) - price * static_cast<double>(s.room[f]); };
+    const auto bound_at = [&](double price) {
+      return count * least_at(price) - price * static_cast<double>(s.room[f]);
+    };
     double low = 0, high = steepest_price(s, f);
     for (int step = 0; step < 60; ++step) {  // the bound is concave
       const double a = low + (high - low) / 3, b = high - (high - low) / 3;
@@ -332,7 +344,10 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
       for (const uint32_t end : ends) {
         const EndCost& cost = s.costs.ends[end];
         if (static_cast<size_t>(cost.last) != list % kStates || (cost.needs_sharded && !label.has_sharded)) continue;
-        Solution found{.seconds = label.seconds + cost.seconds, .memory = peak_of(label.memory, cost.memory), .end = end, .layers = {}};
+        Solution found{.seconds = label.seconds + cost.seconds,
+                       .memory = peak_of(label.memory, cost.memory),
+                       .end = end,
+                       .layers = {}};
         if (s.limits.memory && found.memory > *s.limits.memory) continue;
         if (best && !is_better(s, found, *best)) continue;
         found.layers.resize(s.limits.layers);
@@ -407,11 +422,8 @@ Solution sum_of(const MeshCosts& costs, uint32_t end, std::vector<uint32_t> laye
 }
 
 std::optional<Solution> solve_mesh(const MeshCosts& costs, const SolveLimits& limits) {
-  Solving s{.costs = costs,
-            .limits = limits,
-            .ways = unbeaten(costs.layers),
-            .end_ways = unbeaten(costs.ends),
-            .pool = {}};
+  Solving s{
+      .costs = costs, .limits = limits, .ways = unbeaten(costs.layers), .end_ways = unbeaten(costs.ends), .pool = {}};
   if (s.ways.empty() || s.end_ways.empty()) return std::nullopt;
   prepare_bounds(s);
   std::optional<Solution> best;

@@ -233,7 +233,8 @@ std::string text_for_people(const Session& session, const CheckExtras& extras, s
     out += render_costs(extras.costs, style);
     if (extras.costs.run != nullptr) out += render_run(*extras.costs.run, style);
     if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
-    if (extras.numbers.priced) out += render_answer(extras.numbers.priced->answer, extras.numbers.priced->topology, style);
+    if (extras.numbers.priced)
+      out += render_answer(extras.numbers.priced->answer, extras.numbers.priced->topology, style);
     if (extras.numbers.timed)
       out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
   }

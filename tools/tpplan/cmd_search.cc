@@ -18,6 +18,9 @@
 namespace tpplan {
 namespace {
 
+// What is left free of a topology's memory: CUDA's context, buffers of NCCL.
+constexpr double kMargin = 0.08;
+
 // ---- the command line ----
 
 bool read_number(std::string_view text, double& value) {
@@ -73,9 +76,8 @@ bool read_bounds(const std::string& text, SearchRequest& request) {
     const std::string_view sizes = part.substr(equals + 1);
     const size_t dots = sizes.find("..");
     AxisBounds& bounds = *axis->second;
-    const bool is_read =
-        parse_decimal(sizes.substr(0, dots), bounds.least) &&
-        parse_decimal(dots == std::string_view::npos ? sizes : sizes.substr(dots + 2), bounds.most);
+    const bool is_read = parse_decimal(sizes.substr(0, dots), bounds.least) &&
+                         parse_decimal(dots == std::string_view::npos ? sizes : sizes.substr(dots + 2), bounds.most);
     if (!is_read || bounds.least < 1 || bounds.most < bounds.least) return false;
   }
   return true;
@@ -103,7 +105,8 @@ std::string read_request(const SearchArguments& arguments, SearchRequest& reques
     return fmt::format("--mesh {}: expected axes of dp, fsdp and tp, as in --mesh dp,fsdp=2..8,tp=2",
                        escape_for_terminal(arguments.mesh));
   if (arguments.speeds.empty())
-    return "--topology is required: the time of a step depends on the hardware, as in --topology plans/topologies/h100.yaml";
+    return "--topology is required: the time of a step depends on the hardware, as in --topology "
+           "plans/topologies/h100.yaml";
   return {};
 }
 
@@ -123,8 +126,9 @@ int read_run_of_search(const SearchArguments& arguments, const CommonArguments& 
     if (const int status = print_findings(diagnostics, sources_of(file), common); status != kExitFine) return status;
     for (const std::string_view key : kDeterminedKeys) {
       if (std::ranges::find(run.given, key) == run.given.end()) continue;
-      return usage_error(fmt::format("--run {}: `{}` is determined by the command line and the plan: remove it from the file",
-                                     escape_for_terminal(arguments.run), key));
+      return usage_error(
+          fmt::format("--run {}: `{}` is determined by the command line and the plan: remove it from the file",
+                      escape_for_terminal(arguments.run), key));
     }
   }
   if (!arguments.recipe.empty()) run.recipe = arguments.recipe;
@@ -154,7 +158,8 @@ int read_kept(const SearchArguments& arguments, const CommonArguments& common, K
 int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs, KeptPlan& kept) {
   int64_t data_ranks = 1;
   for (const AxisId axis : data_axes_of(kept.plan)) data_ranks *= kept.plan.mesh.axes[axis].size;
-  std::string why = fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
+  std::string why =
+      fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
   if (arguments.batch % data_ranks == 0) {
     why.clear();
     Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, 0, why);
@@ -164,8 +169,8 @@ int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, con
     }
   }
   if (kept.figures.is_right) return kExitFine;
-  print(STDERR_FILENO, fmt::format("tpplan: error: --keep {}: {}\n", escape_for_terminal(arguments.keep),
-                                   escape_for_terminal(why)));
+  print(STDERR_FILENO,
+        fmt::format("tpplan: error: --keep {}: {}\n", escape_for_terminal(arguments.keep), escape_for_terminal(why)));
   return kExitContent;
 }
 
@@ -205,7 +210,9 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   if (read_speed_files(arguments.speeds, 4, speeds, diagnostics)) {
     Mesh mesh;
     mesh.axes.push_back({"tp", arguments.ranks});
-    std::ignore = read_speeds(speeds, mesh, diagnostics);
+    const Topology topology = read_speeds(speeds, mesh, diagnostics);
+    if (!request.memory && topology.gpu.memory_bytes > 0)
+      request.memory = static_cast<uint64_t>(topology.gpu.memory_bytes * (1 - kMargin));
   }
   std::vector<const SourceFile*> files;
   for (const SpeedFile& file : speeds) files.push_back(&file.file);
@@ -219,7 +226,9 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   if (overwrites_input(arguments.output, read, common)) return kExitUsage;
   std::string why;
   const auto space = make_search_space(model.graph, why);
-  if (!space) return usage_error(fmt::format("{} cannot be searched: {}", escape_for_terminal(model.graph.name), escape_for_terminal(why)));
+  if (!space)
+    return usage_error(
+        fmt::format("{} cannot be searched: {}", escape_for_terminal(model.graph.name), escape_for_terminal(why)));
   if (request.sequence == 0) request.sequence = model.graph.operations.sequence;
   KeptPlan kept;
   if (!arguments.keep.empty()) {

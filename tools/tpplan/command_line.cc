@@ -67,8 +67,9 @@ std::vector<std::string> names_of(const Table& table) {
 void add_mode(CLI::App& command, InputArguments& inputs, bool decodes) {
   if (decodes)
     command
-        .add_option("--mode", inputs.mode,
-                    "kind of step: train, infer without gradients, or decode one token of each sequence (default: train)")
+        .add_option(
+            "--mode", inputs.mode,
+            "kind of step: train, infer without gradients, or decode one token of each sequence (default: train)")
         ->check(CLI::IsMember({"train", "infer", "decode"}));
   else
     command.add_option("--mode", inputs.mode, "kind of step: train, or infer without gradients (default: train)")
@@ -154,8 +155,9 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "--batch, --sequence and --recipe override it")
       ->type_name("FILE");
   take_whole_number(
-      command.add_option("--context", line.check.context,
-                         "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
+      command.add_option(
+          "--context", line.check.context,
+          "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
       1, kMaxStepSize);
   add_speeds(command, line.check.speeds, "with --costs: estimate");
   command.add_flag("--example", line.check.inputs.examples,
@@ -189,7 +191,8 @@ void declare_suggest(CLI::App& command, LineArguments& line) {
 
 void declare_search(CLI::App& command, LineArguments& line) {
   SearchArguments& search = line.search;
-  command.add_option("MODEL", search.model, "model graph, config.json or safetensors file, with operations")->required();
+  command.add_option("MODEL", search.model, "model graph, config.json or safetensors file, with operations")
+      ->required();
   take_whole_number(command.add_option("--ranks", search.ranks, "number of ranks")->required(), 1, 1 << 20);
   take_whole_number(command.add_option("--batch", search.batch, "batch size of all ranks in one step")->required(), 1,
                     kMaxStepSize);
@@ -201,11 +204,13 @@ void declare_search(CLI::App& command, LineArguments& line) {
       ->type_name("FILE");
   add_recipe(command, search.recipe, "optimizer and precision of training (default: that of --run, or adamw)");
   command
-      .add_option("--mesh", search.mesh,
-                  "axes of dp, fsdp and tp, such as fsdp,tp=2..8; an axis without a size has any, the others have size 1 "
-                  "(default: dp,fsdp,tp)")
+      .add_option(
+          "--mesh", search.mesh,
+          "axes of dp, fsdp and tp, such as fsdp,tp=2..8; an axis without a size has any, the others have size 1 "
+          "(default: dp,fsdp,tp)")
       ->type_name("AXES");
-  command.add_option("--memory", search.memory, "memory of a rank, such as 80GiB (default: no limit)")->type_name("SIZE");
+  command.add_option("--memory", search.memory, "memory of a rank, such as 80GiB (default: 92 % of the topology's)")
+      ->type_name("SIZE");
   command.add_option("--minimize", search.minimize, "time, memory or tokens: seconds of a token (default: time)")
       ->check(CLI::IsMember({"time", "memory", "tokens"}));
   command
@@ -214,7 +219,8 @@ void declare_search(CLI::App& command, LineArguments& line) {
       ->type_name("SHARE");
   command.add_option("--mode", search.mode, "kind of step: train, or infer without gradients (default: train)")
       ->check(CLI::IsMember({"train", "infer"}));
-  command.add_option("--keep", search.keep, "a plan with as many ranks, to compare the best one with")->type_name("PLAN");
+  command.add_option("--keep", search.keep, "a plan with as many ranks, to compare the best one with")
+      ->type_name("PLAN");
   take_whole_number(command.add_option("--top", search.top, "most meshes to list (default: 5)"), 1, 1000);
   command.add_option("-o,--output", search.output, "plan file (default: standard output)")->type_name("FILE");
   command.add_option("--format", search.format, "output format: human or json (default: human)")
@@ -346,9 +352,9 @@ void declare_init(CLI::App& command, LineArguments& line) {
 
 void declare_schema(CLI::App& command, LineArguments& line) {
   command
-      .add_option(
-          "KIND", line.schema_kind,
-          "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology or run")
+      .add_option("KIND", line.schema_kind,
+                  "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology, "
+                  "run or search")
       ->required();
 }
 
