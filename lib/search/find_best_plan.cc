@@ -8,6 +8,7 @@
 #include <map>
 #include <set>
 
+#include "base/text.h"
 #include "search/cut_layers.h"
 #include "search/measure_parts.h"
 
@@ -136,10 +137,20 @@ void leave_out(Searching& s, const SearchMesh& mesh, std::string why) {
   s.answer.left_out.push_back({mesh, std::move(why)});
 }
 
+// Says which data ranks the batch allows.
+std::string batch_fault(const Searching& s) {
+  std::vector<std::string> sizes;
+  for (int64_t size = 1; size <= s.request.ranks; ++size) {
+    if (s.request.ranks % size == 0 && s.request.batch % size == 0) sizes.push_back(std::to_string(size));
+  }
+  return fmt::format("its data ranks do not divide the batch {}: dp x fsdp can be {}", s.request.batch,
+                     join(sizes, ", "));
+}
+
 std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool has_fsdp) {
   const int64_t data_ranks = mesh.dp * mesh.fsdp;
   if (s.request.batch % data_ranks != 0) {
-    leave_out(s, mesh, fmt::format("batch {} is not divisible by its data ranks", s.request.batch));
+    leave_out(s, mesh, batch_fault(s));
     return std::nullopt;
   }
   std::string why;
@@ -163,7 +174,7 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
 // Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by
 // a share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
 std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t most_kinds) {
-  constexpr int kMostTries = 10, kHalvings = 4;
+  constexpr int kMostTries = 10, kHalvings = 7;
   SolveLimits limits = limits_of(s);
   limits.most_kinds = most_kinds;
   std::optional<MeshPlan> best;
@@ -191,7 +202,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
   }
   if (!best || too_much == 0) return best;
   uint64_t low = alive, high = too_much;
-  for (int step = 0; step < kHalvings && high - low > high / 200; ++step) {
+  for (int step = 0; step < kHalvings && high - low > high / 1000; ++step) {
     limits.memory = low + (high - low) / 2;
     too_much = 0;
     if (!try_limit(alive)) break;
