@@ -26,7 +26,10 @@ CONFIG = {
     "torch_dtype": "bfloat16",
 }
 STEP = ("--run", "run.yaml", "--topology", TOPOLOGY, "--sequence", 2048)
-COLWISE = {f"self_attn.{name}_proj": "colwise" for name in "qkv"} | {"mlp.gate_proj": "colwise", "mlp.up_proj": "colwise"}
+COLWISE = {f"self_attn.{name}_proj": "colwise" for name in "qkv"} | {
+    "mlp.gate_proj": "colwise",
+    "mlp.up_proj": "colwise",
+}
 HEADS = COLWISE | {"self_attn.o_proj": "rowwise", "mlp.down_proj": "rowwise"}
 GATHERED = {name: "colwise_gather_output" for name in COLWISE} | {
     "self_attn.o_proj": "rowwise_split_input",
