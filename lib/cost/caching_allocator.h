@@ -33,7 +33,7 @@ struct CachingAllocator {
   uint64_t reserved = 0;
 };
 
-SegmentPart allocate(CachingAllocator& allocator, uint64_t bytes, MemoryStream stream);
+[[nodiscard]] SegmentPart allocate(CachingAllocator& allocator, uint64_t bytes, MemoryStream stream);
 void release(CachingAllocator& allocator, SegmentPart part);
 
 }  // namespace tpplan

@@ -73,7 +73,8 @@ Calibration calibrate(std::span<const TimedEntry> entries) {
   for (int iteration = 0; iteration < kMostIterations; ++iteration) {
     const NormalEquations n = normal_equations(entries, logs);
     const double det = determinant(n);
-    const FittedPair change = {(n.d * n.right[0] - n.b * n.right[1]) / det, (n.a * n.right[1] - n.b * n.right[0]) / det};
+    const FittedPair change = {(n.d * n.right[0] - n.b * n.right[1]) / det,
+                               (n.a * n.right[1] - n.b * n.right[0]) / det};
     for (size_t i = 0; i < kFitted; ++i) logs[i] = std::clamp(logs[i] + change[i], -kMostChange, kMostChange);
     if (std::abs(change[0]) + std::abs(change[1]) < kSmallestChange) break;
   }

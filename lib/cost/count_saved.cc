@@ -182,7 +182,7 @@ void count_saved(const StepTrace& trace, const OpGraph& graph, const StepMemory&
     for (const uint32_t value : k.outs) keep(k, value);
     return;
   }
-  for (const std::string_view word : split(row.saves, ' ')) {
+  for (const std::string_view word : tpplan::split(row.saves, ' ')) {
     if (!word.empty()) keep_word(k, word);
   }
 }

@@ -65,8 +65,8 @@ std::vector<MissingFigure> missing_decode_figures(const Topology& topology) {
 }
 
 PricedTime decode_seconds(const DecodeSetting& s, const Topology& topology, const AssumptionScale& scale) {
-  const double memory = topology.gpu.memory_bandwidth * topology.gpu.memory_efficiency *
-                        scale[static_cast<size_t>(Assumption::Memory)];
+  const double memory =
+      topology.gpu.memory_bandwidth * topology.gpu.memory_efficiency * scale[static_cast<size_t>(Assumption::Memory)];
   const DecodeCounts counts = decode_counts(s);
   const double weights = weight_bytes(s);
   const double cache = counts.cached * static_cast<double>(s.run.batch) * static_cast<double>(s.context);

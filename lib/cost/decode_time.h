@@ -1,4 +1,5 @@
-// The seconds of a decode step on rank 0: one token of each sequence, with the keys and values of its context in memory.
+// The seconds of a decode step on rank 0: one token of each sequence, with the keys and values of its context in
+// memory.
 //
 // Every weight and every cached key and value is read once, at the bandwidth of the memory. Collectives are waited for.
 // Embeddings are looked up, not read. Without a compiler, a kernel takes at least the time of its launch.
@@ -22,6 +23,6 @@ struct DecodeSetting {
 
 // Returns the seconds of a decode step. @pre missing_decode_figures is empty
 [[nodiscard]] PricedTime decode_seconds(const DecodeSetting& setting, const Topology& topology,
-                                         const AssumptionScale& scale = kAsGiven);
+                                        const AssumptionScale& scale = kAsGiven);
 
 }  // namespace tpplan

@@ -26,6 +26,7 @@ struct MemoryPeak {
   uint64_t reserved = 0;          // what CUDA's caching allocator has reserved after the step
   std::string phase;              // forward | backward | optimizer
   std::string operation, module;  // empty if unknown
+  uint64_t capacity = 0;          // of the GPU; 0: the topology does not have it, or there is none
 };
 
 struct TrainingMemory {

@@ -65,9 +65,9 @@ struct MemoryPool {
 };
 
 // Returns a new tensor with one holder.
-BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as);
+[[nodiscard]] BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as);
 // Adds a holder. kNoBlock has none.
-BlockId hold(MemoryPool& pool, BlockId block);
+[[nodiscard]] BlockId hold(MemoryPool& pool, BlockId block);
 // Removes a holder. A tensor without holders is freed.
 void release(MemoryPool& pool, BlockId block);
 

@@ -68,7 +68,7 @@ uint64_t gradient_bytes(const Replay& r, ParamId id, DType dtype, bool is_wide) 
 
 // Everything that exists before the step: parameters, states, tokens, buffers, gradients of earlier micro-batches.
 void hold_base(Replay& r) {
-  const bool is_ddp = data_ranks_without_fsdp(r) > 1;
+  const bool is_ddp = !has_fsdp(r) && data_ranks_without_fsdp(r) > 1;  // with FSDP its shards are reduced in place
   for (ParamId id = 0; id < r.params.size(); ++id) {
     const Param& param = r.in.model.params[id];
     const ReplayParam& own = r.params[id];

@@ -11,17 +11,17 @@ namespace {
 
 constexpr uint8_t kSelectiveOps = kSaveEverySecondLinear | kSaveAttention | kSaveCollectives;
 
-std::span<const uint32_t> operands_in(const StepTrace& trace, const TracedOp& op) {
+std::span<const uint32_t> read_slots(const StepTrace& trace, const TracedOp& op) {
   return std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);
 }
 
-std::span<const uint32_t> results_of(const StepTrace& trace, const TracedOp& op) {
+std::span<const uint32_t> written_slots(const StepTrace& trace, const TracedOp& op) {
   return std::span(trace.slots).subspan(op.out_begin, op.out_end - op.out_begin);
 }
 
-bool is_attention(const OpRow& row, OpId op) { return row.product == Contraction::Attention || op == OpId::Softmax; }
+bool is_attention_op(const OpRow& row, OpId op) { return row.product == Contraction::Attention || op == OpId::Softmax; }
 
-bool is_layer_linear(OpId op) { return op == OpId::Linear || op == OpId::Addmm; }
+bool is_linear_op(OpId op) { return op == OpId::Linear || op == OpId::Addmm; }
 
 // Returns by position in `ops` whether the results are kept.
 std::vector<bool> kept_ops(const StepTrace& trace, const OpGraph& graph, std::span<const uint32_t> ops,
@@ -31,8 +31,8 @@ std::vector<bool> kept_ops(const StepTrace& trace, const OpGraph& graph, std::sp
   for (size_t i = 0; i < ops.size(); ++i) {
     const TracedOp& op = trace.ops[ops[i]];
     const OpId id = graph.nodes[op.node].op;
-    bool is_listed = (policy.saved & kSaveAttention) != 0 && is_attention(op_row(id), id);
-    if (is_layer_linear(id) && !(policy.is_mm_only && op.in_end - op.in_begin > 2)) {
+    bool is_listed = (policy.saved & kSaveAttention) != 0 && is_attention_op(op_row(id), id);
+    if (is_linear_op(id) && !(policy.is_mm_only && op.in_end - op.in_begin > 2)) {
       const bool is_odd = linears++ % 2 == 0;
       is_listed |= (policy.saved & kSaveLinear) != 0 || ((policy.saved & kSaveEverySecondLinear) != 0 && is_odd);
     }
@@ -44,7 +44,7 @@ std::vector<bool> kept_ops(const StepTrace& trace, const OpGraph& graph, std::sp
 // Calls `visit` with the values that the backward pass of an operation reads (OpRow::saves).
 template <typename Visit>
 void each_saved(const StepTrace& trace, const OpGraph& graph, const TracedOp& op, Visit visit) {
-  const auto ins = operands_in(trace, op), outs = results_of(trace, op);
+  const auto ins = read_slots(trace, op), outs = written_slots(trace, op);
   const OpRow& row = op_row(graph.nodes[op.node].op);
   const auto digit = [](std::string_view word, size_t at) { return static_cast<size_t>(word[at] - '0'); };
   const auto wants = [&](size_t operand) { return operand < ins.size() && trace.values[ins[operand]].requires_grad; };
@@ -101,7 +101,7 @@ std::vector<bool> recomputed_ops(const StepTrace& trace, const OpGraph& graph, c
   };
   for (size_t i = ops.size(); i-- > 0;) {
     const TracedOp& op = trace.ops[ops[i]];
-    const auto ins = operands_in(trace, op), outs = results_of(trace, op);
+    const auto ins = read_slots(trace, op), outs = written_slots(trace, op);
     if (wants_gradient(trace, op)) each_saved(trace, graph, op, need);
     const bool is_view = !ins.empty() && !outs.empty() && roots[outs[0]] == roots[ins[0]];
     if (is_view || kept[i] || std::none_of(outs.begin(), outs.end(), is_needed)) continue;

@@ -13,10 +13,10 @@ namespace tpplan {
 
 // The results that checkpointing keeps of a layer.
 struct LayerPolicy {
-  bool recomputes = false;  // false: all results are kept
-  uint8_t saved = 0;        // of CheckpointedOps; every other result is computed again
-  bool only_listed = false; // `saved` lists what is computed again instead
-  bool is_mm_only = false;  // torchtitan's selective policy: linears with a bias are neither saved nor counted
+  bool recomputes = false;   // false: all results are kept
+  uint8_t saved = 0;         // of CheckpointedOps; every other result is computed again
+  bool only_listed = false;  // `saved` lists what is computed again instead
+  bool is_mm_only = false;   // torchtitan's selective policy: linears with a bias are neither saved nor counted
 };
 
 // Returns the policy for layer `number` of a stack, counted from 0.

@@ -122,6 +122,9 @@ void begin_span(Replay& r, StepPhase phase, int64_t layer);
 // The value whose memory a value shares unchanged across module boundaries.
 [[nodiscard]] uint32_t same_value(const StepTrace& trace, uint32_t value);
 
+// The storage of a value; kNoId for one that only a chain of boundary steps passes through.
+[[nodiscard]] StorageId storage_at(const Replay& r, uint32_t value);
+
 [[nodiscard]] std::span<const uint32_t> operands_of(const Replay& r, const ReplayEvent& event);
 [[nodiscard]] std::span<const uint32_t> results_of(const Replay& r, const ReplayEvent& event);
 
@@ -135,6 +138,9 @@ void set_sources(Replay& r, const ReplayEvent& event);
 
 // Runs the events of [begin, end) of the forward pass. `again`: of a layer in the backward pass.
 void run_forward(Replay& r, size_t begin, size_t end, bool again);
+
+// Returns the number of scores that attention writes to memory; 0 for other operations and under flash kernels.
+[[nodiscard]] uint64_t score_elements(const Replay& r, size_t event);
 
 // Computes a layer again, up to the last tensor that its backward pass needs (torch's early stop).
 void run_layer_again(Replay& r, ReplayLayer& layer);

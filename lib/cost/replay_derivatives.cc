@@ -229,7 +229,7 @@ struct RuleRow {
 };
 
 // Operations whose backward pass differs from one new tensor for each operand.
-constexpr std::array kRules = {
+const std::array kRules = {
     RuleRow{OpId::Linear, linear_back}, RuleRow{OpId::Embedding, embedding_back},
     RuleRow{OpId::Add, add_back},       RuleRow{OpId::Sub, add_back},
     RuleRow{OpId::Mul, mul_back},       RuleRow{OpId::Pow, power_back},
@@ -289,6 +289,10 @@ void run_derivative(Replay& r, size_t at) {
     }
   }
   if (b.grad.block == kNoBlock) return;
+  if (const uint64_t scores = score_elements(r, at); scores > 0) {  // the gradients of the softmax and of its operand
+    for (const DType type : {dtype_in(r.in.trace, b.out), dtype_of("float32")})
+      b.temporaries.push_back(allocate(r.pool, byte_size(type, scores), TensorUse::Transient));
+  }
   rule_of(b)(b);
   for (const BlockId block : b.temporaries) release(r.pool, block);
   for (const BlockId block : others) release(r.pool, block);

@@ -18,13 +18,15 @@ struct EventList {
 
 // A tensor that is computed again uses those from which it is.
 void use_value(EventList& l, uint32_t value) {
-  const StorageId storage = l.r.memory.storage_of[value];
+  const StorageId storage = storage_at(l.r, value);
+  if (storage == kNoId) return;
   l.last_use[storage] = l.r.events.size();
   for (const StorageId source : l.r.sources[storage]) l.last_use[source] = l.r.events.size();
 }
 
 void make_storage(EventList& l, ReplayEvent& event, uint32_t value) {
-  const StorageId storage = l.r.memory.storage_of[value];
+  const StorageId storage = storage_at(l.r, value);
+  if (storage == kNoId) return;
   const StorageKind kind = l.r.memory.storages[storage].kind;
   if (l.is_allocated[storage] || kind == StorageKind::Leaf || kind == StorageKind::Weights) return;
   l.is_allocated[storage] = true;
@@ -46,15 +48,17 @@ void move_to(EventList& l, uint32_t value, ModuleId module) {
   l.r.events.push_back(std::move(event));
 }
 
+ReplayKind kind_of_event(TracedKind kind) {
+  return kind == TracedKind::Op ? ReplayKind::Op : kind == TracedKind::Enter ? ReplayKind::Enter : ReplayKind::Exit;
+}
+
 void add_event(EventList& l, uint32_t at) {
-  constexpr ReplayKind kKinds[] = {ReplayKind::Op, ReplayKind::Enter, ReplayKind::Exit};
   const TracedOp& op = l.r.in.trace.ops[at];
   const auto slots = std::span(l.r.in.trace.slots);
   for (const uint32_t in : slots.subspan(op.in_begin, op.in_end - op.in_begin)) {
     if (op.kind == TracedKind::Op) move_to(l, in, op.module);
   }
-  ReplayEvent event{
-      .kind = kKinds[static_cast<size_t>(op.kind)], .at = at, .module = op.module, .made = {}, .last = {}};
+  ReplayEvent event{.kind = kind_of_event(op.kind), .at = at, .module = op.module, .made = {}, .last = {}};
   for (const uint32_t in : slots.subspan(op.in_begin, op.in_end - op.in_begin)) use_value(l, in);
   for (const uint32_t out : slots.subspan(op.out_begin, op.out_end - op.out_begin)) {
     make_storage(l, event, out);
@@ -166,6 +170,13 @@ void mark_saved_ops(Replay& r) {
   for (size_t i = 0; i < r.events.size(); ++i) r.is_saved_op[i] = is_saved_by_run(r, r.events[i], linears);
 }
 
+uint32_t same_value_with_storage(const Replay& r, uint32_t value) {
+  const auto& values = r.in.trace.values;
+  while (r.memory.storage_of[value] == kNoId && values[value].memory == SlotMemory::Same && values[value].from != kNoId)
+    value = values[value].from;
+  return value;
+}
+
 }  // namespace
 
 uint32_t same_value(const StepTrace& trace, uint32_t value) {
@@ -173,6 +184,8 @@ uint32_t same_value(const StepTrace& trace, uint32_t value) {
     value = trace.values[value].from;
   return value;
 }
+
+StorageId storage_at(const Replay& r, uint32_t value) { return r.memory.storage_of[same_value_with_storage(r, value)]; }
 
 std::span<const uint32_t> operands_of(const Replay& r, const ReplayEvent& event) {
   const TracedOp& op = r.in.trace.ops[event.at];

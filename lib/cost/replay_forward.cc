@@ -3,6 +3,7 @@
 
 #include "cost/count_saved.h"
 #include "cost/replay.h"
+#include "sharding/tensor_size.h"
 
 namespace tpplan {
 namespace {
@@ -28,6 +29,16 @@ bool is_dropped(const Replay& r, size_t at) {
   return r.in.run.checkpointing == Checkpointing::Recompute && r.is_saved_op[at] != 0;
 }
 
+// Unfused attention also saves the softmax: in float32 and in the model's type in eager mode, once in fused kernels.
+void save_scores(Replay& r, size_t at) {
+  const uint64_t scores = score_elements(r, at);
+  if (scores == 0) return;
+  const DType model = dtype_in(r.in.trace, results_of(r, r.events[at])[0]);
+  r.saved[at].push_back(allocate(r.pool, byte_size(model, scores), TensorUse::Saved));
+  if (r.in.run.compiled == Compiled::Eager)
+    r.saved[at].push_back(allocate(r.pool, byte_size(dtype_of("float32"), scores), TensorUse::Saved));
+}
+
 // Holds what an operation saves.
 void save(Replay& r, size_t at) {
   std::vector<BlockId>& saved = r.saved[at];
@@ -39,6 +50,7 @@ void save(Replay& r, size_t at) {
                              if (bytes > 0 && !drops_own) saved.push_back(allocate(r.pool, bytes, TensorUse::Saved));
                            }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, r.events[at].at, sink);
+  if (!drops_own) save_scores(r, at);
   for (const StorageId id : storages) {
     const bool is_fused = is_recomputed_by_fusion(r, at, id);
     for (const StorageId source : is_fused ? r.sources[id] : std::vector<StorageId>{id}) {
@@ -55,12 +67,14 @@ void save_own(Replay& r, size_t at) {
                              if (bytes > 0) r.saved[at].push_back(allocate(r.pool, bytes, TensorUse::Saved));
                            }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, r.events[at].at, sink);
+  save_scores(r, at);
 }
 
 // A layer that is computed again saves its arguments.
 void save_arguments(Replay& r, size_t at) {
   for (const uint32_t in : operands_of(r, r.events[at])) {
-    const BlockId block = r.block_of[r.memory.storage_of[in]];
+    const StorageId id = storage_at(r, in);
+    const BlockId block = id == kNoId ? kNoBlock : r.block_of[id];
     if (block != kNoBlock) r.saved[at].push_back(hold(r.pool, block));
   }
 }
@@ -94,6 +108,19 @@ void run_event(Replay& r, size_t at, bool again) {
 }
 
 }  // namespace
+
+uint64_t score_elements(const Replay& r, size_t at) {
+  const ReplayEvent& event = r.events[at];
+  constexpr size_t kDims = 4;
+  if (r.in.run.attention == AttentionKernel::Flash || event.kind != ReplayKind::Op) return 0;
+  if (r.in.model.operations.nodes[r.in.trace.ops[event.at].node].op != OpId::ScaledDotProductAttention) return 0;
+  const auto ins = operands_of(r, event);
+  if (ins.size() < 2) return 0;
+  const auto queries = shape_of(r.in.trace, ins[0]), keys = shape_of(r.in.trace, ins[1]);
+  if (queries.size() != kDims || keys.size() != kDims) return 0;
+  const int64_t scores[] = {queries[0], queries[1], queries[2], keys[2]};
+  return elements_of(scores);
+}
 
 void run_forward(Replay& r, size_t begin, size_t end, bool again) {
   for (size_t at = begin; at < end; ++at) {

@@ -107,7 +107,8 @@ void run_events(Replay& r, const std::vector<LossEvent>& events, uint32_t output
 void run_loss(Replay& r) {
   if (r.in.trace.outputs.empty()) return;
   const uint32_t output = r.in.trace.outputs[0];
-  const StorageId storage = r.memory.storage_of[output];
+  const StorageId storage = storage_at(r, output);
+  if (storage == kNoId) return;
   const DType model = dtype_in(r.in.trace, output);
   const LossTensors& row = row_of(r, model, loss_type(r, model));
   const ReplayEvent nowhere;

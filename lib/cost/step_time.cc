@@ -32,8 +32,9 @@ struct TimeTermRow {
   std::string_view name, unit, formula;
 };
 
-constexpr TimeTermRow kTimeTermRows[kTimeTerms] = {
-    {"matmuls, forward", "FLOP", "max(FLOP / (peak x efficiency x k / (k + ramp) x tiles / whole waves), bytes / memory)"},
+constexpr TimeTermRow kTimeTermRows[] = {
+    {"matmuls, forward", "FLOP",
+     "max(FLOP / (peak x efficiency x k / (k + ramp) x tiles / whole waves), bytes / memory)"},
     {"matmuls, backward", "FLOP", "as forward, for the gradients of both operands"},
     {"matmuls, recomputed", "FLOP", "as forward, in the backward pass"},
     {"attention", "FLOP", "max(FLOP of unmasked scores / (peak x attention_efficiency), bytes / memory)"},
@@ -42,10 +43,12 @@ constexpr TimeTermRow kTimeTermRows[kTimeTerms] = {
     {"loss", "B", "read and written for the logits / memory"},
     {"FSDP copies", "B", "copied into and out of flat buffers / memory"},
     {"collectives of model axes", "B", "waited for: ring passes x ((n - 1) / n x payload / bandwidth + latencies)"},
-    {"collectives of data axes", "B", "the part that outlasts the kernels of its layer: layers take the longer of both"},
+    {"collectives of data axes", "B",
+     "the part that outlasts the kernels of its layer: layers take the longer of both"},
     {"contention", "s", "of kernels and collectives side by side x contention"},
     {"optimizer", "B", "of gradients, weights, states and clipping / memory"},
 };
+static_assert(std::size(kTimeTermRows) == kTimeTerms);
 
 // ---- facts about kernels ----
 
@@ -54,7 +57,7 @@ constexpr double kAttentionBackward = 2.5;             // FLOPs, with recomputed
 constexpr double kLogitBytesEager = 32, kLogitBytesFused = 10;  // read and written, forward and backward
 constexpr double kScoreBytes = 10, kScoreBackwardBytes = 20;    // of attention that writes its scores
 constexpr double kTransposeBytes = 1;  // of an 8-bit operand that is written in another layout, too
-constexpr double kAsyncShare = 0.25;  // of a model axis's collective that asynchronous TP does not hide
+constexpr double kAsyncShare = 0.25;   // of a model axis's collective that asynchronous TP does not hide
 
 // Bytes of a cast to 8 bits, for each element: 2 are read and 1 is written. Without a compiler the scale of a tensor or
 // row is computed in a pass that reads it once more. Rows and columns have scales of their own, so both are cast.
@@ -77,9 +80,9 @@ struct Pricing {
   const StepSetting& setting;
   const Topology& topology;
   const AssumptionScale& scale;
-  double memory = 0;   // bytes a second that kernels reach
-  double peak16 = 0;   // FLOP/s of the model's dtype
-  double peak8 = 0;    // of 8-bit matmuls
+  double memory = 0;  // bytes a second that kernels reach
+  double peak16 = 0;  // FLOP/s of the model's dtype
+  double peak8 = 0;   // of 8-bit matmuls
   std::vector<AxisPath> paths;
   std::array<double, kTimeTerms> seconds{}, amounts{};  // amounts in TimeTermRow::unit
 };
@@ -116,7 +119,8 @@ double matmul_seconds(const Pricing& p, const MatmulShape& s, DType dtype, bool 
   const double shape = s.k / (s.k + gpu.ramp * ratio) * wave_share(s.batch, s.m, s.n, gpu.processors);
   const double flops = 2 * s.batch * s.m * s.n * s.k;
   const double width = in_fp8 ? 1 : static_cast<double>(byte_size(dtype, 1));
-  const double bytes = s.batch * (width * (s.m * s.k + s.k * s.n) + static_cast<double>(byte_size(dtype, 1)) * s.m * s.n);
+  const double bytes =
+      s.batch * (width * (s.m * s.k + s.k * s.n) + static_cast<double>(byte_size(dtype, 1)) * s.m * s.n);
   return std::max(flops / (peak * best * shape), moved(p, bytes));
 }
 
@@ -125,9 +129,7 @@ struct PassSeconds {
   double forward = 0, backward = 0;
 };
 
-bool is_fp8(const Pricing& p, const Kernel& kernel) {
-  return kernel.is_layer_linear && p.setting.run.fp8 != Fp8::None;
-}
+bool is_fp8(const Pricing& p, const Kernel& kernel) { return kernel.is_layer_linear && p.setting.run.fp8 != Fp8::None; }
 
 // Returns the bytes of an element that FSDP gathers.
 double gather_bytes(const Pricing& p) {
@@ -159,9 +161,10 @@ PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
   const Run& run = p.setting.run;
   const bool is_flash = run.attention == AttentionKernel::Flash;
   const double share = is_flash && run.causal ? 0.5 : 1;
-  const double rate = raw_peak(p.topology, k.dtype) * p.topology.gpu.attention_efficiency *
-                      scaled(p, Assumption::Attention);
-  const double written = is_flash ? 0 : kScoreBytes * k.scores, written_back = is_flash ? 0 : kScoreBackwardBytes * k.scores;
+  const double rate =
+      raw_peak(p.topology, k.dtype) * p.topology.gpu.attention_efficiency * scaled(p, Assumption::Attention);
+  const double written = is_flash ? 0 : kScoreBytes * k.scores,
+               written_back = is_flash ? 0 : kScoreBackwardBytes * k.scores;
   const double forward = std::max(k.flops * share / rate, moved(p, k.bytes)) + moved(p, written);
   const double factor = is_flash ? kAttentionBackward : 2;
   double backward = 0;
@@ -202,7 +205,8 @@ PassSeconds price_calls(Pricing& p, const LayerWork& layer, double count) {
   PassSeconds pass;
   double bytes = 0;
   for (const WaitedCall& call : layer.calls) {
-    const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call), p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
+    const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call),
+                                    p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
     const double waited = p.setting.run.async_tp ? kAsyncShare * all : all;
     (call.backward ? pass.backward : pass.forward) += waited;
     if (call.again) pass.backward += waited;
@@ -309,7 +313,8 @@ void price_layer(Pricing& p, const LayerWork& layer) {
 
 void price_loss(Pricing& p) {
   const Run& run = p.setting.run;
-  const bool is_fused = run.loss == LossKernel::Fused || (run.loss != LossKernel::Plain && run.compiled != Compiled::Eager);
+  const bool is_fused =
+      run.loss == LossKernel::Fused || (run.loss != LossKernel::Plain && run.compiled != Compiled::Eager);
   const double each = is_fused ? kLogitBytesFused : kLogitBytesEager;
   const auto batches = static_cast<double>(std::max<int64_t>(run.accumulation, 1));
   const double bytes = batches * each * p.setting.work.logits;
@@ -328,7 +333,8 @@ double optimizer_bytes(const Pricing& p) {
   const auto master = static_cast<double>(each.master);
   const double weights = master > 0 ? 2 * master + (is_sharded ? 0 : weight) : 2 * weight;
   const double clipping = 3 * gradient, once = gradient + weights + 2 * state;
-  return clipping + (s.run.optimizer == OptimizerKernel::Fused || s.run.compiled == Compiled::Whole ? once : 2.5 * once);
+  return clipping +
+         (s.run.optimizer == OptimizerKernel::Fused || s.run.compiled == Compiled::Whole ? once : 2.5 * once);
 }
 
 void price_optimizer(Pricing& p) {
@@ -360,10 +366,11 @@ constexpr std::array<double, kAssumptions> kPriorSpread = {0.20, 0.40, 0.10, 0.1
 }  // namespace
 
 std::string_view to_text(Assumption assumption) {
-  static constexpr std::string_view kTexts[kAssumptions] = {"the efficiency of matmuls", "the efficiency of attention",
-                                                            "the memory bandwidth that kernels reach",
-                                                            "the bandwidth that collectives reach"};
-  return kTexts[static_cast<size_t>(assumption)];
+  static constexpr std::string_view kAssumptionTexts[] = {"the efficiency of matmuls", "the efficiency of attention",
+                                                          "the memory bandwidth that kernels reach",
+                                                          "the bandwidth that collectives reach"};
+  static_assert(std::size(kAssumptionTexts) == kAssumptions);
+  return kAssumptionTexts[static_cast<size_t>(assumption)];
 }
 
 std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Topology& topology) {

@@ -1,9 +1,9 @@
 // The seconds of a training step on rank 0: terms with their formulas, and an interval.
 //
 // Every kernel takes max(FLOPs / (peak x efficiency), bytes / (HBM bandwidth x efficiency)). Matmuls reach
-// k / (k + ramp) of their efficiency, where k is the contracted size, in whole waves of tiles. Collectives of model axes
-// are waited for. Collectives of data axes run beside the kernels of a layer: the layer takes the longer of both, and a
-// share of the shorter (`contention`).
+// k / (k + ramp) of their efficiency, where k is the contracted size, in whole waves of tiles. Collectives of model
+// axes are waited for. Collectives of data axes run beside the kernels of a layer: the layer takes the longer of both,
+// and a share of the shorter (`contention`).
 #pragma once
 
 #include <array>
@@ -62,7 +62,7 @@ struct MissingFigure {
 
 // Returns the seconds of a step. @pre missing_figures is empty
 [[nodiscard]] PricedTime step_seconds(const StepSetting& setting, const Topology& topology,
-                                       const AssumptionScale& scale = kAsGiven);
+                                      const AssumptionScale& scale = kAsGiven);
 
 struct StepInterval {
   double low = 0, high = 0;
@@ -81,7 +81,7 @@ using SecondsOf = std::function<double(const AssumptionScale&)>;
 
 // A measured step of the topology, after the fit.
 struct MeasuredResidual {
-  std::string run;           // its file
+  std::string run;  // its file
   double measured = 0, predicted = 0;
 };
 

@@ -6,7 +6,8 @@ namespace tpplan {
 namespace {
 
 // Returns the trained parameters of rank 0. Tied ones count once.
-std::vector<StepParameter> step_parameters(const ModelGraph& graph, const TpPlan& plan, const ShardingTable& shardings) {
+std::vector<StepParameter> step_parameters(const ModelGraph& graph, const TpPlan& plan,
+                                           const ShardingTable& shardings) {
   const std::vector<int64_t> first(plan.mesh.axes.size(), 0);
   std::vector<bool> follows(graph.params.size(), false), is_shared(graph.params.size(), false);
   for (const auto& [follower, owner] : shardings.followers) {
@@ -19,12 +20,11 @@ std::vector<StepParameter> step_parameters(const ModelGraph& graph, const TpPlan
     if (follows[id] || !is_trained(param.dtype)) continue;
     const Sharding by_rule = sharding_by_rule(shardings, plan, id);
     const auto local = local_shape(shape_of(graph, param), by_rule, plan.mesh, first);
-    parameters.push_back(
-        {.module = param.module,
-         .dtype = param.dtype,
-         .elements = static_cast<double>(elements_of(local)),
-         .is_gathered = plan.fsdp && uses_axis(sharding_of(shardings, id).spec, plan.fsdp->axis),
-         .is_shared = is_shared[id]});
+    parameters.push_back({.module = param.module,
+                          .dtype = param.dtype,
+                          .elements = static_cast<double>(elements_of(local)),
+                          .is_gathered = plan.fsdp && uses_axis(sharding_of(shardings, id).spec, plan.fsdp->axis),
+                          .is_shared = is_shared[id]});
   }
   return parameters;
 }

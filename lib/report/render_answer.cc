@@ -19,7 +19,7 @@ void write_seconds(JsonWriter& json, std::string_view key, double seconds) {
 // Returns the fit to measured steps, and how far it is from each of them.
 std::string residual_lines(const StepAnswer& answer) {
   if (answer.residuals.empty()) return {};
-  std::string out = fmt::format(" fitted to {}: matmuls x {:.3f}, attention x {:.3f} of the topology's efficiencies\n",
+  std::string out = fmt::format(" fitted to {}: efficiency of matmuls x {:.3f}, of attention x {:.3f}\n",
                                 counted(answer.residuals.size(), "measured step"), answer.scale[0], answer.scale[1]);
   for (const MeasuredResidual& entry : answer.residuals)
     out += fmt::format("  {}: measured {}, computed {}, {:+.1f} %\n", escape_for_terminal(entry.run),
@@ -39,14 +39,14 @@ std::string render_answer(const StepAnswer& answer, const Topology& topology, co
   for (const TimeTerm& term : answer.step.terms) {
     std::string line = fmt::format(" {:<26}{:>10}{:>6.1f} %  {}", term.name, human_seconds(term.seconds),
                                    term.seconds / answer.step.seconds * kPercent, term.formula);
-    shorten(line, look.width);
+    if (line.size() > look.width) line = line.substr(0, look.width - 3) + "...";
     out += line + '\n';
   }
   out += fmt::format(" {:<26}{:>10}\n", "together", human_seconds(answer.step.seconds));
   out += fmt::format(" four of five such steps take {} to {}\n", human_seconds(answer.interval.low),
                      human_seconds(answer.interval.high));
-  out += fmt::format(" {} moves it most: {:.1f} % if it is one standard deviation worse\n",
-                     to_text(answer.interval.widest), (std::exp(answer.interval.widest_change) - 1) * kPercent);
+  out += fmt::format(" most uncertain: {}, {:.1f} % of the step\n", to_text(answer.interval.widest),
+                     (std::exp(answer.interval.widest_change) - 1) * kPercent);
   return out + residual_lines(answer);
 }
 

@@ -31,7 +31,7 @@ struct Costs {
   const TrainingMemory* memory = nullptr;  // nullptr: not computed
   const StepTime* time = nullptr;          // on `topology`; nullptr without a topology
   const Topology* topology = nullptr;
-  const Run* run = nullptr;  // of --run; nullptr without it
+  const Run* run = nullptr;            // of --run; nullptr without it
   const StepAnswer* answer = nullptr;  // of the run on a topology; nullptr without one
 };
 

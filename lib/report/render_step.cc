@@ -34,6 +34,19 @@ std::string peak_title(const MemoryPeak& peak) {
                      peak.module.empty() ? "" : fmt::format(" in {}", escape_for_terminal(peak.module)));
 }
 
+// Whether the step fits into the GPU, with and without fragmentation.
+std::string fits_line(const TrainingMemory& memory) {
+  const uint64_t reserved = memory.peak->reserved, capacity = memory.peak->capacity;
+  if (reserved <= capacity)
+    return fmt::format(" fits: {} of {} remain for the CUDA context, NCCL and kernels\n",
+                       human_bytes(capacity - reserved), human_bytes(capacity));
+  if (memory.total <= capacity)
+    return fmt::format(" fits only without fragmentation: segments exceed {} by {} (try expandable_segments)\n",
+                       human_bytes(capacity), human_bytes(reserved - capacity));
+  return fmt::format(" does not fit: tensors exceed {} by {}\n", human_bytes(capacity),
+                     human_bytes(memory.total - capacity));
+}
+
 std::string axis_with_size(const Mesh& mesh, AxisId axis) {
   return fmt::format("{}={}", axis_name(mesh, axis), mesh.axes[axis].size);
 }
@@ -58,6 +71,7 @@ std::string render_memory(const TrainingMemory& memory, const TerminalStyle& loo
   if (memory.peak)
     out += fmt::format(" {:<{}}{:>{}}  segments of the caching allocator\n", "reserved", kName,
                        human_bytes(memory.peak->reserved), kBytes);
+  if (memory.peak && memory.peak->capacity > 0) out += fits_line(memory);
   if (memory.infer)
     out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ", kInferenceOmits);
   else if (!memory.has_step)
@@ -101,6 +115,10 @@ void write_memory(JsonWriter& json, const TrainingMemory& memory) {
   if (memory.peak) {
     write_member(json, "active_bytes", memory.total);
     write_member(json, "reserved_bytes", memory.peak->reserved);
+    if (memory.peak->capacity > 0) {
+      write_member(json, "capacity_bytes", memory.peak->capacity);
+      write_member(json, "fits", memory.peak->reserved <= memory.peak->capacity);
+    }
     write_key(json, "peak");
     begin_object(json);
     write_member(json, "phase", memory.peak->phase);

@@ -13,9 +13,9 @@
 namespace tpplan {
 namespace {
 
-// No machine has a bandwidth or a peak near this. Larger figures are typing errors, and would overflow sums.
-constexpr double kMostFigure = 1e24;
-constexpr double kMostSeconds = 1e9;         // of a measured step
+// No machine has figures near these. Others are typing errors, and sums of quotients would overflow.
+constexpr double kLeastFigure = 1e-15, kMostFigure = 1e24;
+constexpr double kMostSeconds = 1e9;       // of a measured step
 constexpr size_t kMostMeasuredSteps = 64;  // each is checked and priced
 
 struct TopologyReader {
@@ -50,7 +50,7 @@ bool is_kind(TopologyReader& r, YamlId id, YamlKind kind, std::string_view what)
 bool read_figure(TopologyReader& r, YamlId id, std::string_view what, double& value, double most = kMostFigure) {
   const YamlNode& node = at(r, id);
   const bool is_number = node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value);
-  if (is_number && value > 0 && value <= most) return true;
+  if (is_number && value >= kLeastFigure && value <= most) return true;
   refuse(
       r, Code::InvalidTopology, id,
       is_number ? fmt::format("{} is {}, but must be above 0 and at most {:g}", what, node.text, most)
@@ -205,8 +205,8 @@ bool read_gpu_figure(TopologyReader& r, const std::string& name, YamlId value) {
 
 // Returns the keys of a topology.
 std::vector<std::string_view> top_keys() {
-  std::vector<std::string_view> keys = {"format", "name", "device", "peak_flops", "efficiency", "links", "axes",
-                                        "calibrate"};
+  std::vector<std::string_view> keys = {"format",     "name",  "device", "peak_flops",
+                                        "efficiency", "links", "axes",   "calibrate"};
   for (const GpuFigureRow& row : gpu_figures()) keys.push_back(row.key);
   return keys;
 }

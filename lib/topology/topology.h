@@ -17,9 +17,9 @@ namespace tpplan {
 struct LinkSpeed {
   double bandwidth = 0;
   double latency = 0;
-  size_t timings = 0;         // number of timings that both were fitted to; 0: read from a file
-  double efficiency = 1;      // share of the bandwidth that large collectives reach
-  bool is_of_host = false;    // the bandwidth is that of a whole host, which its ranks share
+  size_t timings = 0;       // number of timings that both were fitted to; 0: read from a file
+  double efficiency = 1;    // share of the bandwidth that large collectives reach
+  bool is_of_host = false;  // the bandwidth is that of a whole host, which its ranks share
 };
 
 // A link and the number of consecutive ranks that it connects; 0: all.
@@ -32,8 +32,8 @@ struct RankLink {
 struct GpuFigures {
   double attention_efficiency = 0;  // share of the peak that fused attention reaches
   double fp8_efficiency = 0;        // share of the 8-bit peak that large 8-bit matmuls reach
-  double ramp = 0;        // the contracted size at which a matmul reaches half of `Topology::efficiency`
-  double processors = 0;  // streaming multiprocessors or compute units
+  double ramp = 0;                  // the contracted size at which a matmul reaches half of `Topology::efficiency`
+  double processors = 0;            // streaming multiprocessors or compute units
   double memory_bytes = 0;
   double memory_bandwidth = 0;  // bytes for each second
   double memory_efficiency = 0;

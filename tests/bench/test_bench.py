@@ -64,6 +64,12 @@ def test_rank_benchmark_scales_ranks_at_constant_weights():
         assert re.match(rf"\| {ranks}( \| [\d.]+ \| \d+){{5}} \|$", row), row
 
 
+def test_published_steps_are_skipped_where_there_are_none(tmp_path):
+    command = [sys.executable, BENCH.parent / "bench_published.py", "--program", PROGRAM, "--shared", tmp_path]
+    result = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert result.returncode == 0 and result.stdout == "" and "no published steps" in result.stderr
+
+
 @sanitized
 def test_failing_program_is_no_measurement(tmp_path):
     (tmp_path / "tests").mkdir()

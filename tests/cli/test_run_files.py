@@ -134,3 +134,34 @@ def test_remat_without_checkpointing_is_no_contradiction(tmp_path):
     plan = {"format": "tpplan.plan/1", "mesh": {"tp": 2}, "tp_plan": {"*": "replicate"}, "remat": ["model.layers.*"]}
     (tmp_path / "plan.yaml").write_text(json.dumps(plan))
     assert check(tmp_path, step(), plan=tmp_path / "plan.yaml")[0] == 0
+
+
+def test_step_is_compared_with_the_memory_of_the_gpu(tmp_path):
+    for batch, fits in ((1, True), (64, False)):
+        topology = ("--topology", ROOT / "plans/topologies/h100.yaml")
+        _, document = check(tmp_path, step(batch=batch, sequence=4096), *topology)
+        memory = document["costs"]["memory"]
+        assert memory["fits"] == fits == (memory["reserved_bytes"] <= memory["capacity_bytes"])
+        text = run("check", MODEL, PLAN, "--run", tmp_path / "run.yaml", *topology).stdout.decode()
+        assert ("\n fits: " in text) == fits and ("\n does not fit: " in text) != fits
+
+
+def test_memory_without_a_run_is_the_sum_of_its_terms(tmp_path):
+    costs = json.loads(run("check", MODEL, PLAN, "--costs", "--format", "json").stdout)["costs"]
+    assert "run" not in costs and "active_bytes" not in costs["memory"]
+
+
+def peak(folder, **keys):
+    return check(folder, step(batch=4, sequence=2048, **keys))[1]["costs"]["memory"]["active_bytes"]
+
+
+def test_run_changes_the_peak_in_the_right_direction(tmp_path):
+    plain = peak(tmp_path)
+    assert peak(tmp_path, checkpointing="full") < peak(tmp_path, checkpointing="selective_ops") < plain
+    assert peak(tmp_path, checkpointing="full") < peak(tmp_path, checkpointing={"every": 2}) < plain
+    assert peak(tmp_path, checkpointing={"save": ["attention"]}) < peak(tmp_path, checkpointing={"save": ["linear"]})
+    assert peak(tmp_path, loss={"chunked": 8}) < peak(tmp_path, loss_dtype="bfloat16") < plain
+    assert peak(tmp_path, loss="fused") < plain
+    assert peak(tmp_path, compiled=True) < plain < peak(tmp_path, attention="unfused")
+    assert peak(tmp_path, accumulation=2) > plain
+    assert peak(tmp_path, recipe="sgd") < plain < peak(tmp_path, recipe="adamw_mixed")

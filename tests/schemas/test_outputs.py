@@ -253,10 +253,13 @@ def test_every_diagnostics_field_is_written_for_some_input(tmp_path):
         topology = ROOT / "plans/topologies/h100.yaml"
         step = tmp_path / "run.yaml"
         step.write_text("format: tpplan.run/1\n")
-        options = ("--topology", topology, "--run", step, "--format", "json")
-        result = run("check", model_file, tmp_path / "plan.yaml", *options)
-        assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
-        written |= keys_in(json.loads(result.stdout))
+        machine = tmp_path / "topology.yaml"
+        measured = f"{{model: {model_file}, plan: plan.yaml, run: run.yaml, seconds: 2.5}}"
+        machine.write_text(f"{topology.read_text()}calibrate:\n  - {measured}\n")
+        for options in (("--topology", topology), ("--topology", machine, "--run", step)):
+            result = run("check", model_file, tmp_path / "plan.yaml", *options, "--format", "json")
+            assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
+            written |= keys_in(json.loads(result.stdout))
     wrong = ROOT / "tests/plans/wrong"
     for name, flag in (("output-colwise", "--example"), ("gate-forgotten", "--suggest"), ("seeds", "--suggest")):
         model_file = ROOT / ("tests/plans/models/seeds.json" if name == "seeds" else "plans/models/llama-3-8b.json")

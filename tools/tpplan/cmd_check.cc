@@ -62,6 +62,7 @@ struct StepNumbers {
   TrainingMemory memory;
   std::optional<TimedStep> timed;
   std::optional<PricedRun> priced;  // with --run or in decode, instead of `timed`
+  bool is_asked = false;            // `priced` is wanted, and no file has an error
   bool has_memory = false;
 };
 
@@ -88,6 +89,9 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (decodes || !arguments.run.empty()) {
     const int64_t context = arguments.context > 0 ? arguments.context : run.run.sequence;
     numbers.priced = price_run(session, run.run, decodes ? std::optional(context) : std::nullopt);
+    if (numbers.priced && numbers.memory.peak)
+      numbers.memory.peak->capacity = static_cast<uint64_t>(std::min(numbers.priced->topology.gpu.memory_bytes, 9e18));
+    numbers.is_asked = !has_errors(session.diagnostics);
     return numbers;
   }
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
@@ -235,6 +239,8 @@ std::string text_for_people(const Session& session, const CheckExtras& extras, s
     if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
     if (extras.numbers.priced)
       out += render_answer(extras.numbers.priced->answer, extras.numbers.priced->topology, style);
+    else if (extras.numbers.is_asked)
+      out += "no time of this step: its operations are not all known, or none takes time\n";
     if (extras.numbers.timed)
       out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
   }

@@ -7,6 +7,7 @@
 #include <deque>
 #include <filesystem>
 
+#include "base/text.h"
 #include "cost/calibrate.h"
 #include "cost/check_run.h"
 #include "inputs.h"
@@ -42,11 +43,14 @@ std::string beside(const SourceFile& topology, const std::string& path) {
 
 // Reports the figures that a topology lacks. Returns true if it lacks none.
 bool has_figures(const std::vector<MissingFigure>& missing, const SpeedFile& file, Diagnostics& diagnostics) {
+  if (missing.empty()) return true;
+  std::vector<std::string> words;
   for (const MissingFigure& figure : missing)
-    report_message(diagnostics, Code::MissingFigure, {file.file.id, 0, 1},
-                   fmt::format("the topology has no `{}`, which the term `{}` needs", figure.key, figure.term),
-                   "copy the figure from a preset (plans/topologies), or measure it");
-  return missing.empty();
+    words.push_back(fmt::format("`{}`, which the term `{}` needs", figure.key, figure.term));
+  report_message(diagnostics, Code::MissingFigure, {file.file.id, 0, 1},
+                 fmt::format("the topology has no {}", join(words, ", and no ")),
+                 "copy the figures from a preset (plans/topologies), or measure them");
+  return false;
 }
 
 const SpeedFile& topology_file(const Session& session) {
@@ -111,8 +115,8 @@ std::deque<ReadyStep> read_steps(Session& session, const Topology& topology) {
                      "run `tpplan check MODEL PLAN --run RUN` on its files; paths are relative to the topology");
       continue;
     }
-    std::ignore = has_figures(missing_figures(setting_of_step(step), step.topology), topology_file(session),
-                              session.diagnostics);
+    std::ignore =
+        has_figures(missing_figures(setting_of_step(step), step.topology), topology_file(session), session.diagnostics);
   }
   return steps;
 }
@@ -151,10 +155,10 @@ Calibration calibrate_steps(Session& session, const Topology& topology, const st
 std::optional<PricedRun> price_training(Session& session, const Run& run, Topology topology) {
   const Compilation& c = session.compilation;
   const CountedStep counted = count_checked_step(c.graph, c.plan, c.judgement, run);
-  if (!counted.work.is_there) return std::nullopt;
   const StepSetting setting = setting_of(counted, run, *find_recipe(run.recipe), c.plan.mesh);
   if (!has_figures(missing_figures(setting, topology), topology_file(session), session.diagnostics))
     return std::nullopt;
+  if (!counted.work.is_there) return std::nullopt;
   const std::deque<ReadyStep> steps = read_steps(session, topology);
   if (has_errors(session.diagnostics)) return std::nullopt;
   PricedRun priced;
@@ -162,6 +166,7 @@ std::optional<PricedRun> price_training(Session& session, const Run& run, Topolo
   const auto seconds = [&](const AssumptionScale& scale) { return step_seconds(setting, topology, scale).seconds; };
   priced.answer.scale = found.scale;
   priced.answer.step = step_seconds(setting, topology, found.scale);
+  if (priced.answer.step.seconds <= 0) return std::nullopt;
   priced.answer.interval = step_interval(seconds, found.scale, found.covariance);
   priced.topology = std::move(topology);
   return priced;
@@ -182,6 +187,7 @@ std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology
   PricedRun priced;
   priced.answer.kind = "decode";
   priced.answer.step = decode_seconds(setting, topology);
+  if (priced.answer.step.seconds <= 0) return std::nullopt;
   priced.answer.interval = step_interval(seconds, kAsGiven, prior_covariance());
   priced.topology = std::move(topology);
   return priced;

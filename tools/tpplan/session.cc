@@ -79,9 +79,10 @@ Sources sources_of(const Session& session) {
 }
 
 WalkOptions walk_options(const InputArguments& inputs) {
-  WalkOptions walk{
-      .runtime = std::nullopt, .infer = inputs.mode == "infer" || inputs.mode == "decode", .examples = inputs.examples,
-      .trace = inputs.counted};
+  WalkOptions walk{.runtime = std::nullopt,
+                   .infer = inputs.mode == "infer" || inputs.mode == "decode",
+                   .examples = inputs.examples,
+                   .trace = inputs.counted};
   for (const RuntimeRow& row : runtimes()) {
     if (row.name == inputs.runtime) walk.runtime = row.runtime;
   }
