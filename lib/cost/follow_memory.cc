@@ -39,6 +39,7 @@ void resolve(Following& f, uint32_t value) {
     return share(f, value, traced.from, alike ? f.memory.strides[traced.from] : dense_strides(shape));
   }
   const bool made = traced.memory == SlotMemory::Copy || traced.memory == SlotMemory::Gathered;
+  if (made && traced.from != kNoId) resolve(f, traced.from);
   StorageKind kind = made ? StorageKind::Made : StorageKind::Leaf;
   if (traced.memory == SlotMemory::Gathered)
     kind = traced.param == kNone ? StorageKind::Gathered : StorageKind::Weights;

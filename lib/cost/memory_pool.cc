@@ -1,5 +1,6 @@
 #include "cost/memory_pool.h"
 
+#include <algorithm>
 #include <iterator>
 
 #include "sharding/dtype.h"
@@ -56,6 +57,7 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
       .bytes = rounded, .holders = 1, .as = as, .part = allocate(pool.allocator, rounded, stream_of(as))};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
+  pool.span_peak = std::max(pool.span_peak, pool.now);
   if (pool.now > pool.peak) {
     pool.peak = pool.now;
     pool.at_peak = pool.held;

@@ -58,6 +58,7 @@ struct MemoryPool {
   CachingAllocator allocator;
   BytesByUse held{}, at_peak{};
   uint64_t now = 0, peak = 0;
+  uint64_t span_peak = 0;            // since the caller has last set it
   const StepPlace* place = nullptr;  // now
   StepPlace peak_place;
   bool overflow = false;  // a sum exceeds 63 bits
@@ -69,6 +70,13 @@ struct MemoryPool {
 [[nodiscard]] BlockId hold(MemoryPool& pool, BlockId block);
 // Removes a holder. A tensor without holders is freed.
 void release(MemoryPool& pool, BlockId block);
+
+// A part of the step: a layer's forward or backward pass, or what is between layers.
+struct ReplaySpan {
+  StepPhase phase = StepPhase::Forward;
+  int64_t layer = -1;          // number in its stack; -1: outside of layers
+  uint64_t peak = 0, end = 0;  // bytes
+};
 
 [[nodiscard]] std::string_view to_text(TensorUse as);
 [[nodiscard]] std::string_view to_text(StepPhase phase);

@@ -229,15 +229,25 @@ void run_step(Replay& r) {
   end_forward(r);
   run_loss(r);
   run_backward(r);
+  begin_span(r, StepPhase::Optimizer, -1);
   run_optimizer(r);
+  begin_span(r, StepPhase::Optimizer, -1);
   end_step(r);
 }
 
 }  // namespace
 
+// What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
+// and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
+uint64_t reserved_for(uint64_t active) {
+  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
+  const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
+  return (active + step - 1) / step * step;
+}
+
 TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                             const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                            std::span<const ModuleId> remat) {
+                            std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans) {
   const Recipe* recipe = find_recipe(run.recipe);
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
@@ -253,6 +263,8 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   hold_inputs(r);
   run_step(r);
   hold_states(r);
+  r.spans = spans;
+  begin_span(r, StepPhase::Forward, -1);
   run_step(r);
   return result_of(r);
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "cost/measure_training.h"
+#include "cost/memory_pool.h"
 #include "manifest/manifest.h"
 #include "model/model_graph.h"
 #include "plan/tp_plan.h"
@@ -16,8 +17,12 @@ namespace tpplan {
 // layers, and an optimizer whose states exist. Returns the tensors that are alive at the peak; they are counted as
 // torch's MemTracker counts them, without memory inside of kernels. `units` are the modules that FSDP gathers, `remat`
 // those that the plan recomputes. Without a trace the result has no `peak`.
+// `spans` receives the memory over the step: its first row ends where the forward pass begins.
 [[nodiscard]] TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                                           const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                                          std::span<const ModuleId> remat);
+                                          std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans = nullptr);
+
+// Returns what the caching allocator holds at least if `active` bytes are alive. It grows with them.
+[[nodiscard]] uint64_t reserved_for(uint64_t active);
 
 }  // namespace tpplan

@@ -104,11 +104,20 @@ struct Replay {
   bool has_gradients = false;         // of earlier micro-batches, or of buffers that exist in advance
   uint64_t shard_bytes = 0;           // of one element of the rank's parameters
   double gather_bytes = 0, reduce_bytes = 0;
-  int64_t ranks = 1;  // of FSDP's axis
+  int64_t ranks = 1;                         // of FSDP's axis
+  std::vector<ReplaySpan>* spans = nullptr;  // receives the parts of the step; nullptr: not requested
+  StepPhase span_phase = StepPhase::Forward;
+  int64_t span_layer = -1;
 };
 
 // Sets what the log of the peak says of the current operation.
 void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string_view operation = {});
+
+// Ends the current part of the step, and begins another one.
+void begin_span(Replay& r, StepPhase phase, int64_t layer);
+
+// Returns the number of the layer whose Enter or Exit the event is; -1 if it is another event.
+[[nodiscard]] int64_t layer_of_event(const Replay& r, const ReplayEvent& event);
 
 // The value whose memory a value shares unchanged across module boundaries.
 [[nodiscard]] uint32_t same_value(const StepTrace& trace, uint32_t value);

@@ -118,7 +118,12 @@ void add_gradient(Replay& r, uint32_t value, GradTensor grad) {
 
 void run_backward(Replay& r) {
   begin_backward(r);
-  for (size_t at = r.events.size(); at-- > 0;) run_event_back(r, at);
+  for (size_t at = r.events.size(); at-- > 0;) {
+    const int64_t layer = layer_of_event(r, r.events[at]);
+    if (layer >= 0 && r.events[at].kind == ReplayKind::Exit) begin_span(r, StepPhase::Backward, layer);
+    run_event_back(r, at);
+    if (layer >= 0 && r.events[at].kind == ReplayKind::Enter) begin_span(r, StepPhase::Backward, -1);
+  }
   reduce_unit(r, 0);
   release(r.pool, std::exchange(r.pending_reduce, kNoBlock));
 }

@@ -206,6 +206,21 @@ void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string
   r.place.module = event.module == kNone ? std::string_view{} : r.in.model.modules[event.module].path;
 }
 
+void begin_span(Replay& r, StepPhase phase, int64_t layer) {
+  if (r.spans == nullptr) return;
+  r.spans->push_back({r.span_phase, r.span_layer, r.pool.span_peak, r.pool.now});
+  r.pool.span_peak = r.pool.now;
+  r.span_phase = phase;
+  r.span_layer = layer;
+}
+
+int64_t layer_of_event(const Replay& r, const ReplayEvent& event) {
+  const bool is_boundary = event.kind == ReplayKind::Enter || event.kind == ReplayKind::Exit;
+  if (r.spans == nullptr || !is_boundary || event.module == kNone) return -1;
+  const LayerPath path = layer_path(r.in.model.modules[event.module].path);
+  return path.below.empty() ? path.number : -1;
+}
+
 void build_events(Replay& r) {
   r.sources.assign(r.memory.storages.size(), {});
   EventList l{.r = r,

@@ -124,8 +124,11 @@ uint64_t score_elements(const Replay& r, size_t at) {
 
 void run_forward(Replay& r, size_t begin, size_t end, bool again) {
   for (size_t at = begin; at < end; ++at) {
+    const int64_t layer = again ? -1 : layer_of_event(r, r.events[at]);
+    if (layer >= 0 && r.events[at].kind == ReplayKind::Enter) begin_span(r, StepPhase::Forward, layer);
     set_place(r, again ? StepPhase::Backward : StepPhase::Forward, r.events[at]);
     run_event(r, at, again);
+    if (layer >= 0 && r.events[at].kind == ReplayKind::Exit) begin_span(r, StepPhase::Forward, -1);
   }
 }
 

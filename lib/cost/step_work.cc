@@ -295,11 +295,21 @@ void add_elementwise_bytes(WorkCounting& c) {
   }
 }
 
+// Returns the layer's policy: the run's, or full recomputation of what the plan's `remat` names.
+LayerPolicy policy_of(const WorkCounting& c, const LayerWork& layer) {
+  if (c.run.checkpointing != Checkpointing::None) return layer_policy(c.run, layer.number);
+  const bool is_named = std::any_of(c.source.remat.begin(), c.source.remat.end(), [&](ModuleId id) {
+    const LayerPath path = layer_path(c.source.model.modules[id].path);
+    return path.stack == layer.stack && path.number == layer.number;
+  });
+  return {.recomputes = is_named};
+}
+
 void mark_recomputed(WorkCounting& c) {
   for (uint32_t layer = 0; layer < c.layers.size(); ++layer) {
     if (c.layers[layer].number < 0) continue;
     const std::vector<uint32_t>& ops = c.layer_ops[layer];
-    const auto again = recomputed_ops(c.trace, c.graph, c.roots, ops, layer_policy(c.run, c.layers[layer].number));
+    const auto again = recomputed_ops(c.trace, c.graph, c.roots, ops, policy_of(c, c.layers[layer]));
     for (size_t i = 0; i < ops.size(); ++i) c.places[ops[i]].again = again[i];
   }
 }
@@ -327,7 +337,7 @@ void add_calls(WorkCounting& c) {
   }
   for (LayerWork& layer : c.layers) {
     if (layer.number < 0) continue;
-    const LayerPolicy policy = layer_policy(c.run, layer.number);
+    const LayerPolicy policy = policy_of(c, layer);
     bool is_last = true;
     for (size_t i = layer.calls.size(); i-- > 0;) {
       layer.calls[i].again = repeats_call(policy, layer.calls[i], is_last);

@@ -79,6 +79,7 @@ struct StepSource {
   const Mesh& mesh;
   std::span<const AxisId> data_axes;
   int64_t fsdp_ranks = 1;
+  std::span<const ModuleId> remat{};  // of the plan: layers that are computed again if the run has no checkpointing
 };
 
 // Returns the work of a micro-batch. Empty if the trace is empty.

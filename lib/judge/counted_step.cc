@@ -40,10 +40,9 @@ CountedStep count_checked_step(const ModelGraph& graph, const TpPlan& plan, cons
                           .calls = result.forecast.calls,
                           .mesh = plan.mesh,
                           .data_axes = step.data_axes,
-                          .fsdp_ranks = step.fsdp_axis == kNoAxis ? 1 : plan.mesh.axes[step.fsdp_axis].size};
-  Run with_remat = run;  // a plan with `remat` recomputes its layers, if the run does not specify what
-  if (!plan.remat.empty() && run.checkpointing == Checkpointing::None) with_remat.checkpointing = Checkpointing::Full;
-  step.work = count_step_work(source, with_remat);
+                          .fsdp_ranks = step.fsdp_axis == kNoAxis ? 1 : plan.mesh.axes[step.fsdp_axis].size,
+                          .remat = result.matches.patterns.remat};
+  step.work = count_step_work(source, run);
   return step;
 }
 

@@ -32,7 +32,7 @@ def checkout(tmp_path):
 
 
 def test_pages_show_commands():
-    assert {"README.md", "tools/README.md", "tools/tpplan-exec/README.md"} <= set(PAGES)
+    assert {"README.md", "tools/README.md", "tools/tpplan/README.md", "tools/tpplan-exec/README.md"} <= set(PAGES)
 
 
 @pytest.mark.parametrize("page", PAGES)

@@ -19,6 +19,7 @@ KINDS = (
     "program",
     "propagation",
     "run",
+    "search",
     "settings",
     "suggestion",
     "topology",

@@ -287,6 +287,7 @@ def test_formats_match_the_program():
         "diagnostics": "render/render.cc",
         "diff": "diff/write_diff.h",
         "suggestion": "report/render_suggestion.h",
+        "search": "report/render_search.h",
     }
     for kind, path in headers.items():
         assert SCHEMAS[kind]["properties"]["format"]["const"] == f"tpplan.{kind}/1"

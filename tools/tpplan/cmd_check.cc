@@ -79,6 +79,8 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
     TrainingMemory peak = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run,
                                        patterns.fsdp_units, patterns.remat);
     if (peak.peak) numbers.memory = std::move(peak);
+  } else if (!arguments.run.empty() && numbers.memory.infer && numbers.memory.has_step) {
+    numbers.memory.peak = {.reserved = reserved_for(numbers.memory.total), .phase = "forward"};
   }
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))

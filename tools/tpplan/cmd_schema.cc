@@ -11,7 +11,7 @@ int cmd_schema(const std::string& kind) {
   if (schema == nullptr)
     return usage_error(fmt::format(
         "there is no schema `{}`: kinds are model, plan, manifest, diagnostics, diff, suggestion, settings, "
-        "baseline, topology, run, program and propagation",
+        "baseline, topology, run, program, propagation and search",
         escape_for_terminal(kind)));
   return print_raw(STDOUT_FILENO, schema) ? kExitFine : kExitUsage;
 }

@@ -38,6 +38,7 @@ struct LineArguments {
   CompileArguments compile;
   CheckArguments check;
   SuggestArguments suggest;
+  SearchArguments search;
   ExplainArguments explain;
   ShowArguments show;
   ReportArguments report;
@@ -189,6 +190,45 @@ void declare_suggest(CLI::App& command, LineArguments& line) {
              "optimizer and precision of training, for the memory per rank (default: adamw)");
 }
 
+void declare_search(CLI::App& command, LineArguments& line) {
+  SearchArguments& search = line.search;
+  command.add_option("MODEL", search.model, "model graph, config.json or safetensors file, with operations")
+      ->required();
+  take_whole_number(command.add_option("--ranks", search.ranks, "number of ranks")->required(), 1, 1 << 20);
+  take_whole_number(command.add_option("--batch", search.batch, "batch size of all ranks in one step")->required(), 1,
+                    kMaxStepSize);
+  take_whole_number(
+      command.add_option("--sequence", search.sequence, "sequence length of the step (default: the model file's)"), 1,
+      kMaxStepSize);
+  add_speeds(command, search.speeds, "estimate");
+  command.add_option("--run", search.run, "how the step runs (tpplan schema run), without its batch and sequence")
+      ->type_name("FILE");
+  add_recipe(command, search.recipe, "optimizer and precision of training (default: that of --run, or adamw)");
+  command
+      .add_option(
+          "--mesh", search.mesh,
+          "axes of dp, fsdp and tp, such as fsdp,tp=2..8; an axis without a size has any, the others have size 1 "
+          "(default: dp,fsdp,tp)")
+      ->type_name("AXES");
+  command.add_option("--memory", search.memory, "memory of a rank, such as 80GiB (default: 92 % of the topology's)")
+      ->type_name("SIZE");
+  command.add_option("--minimize", search.minimize, "time, memory or tokens: seconds of a token (default: time)")
+      ->check(CLI::IsMember({"time", "memory", "tokens"}));
+  command
+      .add_option("--simple", search.simple,
+                  "what a plan with fewer kinds of layers may cost more than the best, 0 for the best (default: 1%)")
+      ->type_name("SHARE");
+  command.add_option("--mode", search.mode, "kind of step: train, or infer without gradients (default: train)")
+      ->check(CLI::IsMember({"train", "infer"}));
+  command.add_option("--keep", search.keep, "a plan with as many ranks, to compare the best one with")
+      ->type_name("PLAN");
+  take_whole_number(command.add_option("--top", search.top, "most meshes to list (default: 5)"), 1, 1000);
+  command.add_option("-o,--output", search.output, "plan file (default: standard output)")->type_name("FILE");
+  command.add_option("--format", search.format, "output format: human or json (default: human)")
+      ->type_name("FORMAT")
+      ->check(CLI::IsMember({"human", "json"}));
+}
+
 void declare_explain(CLI::App& command, LineArguments& line) {
   command
       .add_option("WORDS", line.explain.words,
@@ -315,8 +355,7 @@ void declare_schema(CLI::App& command, LineArguments& line) {
   command
       .add_option("KIND", line.schema_kind,
                   "file format: model, plan, manifest, diagnostics, diff, suggestion, settings, baseline, topology, "
-                  "run, program or "
-                  "propagation")
+                  "run, program, propagation or search")
       ->required();
 }
 
@@ -421,6 +460,8 @@ constexpr CommandRow kCommands[] = {
     {"suggest", "list mesh sizes for which a plan is correct, and edits that fix it", declare_suggest,
      [](const LineArguments& line) { return cmd_suggest(line.suggest, line.common); },
      [](LineArguments& line) { return Settled{&line.suggest.inputs}; }},
+    {"search", "find the best plan of a model for a number of ranks, with a proof", declare_search,
+     [](const LineArguments& line) { return cmd_search(line.search, line.common); }},
     {"explain", "explain the sharding of a parameter or module, a diagnostic, or a style", declare_explain,
      [](const LineArguments& line) { return cmd_explain(line.explain, line.common); }},
     {"show", "print a manifest: overview, one parameter, or the slices of one rank", declare_show,

@@ -122,6 +122,23 @@ struct DraftArguments {
   bool no_schema = false;  // write the plan without a modeline and without a schema file
 };
 
+// Searches the best plan of a model for a number of ranks.
+struct SearchArguments {
+  std::string model;
+  int64_t ranks = 0;
+  int64_t batch = 0, sequence = 0;  // batch: of all ranks in one step
+  std::string mesh;                 // sizes of axes that the search may choose; empty: any
+  std::string memory;               // of a rank; empty: that of the topology
+  std::string simple = "1%";        // what fewer kinds of layers may cost
+  std::string minimize = "time", mode = "train";
+  std::string run, recipe;          // run file, and the recipe that replaces its
+  std::vector<std::string> speeds;  // topologies, as in CheckArguments
+  std::string keep;                 // a plan to compare with; empty if none
+  int64_t top = 5;                  // most meshes to print
+  std::string output = "-";
+  std::string format = "human";
+};
+
 // Compares two manifests, or two plans of a model, which are compiled. With a git commit, the old side is that version
 // of a manifest, or of a model and a plan.
 struct DiffArguments {
@@ -171,6 +188,7 @@ struct FmtArguments {
 [[nodiscard]] int cmd_compile(const CompileArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_check(const CheckArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common);
+[[nodiscard]] int cmd_search(const SearchArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_export(const ExportArguments& arguments, const CommonArguments& common);
 [[nodiscard]] int cmd_import(const ImportArguments& arguments, const CommonArguments& common);

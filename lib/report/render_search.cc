@@ -1,0 +1,229 @@
+#include "report/render_search.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+#include <map>
+#include <set>
+
+#include "base/text.h"
+#include "suggest/unit_words.h"
+#include "text/json_writer.h"
+
+namespace tpplan {
+namespace {
+
+constexpr std::string_view kOutside =
+    "pipeline and context parallelism, micro-batches, several axes of tensor parallelism, offloading";
+
+std::string size_words(const SearchMesh& mesh) {
+  std::vector<std::string> words;
+  const auto add = [&](std::string_view name, int64_t size) {
+    if (size > 1) words.push_back(fmt::format("{}={}", name, size));
+  };
+  add("dp", mesh.dp);
+  add("fsdp", mesh.fsdp);
+  add("tp", mesh.tp);
+  return words.empty() ? "one rank" : join(words, ",");
+}
+
+std::string kept_mesh_words(const Mesh& mesh) {
+  std::vector<std::string> words;
+  for (const MeshAxis& axis : mesh.axes) words.push_back(fmt::format("{}={}", axis.name, axis.size));
+  return join(words, ",");
+}
+
+// "21 remat, 11 whole".
+std::string layers_text(const SearchSpace& space, const PlanChoice& choice) {
+  std::vector<std::pair<std::string, size_t>> kinds;
+  for (const LayerChoice& layer : choice.layers) {
+    std::string text = choice.mesh.tp == 1                                              ? ""
+                       : space.layer_ways[layer.way].state == ResidualState::BySequence ? "by sequence"
+                                                                                        : "replicated residual";
+    if (layer.remat) text += text.empty() ? "remat" : ", remat";
+    if (!layer.sharded && choice.mesh.fsdp > 1) text += text.empty() ? "without fsdp" : ", without fsdp";
+    if (text.empty()) text = "plain";
+    const auto known = std::ranges::find(kinds, text, &std::pair<std::string, size_t>::first);
+    if (known == kinds.end())
+      kinds.emplace_back(text, 1);
+    else
+      ++known->second;
+  }
+  std::vector<std::string> parts;
+  for (const auto& [text, count] : kinds) parts.push_back(fmt::format("{} {}", count, text));
+  return join(parts, "; ");
+}
+
+std::string bound_text(const SearchReport& report) {
+  switch (report.request.objective) {
+    case Objective::Memory:
+      return human_bytes(static_cast<uint64_t>(report.answer.bound));
+    case Objective::Tokens:
+      return fmt::format("{} a token", human_seconds(report.answer.bound));
+    case Objective::Time:
+      break;
+  }
+  return human_seconds(report.answer.bound);
+}
+
+double gap_of(const SearchReport& report) {
+  const double objective = objective_of(report.request, report.answer.best->figures);
+  return report.answer.bound > 0 ? objective / report.answer.bound - 1 : 0;
+}
+
+std::string proof_text(const SearchReport& report) {
+  if (!report.answer.is_exact)
+    return fmt::format("predicted bound {}: plans of the whole model do not cost exactly what their parts do",
+                       bound_text(report));
+  const double gap = gap_of(report);
+  return fmt::format("{} in this space: bound {}, gap {}", gap < 1e-9 ? "optimal" : "near the optimum",
+                     bound_text(report), gap < 1e-9 ? "0" : fmt::format("{:.2g} %", 100 * gap));
+}
+
+void write_double(JsonWriter& json, std::string_view key, double value) {
+  write_key(json, key);
+  write_json(json, fmt::format("{}", value));
+}
+
+void write_mesh(JsonWriter& json, const SearchMesh& mesh) {
+  write_key(json, "mesh");
+  begin_object(json);
+  write_member(json, "dp", mesh.dp);
+  write_member(json, "fsdp", mesh.fsdp);
+  write_member(json, "tp", mesh.tp);
+  end_object(json);
+}
+
+void write_figures(JsonWriter& json, const StepFigures& figures) {
+  write_double(json, "seconds", figures.seconds);
+  write_member(json, "memory_bytes", figures.memory);
+  write_member(json, "wire_bytes", figures.wire);
+}
+
+void write_plan_row(JsonWriter& json, const MeshPlan& plan) {
+  write_mesh(json, plan.mesh);
+  write_member(json, "batch", plan.batch);
+  write_member(json, "accumulation", 1);
+  write_figures(json, plan.figures);
+}
+
+}  // namespace
+
+std::string search_plan_text(const SearchReport& report) {
+  const MeshPlan& best = *report.answer.best;
+  ChosenPlan chosen = plan_of(report.space, best.choice);
+  std::vector<std::string>& header = chosen.comments.header;
+  header = comment_lines_of(
+      fmt::format("The best plan of {} that `{}` found.", escape_for_terminal(report.model), report.command));
+  header.emplace_back();
+  const auto add = [&](const std::string& text) {
+    for (std::string& line : comment_lines_of(text)) header.push_back(std::move(line));
+  };
+  add(fmt::format(
+      "Predicted by the topology, not measured: {} a step, {} a rank, {} sent, with batch {} on each data rank.",
+      human_seconds(best.figures.seconds), human_bytes(best.figures.memory), human_bytes(best.figures.wire),
+      best.batch));
+  std::string proof = proof_text(report);
+  proof.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(proof.front())));
+  add(proof + fmt::format(". Not in it: {}.", kOutside));
+  return write_plan(chosen.plan, chosen.comments);
+}
+
+std::string render_search(const SearchReport& report) {
+  const SearchAnswer& answer = report.answer;
+  std::string out =
+      fmt::format("{} on {}, batch {} of all ranks: {}, {} at most, {}\n", escape_for_terminal(report.model),
+                  counted(static_cast<uint64_t>(report.request.ranks), "rank"), report.request.batch,
+                  answer.tried == 1 ? "1 mesh" : fmt::format("{} meshes", answer.tried),
+                  counted(answer.ways, "kind") + " of layers", counted(answer.probes, "plan") + " tried");
+  if (!answer.meshes.empty()) {
+    size_t width = 4;
+    const size_t rows = answer.meshes.size();
+    for (size_t i = 0; i < rows; ++i) width = std::max(width, size_words(answer.meshes[i].mesh).size());
+    out += fmt::format("  {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  layers\n", "mesh", width, "batch", "time", "memory",
+                       "sent");
+    for (size_t i = 0; i < rows; ++i) {
+      const MeshPlan& row = answer.meshes[i];
+      const bool is_best = answer.best && answer.best->mesh == row.mesh;
+      const MeshPlan& shown = is_best ? *answer.best : row;
+      out += fmt::format("{} {:<{}}  {:>5}  {:>8}  {:>10}  {:>10}  {}\n", is_best ? '*' : ' ', size_words(row.mesh),
+                         width, row.batch, human_seconds(shown.figures.seconds), human_bytes(shown.figures.memory),
+                         human_bytes(shown.figures.wire), layers_text(report.space, shown.choice));
+    }
+  }
+  if (report.kept != nullptr)
+    out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.kept_name),
+                       escape_for_terminal(kept_mesh_words(report.kept_mesh)), human_seconds(report.kept->seconds),
+                       human_bytes(report.kept->memory), human_bytes(report.kept->wire));
+  if (answer.best)
+    out += fmt::format("{} (not in it: {})\npredicted by the topology, not measured\n", proof_text(report), kOutside);
+  else if (answer.smallest)
+    out += fmt::format("no plan fits into {}; smallest: {} on {}, {}\n", human_bytes(report.request.memory.value_or(0)),
+                       human_bytes(answer.smallest->figures.memory), size_words(answer.smallest->mesh),
+                       layers_text(report.space, answer.smallest->choice));
+  else
+    out += "no mesh has a plan\n";
+  std::map<std::string, std::vector<std::string>> reasons;
+  for (const MeshLeftOut& mesh : answer.left_out) reasons[mesh.why].push_back(size_words(mesh.mesh));
+  for (const auto& [why, meshes] : reasons)
+    out += fmt::format("left out: {}: {}\n", join(meshes, "; "), escape_for_terminal(why));
+  return out;
+}
+
+std::string search_json(const SearchReport& report) {
+  const SearchAnswer& answer = report.answer;
+  JsonWriter json;
+  begin_object(json);
+  write_member(json, "format", kSearchFormat);
+  write_key(json, "best");
+  if (answer.best) {
+    begin_object(json);
+    write_plan_row(json, *answer.best);
+    if (report.file.empty())
+      write_member(json, "file", nullptr);
+    else
+      write_member(json, "file", report.file);
+    end_object(json);
+    write_double(json, "bound", answer.bound);
+    write_double(json, "gap", gap_of(report));
+    write_member(json, "exact", answer.is_exact);
+  } else {
+    write_value(json, nullptr);
+  }
+  if (answer.smallest) {
+    write_key(json, "smallest");
+    begin_object(json);
+    write_plan_row(json, *answer.smallest);
+    end_object(json);
+  }
+  write_key(json, "meshes");
+  write_array(json, answer.meshes, [&](const MeshPlan& row) {
+    begin_object(json);
+    write_plan_row(json, row);
+    end_object(json);
+  });
+  if (report.kept != nullptr) {
+    write_key(json, "yours");
+    begin_object(json);
+    write_key(json, "mesh");
+    begin_object(json);
+    for (const MeshAxis& axis : report.kept_mesh.axes) write_member(json, axis.name, axis.size);
+    end_object(json);
+    write_figures(json, *report.kept);
+    end_object(json);
+  }
+  write_key(json, "left_out");
+  write_array(json, answer.left_out, [&](const MeshLeftOut& left) {
+    begin_object(json);
+    write_mesh(json, left.mesh);
+    write_member(json, "reason", left.why);
+    end_object(json);
+  });
+  write_member(json, "tried", answer.tried);
+  write_member(json, "plans", answer.probes);
+  end_object(json);
+  json.out += '\n';
+  return std::move(json.out);
+}
+
+}  // namespace tpplan

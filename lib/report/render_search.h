@@ -1,0 +1,33 @@
+// The results of `tpplan search`: for people, as JSON, and the comments of its plan.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+#include "search/find_best_plan.h"
+
+namespace tpplan {
+
+inline constexpr std::string_view kSearchFormat = "tpplan.search/1";
+
+struct SearchReport {
+  std::string_view model;
+  std::string command;  // with the names of files
+  const SearchRequest& request;
+  const SearchAnswer& answer;
+  const SearchSpace& space;
+  std::string file;       // name of the plan file; empty: standard output
+  std::string kept_name;  // of the plan to compare with
+  Mesh kept_mesh;
+  const StepFigures* kept = nullptr;  // nullptr: there is none
+};
+
+// Returns the plan file, with the command, the prediction and the bound above it. @pre there is a best plan
+[[nodiscard]] std::string search_plan_text(const SearchReport& report);
+
+[[nodiscard]] std::string render_search(const SearchReport& report);
+
+// Returns the document of schemas/search.schema.json. It does not depend on the time or the folder.
+[[nodiscard]] std::string search_json(const SearchReport& report);
+
+}  // namespace tpplan

@@ -1,0 +1,149 @@
+#include "search/appraise.h"
+
+#include <spdlog/fmt/fmt.h>
+
+#include <algorithm>
+
+#include "cost/check_run.h"
+#include "cost/measure_collectives.h"
+#include "cost/peak_memory.h"
+#include "judge/counted_step.h"
+#include "ops/resize_graph.h"
+#include "resolve/infer/build_manifest.h"
+#include "suggest/price.h"
+
+namespace tpplan {
+namespace {
+
+const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
+  const auto [at, is_new] = appraiser.topologies.try_emplace(to_text(mesh));
+  Diagnostics ignored;  // the command has reported errors of these files
+  if (is_new) at->second = read_speeds(appraiser.inputs->speeds, mesh, ignored);
+  return at->second;
+}
+
+// Returns the run of a step with this plan, as `tpplan check` settles it.
+Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
+  RunFile file{.run = appraiser.inputs->run, .keys = {}};
+  Diagnostics ignored;  // the search refuses keys that can contradict a plan
+  check_run(file, plan, ignored);
+  file.run.batch = appraiser.graph->operations.batch;
+  file.run.sequence = appraiser.graph->operations.sequence;
+  return std::move(file.run);
+}
+
+// Returns the profile of a step without a backward pass, whose memory is counted as a whole.
+StepProfile flat_profile(uint64_t bytes, size_t layers) {
+  StepProfile profile{.begin = static_cast<int64_t>(bytes)};
+  profile.forward.resize(layers);
+  profile.backward.resize(layers);
+  return profile;
+}
+
+StepProfile profile_of(const std::vector<ReplaySpan>& spans, size_t layers) {
+  StepProfile profile;
+  profile.forward.resize(layers);
+  profile.backward.resize(layers);
+  bool has_begun = false;
+  int64_t level = 0;
+  PartSpan* outside = &profile.before;
+  const auto add = [&](PartSpan& part, const ReplaySpan& span) {  // a part can have several spans
+    part.peak = std::max(part.peak, part.end + static_cast<int64_t>(span.peak) - level);
+    part.end += static_cast<int64_t>(span.end) - level;
+    level = static_cast<int64_t>(span.end);
+  };
+  for (const ReplaySpan& span : spans) {
+    if (!has_begun) {
+      profile.begin = level = static_cast<int64_t>(span.end);
+      has_begun = true;
+    } else if (span.phase == StepPhase::Optimizer) {
+      add(profile.optimizer, span);
+    } else if (span.layer >= 0 && static_cast<size_t>(span.layer) < layers) {
+      add((span.phase == StepPhase::Forward ? profile.forward : profile.backward)[static_cast<size_t>(span.layer)],
+          span);
+      outside = span.phase == StepPhase::Forward ? &profile.loss : &profile.after;
+    } else {
+      add(*outside, span);
+    }
+  }
+  return profile;
+}
+
+}  // namespace
+
+uint64_t active_of(const StepProfile& profile) {
+  MemorySum sum;
+  for (size_t i = 0; i < profile.forward.size(); ++i)
+    add_layer(sum, {.forward = profile.forward[i], .backward = profile.backward[i]});
+  return peak_of(sum, {.own = profile.begin,
+                       .before = profile.before,
+                       .loss = profile.loss,
+                       .after = profile.after,
+                       .optimizer = profile.optimizer});
+}
+
+Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch, int64_t sequence,
+                         size_t layers, std::string& why) {
+  Appraiser appraiser{
+      .inputs = &inputs, .graph = std::make_unique<ModelGraph>(model), .judge = {}, .topologies = {}, .layers = layers};
+  Diagnostics diagnostics;
+  if (!resize_graph(appraiser.graph->operations, model.file, {.batch = batch, .sequence = sequence}, diagnostics)) {
+    const Diagnostic& fault = diagnostics.list.front();
+    why = fmt::format("{} ({})", fault.message, kind_of(fault.code).id);
+    appraiser.graph.reset();
+    return appraiser;
+  }
+  appraiser.judge.reset(new Judge(make_judge(*appraiser.graph)));
+  return appraiser;
+}
+
+StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
+  Diagnostics diagnostics;
+  const WalkOptions walk{.infer = appraiser.inputs->infer, .trace = true};
+  const CheckResult judgement = check_plan(*appraiser.judge, plan, diagnostics, Phase::Manifest, walk);
+  const auto fault = std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) {
+    return d.severity == Severity::Error || d.severity == Severity::Warning;
+  });
+  StepFigures figures;
+  if (fault != diagnostics.list.end()) {
+    figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
+    return figures;
+  }
+  if (judgement.forecast.gap != ForecastLimit::None) {
+    figures.why = std::string(to_text(judgement.forecast.gap));
+    return figures;
+  }
+  const Run run = settled_run(appraiser, plan);
+  const Recipe& recipe = *find_recipe(run.recipe);
+  const PatternMatches& patterns = judgement.matches.patterns;
+  const Manifest manifest = build_manifest(plan, *appraiser.graph, judgement.matches, judgement.shardings,
+                                           judgement.boundaries, judgement.init, plan.dialect->runtime);
+  if (appraiser.inputs->infer || recipe.gradient == StoredAs::None) {
+    const TrainingMemory memory = measure_step_memory(manifest, judgement.forecast, recipe);
+    figures.memory = reserved_for(memory.total);
+    figures.profile = flat_profile(memory.total, appraiser.layers);
+  } else {
+    std::vector<ReplaySpan> spans;
+    const TrainingMemory memory = measure_peak(judgement.forecast.trace, *appraiser.graph, plan, manifest, run,
+                                               patterns.fsdp_units, patterns.remat, &spans);
+    if (!memory.peak) {
+      figures.why = "the memory of its step is not known";
+      return figures;
+    }
+    figures.memory = memory.peak->reserved;
+    figures.profile = profile_of(spans, appraiser.layers);
+  }
+  const CountedStep step = count_checked_step(*appraiser.graph, plan, judgement, run);
+  const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
+  const Topology& topology = topology_of(appraiser, plan.mesh);
+  if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
+    figures.why = fmt::format("the topology has no `{}`", missing.front().key);
+    return figures;
+  }
+  figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
+  figures.wire = sum_calls(judgement.forecast.calls, plan.mesh).wire;
+  figures.is_right = true;
+  return figures;
+}
+
+}  // namespace tpplan

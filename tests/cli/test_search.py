@@ -1,0 +1,134 @@
+"""tpplan search: the best plan, compared with every sequence of some kinds of layers, and its errors."""
+
+import itertools
+import json
+
+import jsonschema
+import pytest
+from conftest import ROOT, run
+
+SCHEMA = jsonschema.Draft7Validator(json.loads((ROOT / "schemas/search.schema.json").read_text()))
+TOPOLOGY = ROOT / "plans/topologies/h100.yaml"
+CONFIG = {
+    "architectures": ["LlamaForCausalLM"],
+    "model_type": "llama",
+    "hidden_size": 512,
+    "intermediate_size": 1536,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 8,
+    "vocab_size": 4096,
+    "rms_norm_eps": 1e-05,
+    "rope_theta": 500000.0,
+    "tie_word_embeddings": False,
+    "hidden_act": "silu",
+    "max_position_embeddings": 8192,
+    "torch_dtype": "bfloat16",
+}
+STEP = ("--run", "run.yaml", "--topology", TOPOLOGY, "--sequence", 2048)
+COLWISE = {f"self_attn.{name}_proj": "colwise" for name in "qkv"} | {
+    "mlp.gate_proj": "colwise",
+    "mlp.up_proj": "colwise",
+}
+HEADS = COLWISE | {"self_attn.o_proj": "rowwise", "mlp.down_proj": "rowwise"}
+GATHERED = {name: "colwise_gather_output" for name in COLWISE} | {
+    "self_attn.o_proj": "rowwise_split_input",
+    "mlp.down_proj": "rowwise_split_input",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("search")
+    (folder / "config.json").write_text(json.dumps(CONFIG))
+    (folder / "run.yaml").write_text("format: tpplan.run/1\nrecipe: adamw_mixed_fp32_gradients\ncompiled: true\n")
+    assert run("import", "--from", "config", "config.json", "-o", "model.json", cwd=folder).returncode == 0
+    return folder
+
+
+def search(folder, *options, output="best.yaml", ranks=2, batch=2):
+    arguments = ("model.json", "--ranks", ranks, "--batch", batch, *STEP, "--simple", 0, "-o", output)
+    return run("search", *arguments, "--format", "json", *options, cwd=folder)
+
+
+def figures(folder, plan):
+    """What `check --costs` computes: seconds, bytes of memory, bytes sent."""
+    batch = ("--batch", 2, *STEP, "--costs", "--format", "json", "--strict")
+    result = run("check", "model.json", "-", *batch, stdin=plan, cwd=folder)
+    assert result.returncode == 0, result.stdout
+    costs = json.loads(result.stdout)["costs"]
+    return costs["step"]["seconds"], costs["memory"]["reserved_bytes"], costs["total"]["wire"]
+
+
+def sequence_plan(kinds):
+    """A plan with a kind for each layer: (rules, remat)."""
+    plan = {
+        "format": "tpplan.plan/1",
+        "mesh": {"tp": 2},
+        "tp_plan": {"model.embed_tokens": "embedding_rowwise", "lm_head": "colwise_gather_output"},
+        "blocks": {f"model.layers.{i}": rules for i, (rules, _) in enumerate(kinds)},
+    }
+    remat = [f"model.layers.{i}" for i, (_, again) in enumerate(kinds) if again]
+    return json.dumps(plan | ({"remat": remat} if remat else {})).encode()
+
+
+def test_the_best_plan_is_no_worse_than_any_sequence(folder):
+    result = search(folder, "--mesh", "tp")
+    assert result.returncode == 0, result.stderr
+    answer = json.loads(result.stdout)
+    assert not list(SCHEMA.iter_errors(answer))
+    best = answer["best"]
+    text = (folder / "best.yaml").read_bytes()
+    assert best["file"] == "best.yaml" and b"tpplan search" in text.split(b"format:")[0]
+    assert run("fmt", "--check", "best.yaml", cwd=folder).returncode == 0
+    seconds, memory, wire = figures(folder, text)
+    assert best["seconds"] == pytest.approx(seconds, rel=1e-9)
+    assert (best["memory_bytes"], best["wire_bytes"]) == (memory, wire)
+    assert answer["exact"] and answer["gap"] == 0 and answer["bound"] == best["seconds"]
+    for kinds in itertools.product([(HEADS, False), (HEADS, True), (GATHERED, False)], repeat=4):
+        assert figures(folder, sequence_plan(kinds))[0] >= best["seconds"] * (1 - 1e-9)
+
+
+def test_two_runs_are_the_same(folder):
+    first, second = (search(folder, "--mesh", "fsdp", output=name) for name in ("a.yaml", "b.yaml"))
+    assert first.stdout == second.stdout.replace(b"b.yaml", b"a.yaml")
+    assert (folder / "a.yaml").read_bytes() == (folder / "b.yaml").read_bytes()
+    assert str(folder).encode() not in first.stdout + (folder / "a.yaml").read_bytes()
+
+
+def test_a_limit_that_no_plan_meets(folder):
+    result = search(folder, "--mesh", "fsdp", "--memory", 1, output="none.yaml")
+    answer = json.loads(result.stdout)
+    assert not list(SCHEMA.iter_errors(answer))
+    assert result.returncode == 1 and answer["best"] is None and not (folder / "none.yaml").exists()
+    enough = search(folder, "--mesh", "fsdp", "--memory", answer["smallest"]["memory_bytes"])
+    assert json.loads(enough.stdout)["best"]["memory_bytes"] <= answer["smallest"]["memory_bytes"]
+
+
+def test_a_plan_to_compare_with(folder):
+    (folder / "yours.yaml").write_bytes(sequence_plan([(HEADS, False)] * 4))
+    answer = json.loads(search(folder, "--mesh", "fsdp", "--keep", "yours.yaml").stdout)
+    seconds, memory, wire = figures(folder, (folder / "yours.yaml").read_bytes())
+    assert answer["yours"] == {"mesh": {"tp": 2}, "seconds": seconds, "memory_bytes": memory, "wire_bytes": wire}
+
+
+def test_a_batch_that_no_mesh_divides(folder):
+    result = search(folder, "--mesh", "fsdp", batch=3)
+    answer = json.loads(result.stdout)
+    assert result.returncode == 1 and answer["best"] is None
+    assert "divide" in answer["left_out"][0]["reason"]
+
+
+@pytest.mark.parametrize(
+    "options, text",
+    [
+        (("--memory", "lots"), "--memory lots"),
+        (("--mesh", "pp=2"), "--mesh pp=2"),
+        (("--mesh", "tp=4..2"), "--mesh tp=4..2"),
+        (("--simple", "-1"), "--simple"),
+        (("--keep", "missing.yaml"), "missing.yaml"),
+    ],
+)
+def test_wrong_options(folder, options, text):
+    result = search(folder, *options)
+    assert result.returncode == 2 and text in result.stderr.decode()
