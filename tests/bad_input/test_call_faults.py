@@ -69,6 +69,7 @@ def write_project(folder):
     for name in ("model.json", "plan.yaml"):
         (folder / name).write_bytes((SMALL / name).read_bytes())
     shutil.copy(folder / "model.json", folder / "twin.json")
+    shutil.copy(ROOT / "tests" / "plans" / "programs" / "mlp.json", folder / "program.json")
     plan = (folder / "plan.yaml").read_text()
     (folder / "other.yaml").write_text(plan.replace('"a": colwise, "b": rowwise', '"a": colwise_gather_output'))
     (folder / "wrong.yaml").write_text(plan.replace('"b": rowwise', '"b": replicate'))
@@ -172,6 +173,7 @@ COMMANDS = {
         ".",
         [],
     ),
+    "propagate": ("propagate program.json", ".", []),
     "schema": ("schema plan", ".", []),
     "lint": ("lint model.json plan.yaml", ".", []),
     "rules": ("rules", ".", []),
