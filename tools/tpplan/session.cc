@@ -73,7 +73,8 @@ int usage_error(std::string_view message) {
 }
 
 Sources sources_of(const Session& session) {
-  std::vector<const SourceFile*> files{&session.model, &session.plan, &session.run};
+  std::vector<const SourceFile*> files{&session.model, &session.plan};
+  if (!session.run.name.empty()) files.push_back(&session.run);
   for (const SpeedFile& speeds : session.speeds) files.push_back(&speeds.file);
   return sources_of(files);
 }
