@@ -9,7 +9,19 @@ import re
 import jsonschema
 from conftest import ROOT, linear_model, run
 
-KINDS = ("baseline", "diagnostics", "diff", "manifest", "model", "plan", "run", "search", "settings", "suggestion", "topology")
+KINDS = (
+    "baseline",
+    "diagnostics",
+    "diff",
+    "manifest",
+    "model",
+    "plan",
+    "run",
+    "search",
+    "settings",
+    "suggestion",
+    "topology",
+)
 SCHEMAS = {kind: json.loads((ROOT / "schemas" / f"{kind}.schema.json").read_text()) for kind in KINDS}
 
 
