@@ -61,6 +61,7 @@ std::string list_at(std::string_view layout, size_t at, size_t count) {
 
 // Returns the option for the layout of a boundary, as the model calls the module.
 std::string boundary_option(std::string_view word, std::string_view layout, const CallShape& call) {
+  if (word == "local") return fmt::format("{}: {}", option_name(kUseLocalInput), layout);
   if (word == "out") return "output_layouts: " + list_at(layout, 0, call.results);
   if (word == "give") return "desired_output_layouts: " + list_at(layout, 0, call.results);
   const std::string_view desired = word == "want" ? "desired_" : "";

@@ -10,7 +10,7 @@ using enum WayPlace;
 constexpr std::string_view kScatteredRows = "{style: rowwise, output_layouts: Shard(1), use_local_output: false}";
 constexpr std::string_view kFromSequence = "{style: colwise, input_layouts: Shard(1)}";
 constexpr std::string_view kAround =
-    "{style: prepare_module_input_output, @in(Shard(1)), @want(Replicate), use_local_input: true, @out(Replicate), "
+    "{style: prepare_module_input_output, @in(Shard(1)), @want(Replicate), @local(true), @out(Replicate), "
     "@give(Shard(1)), use_local_output: false}";
 constexpr std::string_view kGather = "{style: prepare_module_input, @in(Shard(1)), @want(Replicate)}";
 constexpr std::string_view kOnce = "{style: prepare_module_input, @in(Replicate), @want(Replicate)}";

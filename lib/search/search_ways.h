@@ -24,7 +24,7 @@ enum class WayPlace : uint8_t {
 
 // `rule` is as in a plan, where `@in(L)`, `@want(L)`, `@out(L)` and `@give(L)` are the options of the boundary of the
 // unit with the layout L: input_layouts or input_kwarg_layouts, as the model calls it, their desired ones,
-// output_layouts and desired_output_layouts.
+// output_layouts and desired_output_layouts. `@local(true)`: the unit takes local tensors.
 struct WayRule {
   WayPlace place = WayPlace::Layer;
   DraftRole role = DraftRole::None;
