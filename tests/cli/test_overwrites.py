@@ -19,6 +19,15 @@ FILE, FOLDER = "new file", "new folder"
 INPUTS = {"MODEL": "model.json", "PLAN": "plan.yaml"}
 SPEEDS = {"--topology": "h100.yaml"}
 WEIGHTS = {"MANIFEST": "manifest.json", "--weights": "weights"}
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_hidden_layers": 2,
+    "vocab_size": 128,
+    "torch_dtype": "bfloat16",
+}
 LINES = {
     PROGRAM: [
         ("compile", INPUTS | {"--output": FILE}),
@@ -32,6 +41,10 @@ LINES = {
         ("import --from safetensors", {"FILE": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
         ("import --from jax", {"FILE": "specs.json", "--output": FILE}),
         ("propagate", {"PROGRAM": "program.json"}),
+        (
+            "search --ranks 2 --batch 2",
+            SPEEDS | {"MODEL": "step.json", "--run": "run.yaml", "--keep": "keep.yaml", "--output": FILE},
+        ),
         ("schema", {}),
         ("lint", INPUTS),
         ("rules", {}),
@@ -53,7 +66,7 @@ LINES = {
     ],
 }
 # Words in the help for values that are not files, and arguments and options that are not files despite another word.
-NO_FILE = "AXIS=SIZE CODE SHARE PHASE FORMAT NAME RANK INT UINT FLOAT BYTES SECONDS COMMIT WHEN TEXT Excludes".split()
+NO_FILE = "AXIS=SIZE AXES SIZE CODE SHARE PHASE FORMAT NAME RANK INT UINT FLOAT BYTES SECONDS COMMIT WHEN TEXT Excludes".split()
 NO_FILES = {"KIND", "CODE", "--parameter"}
 ENTRY = re.compile(r"^  (?:-\w,)?(--[\w-]+|[A-Z]+)(?: ([A-Z[][^\s:]*?)(?:=\d+)?(?=[\s:]))?", re.M)
 
@@ -93,11 +106,15 @@ def inputs(tmp_path_factory):
     (folder / "settings.yaml").write_text("strict: false\n")
     (folder / "config.json").write_text(json.dumps({"num_attention_heads": 4, "hidden_size": 16}))
 
+    (folder / "keep.yaml").write_text('format: tpplan.plan/1\nmesh: {tp: 2}\ntp_plan: {"*": replicate}\n')
+    (folder / "llama.json").write_text(json.dumps(LLAMA))
+
     def made(program, *words):
         result = run_program(program, *words, cwd=folder, timeout=60)
         assert result.returncode == 0, result
         return result.stdout
 
+    made(PROGRAM, "import", "--from", "config", "llama.json", "-o", "step.json")
     made(PROGRAM, "compile", model, plan, "-o", "manifest.json")
     made(PROGRAM, "compile", model, plan, "--mesh", "tp=2", "-o", "before.json")
     made(PROGRAM, "export", "manifest.json", "--to", "jax", "-o", "specs.json")
