@@ -174,7 +174,7 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
 // Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by
 // a share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
 std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t most_kinds) {
-  constexpr int kMostTries = 10, kHalvings = 7;
+  constexpr int kMostTries = 24, kHalvings = 5;
   SolveLimits limits = limits_of(s);
   limits.most_kinds = most_kinds;
   std::optional<MeshPlan> best;
@@ -190,7 +190,8 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
     } else {
       too_much = alive;
       const uint64_t over = plan.figures.is_right ? plan.figures.memory - *s.request.memory : alive / 50;
-      alive = alive > over + 1 ? alive - std::max<uint64_t>(over, 1) : 1;
+      alive = alive > over + 1 ? alive - std::max<uint64_t>(over / 4, 1)
+                               : 1;  // a part of it: the next plan can reserve less
     }
     return true;
   };
