@@ -24,7 +24,8 @@ struct Searching {
   const SearchSpace& space;
   const CostInputs& inputs;
   const SearchRequest& request;
-  ModelGraph few, fewer;  // models of few layers; not set if the model has few layers
+  std::optional<uint64_t> memory;  // the limit: of the request, or one that is tried
+  ModelGraph few, fewer;           // models of few layers; not set if the model has few layers
   bool is_cut = false;
   std::map<int64_t, Appraiser> whole;  // by batch of a data rank
   std::map<int64_t, Prober> probers;
@@ -116,11 +117,11 @@ struct MeshWork {
 };
 
 bool fits(const Searching& s, const MeshPlan& plan) {
-  return plan.figures.is_right && (!s.request.memory || plan.figures.memory <= *s.request.memory);
+  return plan.figures.is_right && (!s.memory || plan.figures.memory <= *s.memory);
 }
 
 SolveLimits limits_of(const Searching& s) {
-  return {.layers = s.space.layers, .memory = s.request.memory, .objective = s.request.objective};
+  return {.layers = s.space.layers, .memory = s.memory, .objective = s.request.objective};
 }
 
 double predicted(const Searching& s, const Solution& found) {
@@ -189,7 +190,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
       if (is_better) best = std::move(plan);
     } else {
       too_much = alive;
-      const uint64_t over = plan.figures.is_right ? plan.figures.memory - *s.request.memory : alive / 50;
+      const uint64_t over = plan.figures.is_right ? plan.figures.memory - *s.memory : alive / 50;
       alive = alive > over + 1 ? alive - std::max<uint64_t>(over / 4, 1)
                                : 1;  // a part of it: the next plan can reserve less
     }
@@ -198,7 +199,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
   uint64_t alive = 0;
   for (int tries = 0; tries < kMostTries && !best; ++tries) {
     if (!try_limit(alive)) return std::nullopt;
-    if (!best && !s.request.memory) return std::nullopt;
+    if (!best && !s.memory) return std::nullopt;
     limits.memory = alive;
   }
   if (!best || too_much == 0) return best;
@@ -233,6 +234,20 @@ void find_smallest(Searching& s, const std::vector<MeshWork>& work) {
     const bool is_smaller = plan && (!s.answer.smallest || plan->figures.memory < s.answer.smallest->figures.memory);
     if (is_smaller) s.answer.smallest = std::move(plan);
   }
+  if (!s.answer.smallest) return;
+  // The plan with the fewest bytes alive is not always the one for which the allocator reserves the fewest.
+  constexpr int kMostRounds = 20;
+  for (int round = 0, is_found = 1; is_found != 0 && round < kMostRounds; ++round) {
+    is_found = 0;
+    for (const MeshWork& mesh : work) {
+      s.memory = s.answer.smallest->figures.memory - 1;
+      auto plan = fitting_plan(s, mesh, 0);
+      if (!plan) continue;
+      s.answer.smallest = std::move(plan);
+      is_found = 1;
+    }
+  }
+  s.memory = s.request.memory;
 }
 
 // Replaces the best plan by one with fewer kinds of layers that is within the share.
@@ -303,6 +318,7 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
               .space = space,
               .inputs = inputs,
               .request = request,
+              .memory = request.memory,
               .few = {},
               .fewer = {},
               .whole = {},
