@@ -13,7 +13,7 @@
 namespace tpplan {
 
 struct BoundaryMatch;
-struct Cut;
+struct StyleDim;
 struct Inference;
 struct KeyHits;
 struct MatchTable;
@@ -50,20 +50,21 @@ struct DialectRow {
   bool distributes_modules_once = false;  // the first rule shards a module that has two paths
   bool ties_after_sharding = false;       // tied parameters become one tensor, sharded as the embedding
   bool takes_ids_for_shards = false;      // by default token ids are assumed to be sharded in the last dim
-  bool passes_whole_sizes_on = false;     // an uneven local output keeps its global size
+  bool passes_global_sizes = false;       // an uneven local output keeps its global size
 
   // Words for help.
-  std::string_view keep_whole = "replicate";  // the style of a parameter that is replicated on purpose; empty: no rule
-  std::string_view norm_beside_sequence = "sequence_parallel";        // the style of norms between sequence shards
+  std::string_view replicate_style =
+      "replicate";  // the style of a parameter that is replicated on purpose; empty: no rule
+  std::string_view sequence_norm_style = "sequence_parallel";         // the style of norms between sequence shards
   std::string_view norm_of_heads = "replicated_with_grad_allreduce";  // the style of norms of local heads
 
   // Finds the rule of each parameter and boundary (resolve/match/match_plan.h). The cache of earlier plans can be
   // nullptr.
   void (*match)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&, KeyHits*) = nullptr;
   // supports_module: true if the style of a rule fits a module that its key names. cut: the dim of a parameter that the
-  // style shards (resolve/infer/style_cut.h). Both report errors.
+  // style shards (resolve/infer/style_dim.h). Both report errors.
   bool (*supports_module)(const Inference&, const ParamMatch&, const Module&) = nullptr;
-  Cut (*cut)(const Inference&, const ParamMatch&, const Module&, const Param&) = nullptr;
+  StyleDim (*cut)(const Inference&, const ParamMatch&, const Module&, const Param&) = nullptr;
   // Reports modules that the framework rejects in any case; nullptr if it rejects none.
   void (*check_modules)(const Inference&, const MatchTable&, const ShardingTable&) = nullptr;
 };

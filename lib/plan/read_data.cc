@@ -15,7 +15,7 @@ namespace {
 void check_styles_elsewhere(PlanReader& reader, YamlId id, AxisId axis) {
   const auto shards_over_axis = [axis](const PlanRule& rule) {
     return rule.style != nullptr && rule.axis == axis && !rule.style->is_for_experts &&
-           (!rule.style->cut_dim.empty() || rule.style->input.used || rule.style->output.used);
+           (!rule.style->shard_dim.empty() || rule.style->input.used || rule.style->output.used);
   };
   const std::vector<PlanRule>& rules = reader.plan.rules;
   const auto first = std::find_if(rules.begin(), rules.end(), shards_over_axis);

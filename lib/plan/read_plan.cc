@@ -149,14 +149,14 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   }
   reader.plan.axis = reader.axis;
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
-    const std::string_view keep_whole = reader.plan.dialect->keep_whole;
+    const std::string_view replicate_style = reader.plan.dialect->replicate_style;
     fault(reader, Code::EmptyPlan, rules != kNoYaml ? rules : root,
           "the plan has no rules: every parameter would be replicated",
           reader.plan.dialect->keys == KeySyntax::Names ? "write rules under `tp_plan:`, such as `- [mlp, tp]`"
-          : keep_whole.empty()
+          : replicate_style.empty()
               ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
               : fmt::format("write rules under `tp_plan:`; use `{}` for a parameter that is replicated on purpose",
-                            keep_whole));
+                            replicate_style));
   }
 }
 

@@ -163,7 +163,7 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
 
 // False for a style without effect on parameters, values and gradients: `replicate`, in a mesh of data axes only.
 bool works_over_axis(const StyleRow& style) {
-  return !style.cut_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients ||
+  return !style.shard_dim.empty() || style.input.used || style.output.used || style.sums_parameter_gradients ||
          style.counts_modules;
 }
 
@@ -188,7 +188,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   rule.line = node_at(reader, key).line;
   rule.block = block;
   OptionSpans written;
-  const std::string_view keep_whole = reader.plan.dialect->keep_whole;
+  const std::string_view replicate_style = reader.plan.dialect->replicate_style;
   const size_t faults = reader.diagnostics.list.size();
   const auto has_faults = [&] { return reader.diagnostics.list.size() > faults; };
   switch (node_at(reader, value).kind) {
@@ -203,8 +203,9 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
       break;
     case YamlKind::Null:
       fault(reader, Code::InvalidPlanValue, value, fmt::format("rule `{}` has no style", rule.key),
-            keep_whole.empty() ? "remove it: parameters without a rule stay replicated"
-                               : fmt::format("write `{}`, or [null, null], to replicate a parameter", keep_whole));
+            replicate_style.empty()
+                ? "remove it: parameters without a rule stay replicated"
+                : fmt::format("write `{}`, or [null, null], to replicate a parameter", replicate_style));
       break;
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());

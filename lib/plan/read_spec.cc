@@ -42,7 +42,7 @@ void explain_entry(PlanReader& reader, YamlId id) {
 }
 
 // True for words that mean a replicated dim in other notations.
-bool says_whole(std::string_view text) {
+bool is_word_for_replicated(std::string_view text) {
   static constexpr std::string_view words[] = {"None", "none", "NONE", "nil", "*", "_", "replicate", "replicated"};
   return std::ranges::find(words, text) != std::end(words);
 }
@@ -57,7 +57,8 @@ bool is_placement(const YamlNode& node) {
 bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Null) return true;
-  if (node.kind == YamlKind::Scalar && says_whole(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
+  if (node.kind == YamlKind::Scalar && is_word_for_replicated(node.text) &&
+      find_axis(reader.plan.mesh, node.text) == kNoAxis) {
     fault(reader, Code::UnknownLayout, id, fmt::format("`{}` is not an axis of the mesh", node.text),
           "write `null` for a replicated dim");
     propose(reader, id, "null");

@@ -42,14 +42,14 @@ void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& ax
   const bool each_divides =
       std::all_of(axes.begin(), axes.end(), [&](AxisId axis) { return divides(mesh.axes[axis].size, size); });
   const ShardingErrorKind kind = is_segment                        ? ShardingErrorKind::SegmentNotDivisible
-                                 : axes.size() > 1 && each_divides ? ShardingErrorKind::ProductNotDivisible
+                                 : axes.size() > 1 && each_divides ? ShardingErrorKind::AxesNotDivisible
                                                                    : ShardingErrorKind::NotDivisible;
   faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
 }
 
 // True if a shard boundary is inside a granule. Each axis, major first, splits every shard of the axes before it. As
 // long as no boundary is inside a granule, all shards begin on granules, so only the set of their lengths matters.
-bool cuts_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
+bool splits_granule(int64_t size, int64_t granule, const DimAxes& axes, const Mesh& mesh) {
   std::vector<int64_t> lengths{size};
   for (const AxisId axis : axes) {
     std::vector<int64_t> pieces;
@@ -115,9 +115,9 @@ std::vector<ShardingError> check_sharding(std::span<const int64_t> shape, const 
     for (const DimGranularity& blocks : granularity) {
       if (blocks.dim != dim || blocks.granule <= 1 || faults.size() > before) continue;
       const auto cut = std::find_if(runs.begin(), runs.end(),
-                                    [&](int64_t run) { return cuts_granule(run, blocks.granule, axes, mesh); });
+                                    [&](int64_t run) { return splits_granule(run, blocks.granule, axes, mesh); });
       if (cut == runs.end()) continue;
-      faults.push_back({.kind = ShardingErrorKind::CutsGranule,
+      faults.push_back({.kind = ShardingErrorKind::SplitsGranule,
                         .dim = dim,
                         .axis = axes.front(),
                         .size = *cut,

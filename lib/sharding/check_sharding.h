@@ -28,10 +28,10 @@ enum class ShardingErrorKind : uint8_t {
   UnknownAxis,          // the mesh has no such axis id
   AxisTwice,            // `axis` shards both `dim` and `other_dim`
   NotDivisible,         // size % ways != 0
-  ProductNotDivisible,  // each axis divides the size, their product does not
+  AxesNotDivisible,     // each axis divides the size, their product does not
   SegmentNotDivisible,  // a segment of `size` does not divide by `ways`
   SegmentsDoNotFit,     // the segments add up to `found`, the dim to `size`
-  CutsGranule,          // a shard boundary inside a block of `granule` elements
+  SplitsGranule,        // a shard boundary inside a block of `granule` elements
 };
 
 struct ShardingError {

@@ -48,8 +48,8 @@ struct StyleBoundary {
 // Returns the layout of a module's result before the output steps: a matmul with shards of the dim `out` has shards of
 // its last dim, and with shards of the dim `in` a partial sum. Other modules keep the layout of their input.
 [[nodiscard]] constexpr Placement result_layout(const StyleRow& row, const BoundaryRow& input) {
-  if (row.cut_dim == "out") return {.kind = PlacementKind::Shard, .dim = -1};
-  if (row.cut_dim == "in") return {.kind = PlacementKind::Partial};
+  if (row.shard_dim == "out") return {.kind = PlacementKind::Shard, .dim = -1};
+  if (row.shard_dim == "in") return {.kind = PlacementKind::Partial};
   return input.to;
 }
 
@@ -57,7 +57,7 @@ struct StyleBoundary {
 [[nodiscard]] constexpr StyleBoundary derive_boundary(const StyleRow& row, Steps input_steps, Steps output_steps) {
   StyleBoundary boundary{.input = boundary_after(input_steps, {}), .output = {}};
   // A matmul of a replicated input with shards of the dim `out` has a partial gradient. Token ids have no gradient.
-  if (boundary.input.used && boundary.input.to.kind == PlacementKind::Replicate && row.cut_dim == "out" &&
+  if (boundary.input.used && boundary.input.to.kind == PlacementKind::Replicate && row.shard_dim == "out" &&
       row.modules != StyleModules::EmbeddingOnly)
     boundary.input.gradient_is_partial = true;
   const BoundaryRow output = boundary_after(output_steps, result_layout(row, boundary.input));

@@ -18,13 +18,13 @@ const StyleRow* row_of(std::string_view name) {
   return nullptr;
 }
 
-std::string cut_text(const StyleRow& row) {
-  if (row.cut_dim.empty()) return row.touches_parameters ? "nothing: parameters are replicated" : "nothing";
+std::string sharded_dim_text(const StyleRow& row) {
+  if (row.shard_dim.empty()) return row.touches_parameters ? "nothing: parameters are replicated" : "nothing";
   const bool linear = row.modules == StyleModules::LinearOrEmbedding;
-  std::string text = fmt::format("dim `{}` of each parameter", row.cut_dim);
+  std::string text = fmt::format("dim `{}` of each parameter", row.shard_dim);
   if (row.packed_segments > 1) text += fmt::format(", in {} segments", row.packed_segments);
-  if (row.cut_dim == "out" && linear) text += ": rows of a Linear's weight, [out, in], and its bias";
-  if (row.cut_dim == "in" && linear) text += ": columns of a Linear's weight, [out, in]; its bias is replicated";
+  if (row.shard_dim == "out" && linear) text += ": rows of a Linear's weight, [out, in], and its bias";
+  if (row.shard_dim == "in" && linear) text += ": columns of a Linear's weight, [out, in]; its bias is replicated";
   return text;
 }
 
@@ -88,7 +88,7 @@ std::optional<std::string> explain_style(std::string_view name) {
   const bool prepares_input = (row->options & kDesiredInputLayouts) != 0;
   const bool prepares_output = (row->options & kDesiredOutputLayouts) != 0;
   line("for", row->use);
-  line("shards", cut_text(*row));
+  line("shards", sharded_dim_text(*row));
   line("input", boundary_text(row->input, prepares_input));
   line("output", prepares_output ? "as `output_layouts` and `desired_output_layouts` specify"
                                  : boundary_text(row->output, false));

@@ -8,7 +8,7 @@
 namespace tpplan {
 namespace {
 
-constexpr uint8_t kOwn = kOwnStyles, kTorchWay = kTorchStyles, kTransformersWay = kTransformersStyles;
+constexpr uint8_t kOwn = kOwnStyles, kTorchSet = kTorchStyles, kTransformersSet = kTransformersStyles;
 
 constexpr Placement kReplicated[] = {{}};
 constexpr Placement kLast[] = {{.kind = PlacementKind::Shard, .dim = -1}};
@@ -16,11 +16,11 @@ constexpr Placement kSequence[] = {{.kind = PlacementKind::Shard, .dim = 1}};
 constexpr Placement kPartial[] = {{.kind = PlacementKind::Partial}};
 
 // Steps that several styles share.
-constexpr BoundaryStep kTakeWhole[] = {{StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kReplicated}};
+constexpr BoundaryStep kTakeReplicated[] = {{StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kReplicated}};
 constexpr BoundaryStep kTakeLast[] = {{StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}};
-constexpr BoundaryStep kCutLast[] = {{StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kLast}};
+constexpr BoundaryStep kShardLast[] = {{StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kLast}};
 constexpr BoundaryStep kTakeSequence[] = {{StepKind::FromLocal, kSequence}, {StepKind::Redistribute, kSequence}};
-constexpr BoundaryStep kTakeWholeLocally[] = {
+constexpr BoundaryStep kTakeReplicatedLocally[] = {
     {StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kReplicated}, {StepKind::ToLocalPartial, {}}};
 constexpr BoundaryStep kLeaveLast[] = {
     {StepKind::FromLocalSized, kLast}, {StepKind::Redistribute, kLast}, {StepKind::ToLocal, {}}};
@@ -33,7 +33,7 @@ constexpr BoundaryStep kSumGrad[] = {{StepKind::ToLocal, {}}, {StepKind::SumGrad
 constexpr BoundaryStep kSumValue[] = {{StepKind::SumValue, {}}};
 constexpr BoundaryStep kDivide[] = {{StepKind::Divide, {}}};
 constexpr BoundaryStep kSumTail[] = {{StepKind::SumTailGradient, {}}};
-constexpr BoundaryStep kCutLocally[] = {
+constexpr BoundaryStep kShardLocally[] = {
     {StepKind::FromLocal, kReplicated}, {StepKind::Redistribute, kLast}, {StepKind::ToLocal, {}}};
 
 // Steps of torch.
@@ -42,18 +42,18 @@ constexpr BoundaryStep kTakeLastOfTorch[] = {{StepKind::FromLocal, kLast}, {Step
 constexpr BoundaryStep kTakeSequenceOfTorch[] = {{StepKind::FromLocal, kSequence},
                                                  {StepKind::RedistributeOther, kSequence}};
 constexpr BoundaryStep kLeaveLastOfTorch[] = {{StepKind::RedistributeOther, kLast}, {StepKind::ToLocal, {}}};
-constexpr BoundaryStep kLeaveWholeOfTorch[] = {{StepKind::RedistributeOther, kReplicated}, {StepKind::ToLocal, {}}};
+constexpr BoundaryStep kReplicateForTorch[] = {{StepKind::RedistributeOther, kReplicated}, {StepKind::ToLocal, {}}};
 constexpr BoundaryStep kPrepare[] = {{StepKind::FromLocal, {}}, {StepKind::Redistribute, {}}};
 
 constexpr CallForm kTakesTensor = {.takes_first = true};
-constexpr CallForm kGivesTensor = {.output_is_one = true};
+constexpr CallForm kReturnsTensor = {.output_is_one = true};
 constexpr CallForm kTensorToTensor = {.takes_first = true, .output_is_one = true};
 
 // The condition is should_use_local_tensors of ColwiseParallel and RowwiseParallel.
 constexpr FastPath kFast = {};
 constexpr FastPath kFastGather = {.output = kGather};
 constexpr FastPath kFastSum = {.output = kSumValue, .hides_bias = true};
-constexpr FastPath kFastCutAndSum = {.input = kCutLocally, .output = kSumValue, .hides_bias = true};
+constexpr FastPath kFastShardAndReduce = {.input = kShardLocally, .output = kSumValue, .hides_bias = true};
 
 constexpr uint16_t kLinearOptions = kInputLayouts | kOutputLayouts | kUseLocalOutput;
 constexpr uint16_t kInputOptions =
@@ -64,125 +64,125 @@ constexpr uint16_t kOutputOptions = kOutputLayouts | kDesiredOutputLayouts;
 // expert_parallel.py (its registry of twenty names). In alphabetical order.
 // clang-format off
 constexpr StyleRow kRows[] = {
-    {.name = "all_reduce", .sets = kOwn | kTransformersWay, .counts_modules = true,
-     .transformers = {.output = kSum, .call = kGivesTensor}, .tpplan = {.runs_locally = true},
+    {.name = "all_reduce", .sets = kOwn | kTransformersSet, .counts_modules = true,
+     .transformers = {.output = kSum, .call = kReturnsTensor}, .tpplan = {.runs_locally = true},
      .use = "a module whose result is a partial sum",
      .beside = "layers before it whose outputs are partial sums"},
-    {.name = "colwise", .sets = kOwn | kTorchWay | kTransformersWay, .cut_dim = "out", .at_one_dim = -1,
+    {.name = "colwise", .sets = kOwn | kTorchSet | kTransformersSet, .shard_dim = "out", .at_one_dim = -1,
      .at_more_dims = -2, .modules = StyleModules::LinearOrEmbedding, .once_per_module = true,
      .options = kLinearOptions,
-     .transformers = {.input = kTakeWhole, .output = kLeaveLast, .call = kTensorToTensor, .fast = &kFast},
-     .torch = {.input = kTakeWhole, .output = kLeaveLastOfTorch},
+     .transformers = {.input = kTakeReplicated, .output = kLeaveLast, .call = kTensorToTensor, .fast = &kFast},
+     .torch = {.input = kTakeReplicated, .output = kLeaveLastOfTorch},
      .torch_class = "ColwiseParallel",
      .use = "the first layer of a pair: q_proj, k_proj, v_proj, gate_proj, up_proj, fc1",
      .beside = "layers on local shards after it (heads, an activation), then rowwise"},
-    {.name = "colwise_gather_output", .sets = kOwn | kTransformersWay, .cut_dim = "out", .at_one_dim = -1,
+    {.name = "colwise_gather_output", .sets = kOwn | kTransformersSet, .shard_dim = "out", .at_one_dim = -1,
      .at_more_dims = -2, .modules = StyleModules::LinearOrEmbedding,
-     .transformers = {.input = kTakeWhole, .output = kGather, .call = kTensorToTensor, .fast = &kFastGather},
+     .transformers = {.input = kTakeReplicated, .output = kGather, .call = kTensorToTensor, .fast = &kFastGather},
      .use = "a layer whose full output is needed: lm_head",
      .beside = "any: its output is replicated"},
-    {.name = "colwise_rep", .sets = kOwn | kTransformersWay, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "colwise_rep", .sets = kOwn | kTransformersSet, .shard_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .modules = StyleModules::LinearOrEmbedding,
-     .transformers = {.input = kTakeWhole, .output = kGather, .call = kTensorToTensor, .fast = &kFastGather},
+     .transformers = {.input = kTakeReplicated, .output = kGather, .call = kTensorToTensor, .fast = &kFastGather},
      .use = "the older name of colwise_gather_output",
      .beside = "any: its output is replicated"},
-    {.name = "embedding_colwise", .sets = kOwn | kTransformersWay, .cut_dim = "out", .at_one_dim = kRefuses,
+    {.name = "embedding_colwise", .sets = kOwn | kTransformersSet, .shard_dim = "out", .at_one_dim = kRejects,
      .at_more_dims = 1, .modules = StyleModules::EmbeddingOnly,
-     .transformers = {.input = kTakeWhole, .output = kGather, .call = kTensorToTensor},
+     .transformers = {.input = kTakeReplicated, .output = kGather, .call = kTensorToTensor},
      .use = "an embedding, sharded over the hidden dim",
      .beside = "any: its output is replicated"},
-    {.name = "embedding_rowwise", .sets = kOwn | kTransformersWay, .cut_dim = "in", .at_one_dim = 0, .at_more_dims = 0,
+    {.name = "embedding_rowwise", .sets = kOwn | kTransformersSet, .shard_dim = "in", .at_one_dim = 0, .at_more_dims = 0,
      .modules = StyleModules::EmbeddingOnly,
-     .transformers = {.input = kTakeWhole, .output = kSum, .call = kTensorToTensor},
+     .transformers = {.input = kTakeReplicated, .output = kSum, .call = kTensorToTensor},
      .use = "an embedding, sharded over the vocabulary",
      .beside = "any: its output is replicated"},
-    {.name = "ep_dispatch_experts", .sets = kOwn | kTransformersWay, .counts_modules = true, .is_for_experts = true,
-     .transformers = {.call = kGivesTensor, .local_params = true, .dispatches_experts = true},
+    {.name = "ep_dispatch_experts", .sets = kOwn | kTransformersSet, .counts_modules = true, .is_for_experts = true,
+     .transformers = {.call = kReturnsTensor, .local_params = true, .dispatches_experts = true},
      .tpplan = {.runs_locally = true, .dispatches_experts = true},
      .use = "a module of experts: each rank has some of the experts",
      .beside = "grouped_gemm on their weights"},
-    {.name = "grouped_gemm", .sets = kOwn | kTransformersWay, .cut_dim = "expert", .at_one_dim = 0, .at_more_dims = 0,
+    {.name = "grouped_gemm", .sets = kOwn | kTransformersSet, .shard_dim = "expert", .at_one_dim = 0, .at_more_dims = 0,
      .modules = StyleModules::WithDims, .is_for_experts = true,
      .use = "weights of experts, [experts, in, out]: each rank has some of the experts",
      .beside = "ep_dispatch_experts on their module"},
-    {.name = "local_params", .sets = kOwn | kTransformersWay, .counts_modules = true, .is_for_experts = true,
+    {.name = "local_params", .sets = kOwn | kTransformersSet, .counts_modules = true, .is_for_experts = true,
      .transformers = {.local_params = true}, .tpplan = {.runs_locally = true},
      .use = "a module whose parameters are used as local tensors",
      .beside = "the styles of the modules in it"},
-    {.name = "mla_kv_a_proj", .sets = kOwn | kTransformersWay, .sums_parameter_gradients = true,
-     .transformers = {.output = kSumTail, .call = kGivesTensor}, .tpplan = {.output = kSumTail, .runs_locally = true},
+    {.name = "mla_kv_a_proj", .sets = kOwn | kTransformersSet, .sums_parameter_gradients = true,
+     .transformers = {.output = kSumTail, .call = kReturnsTensor}, .tpplan = {.output = kSumTail, .runs_locally = true},
      .use = "kv_a_proj_with_mqa of multi-head latent attention: its weight is replicated",
      .beside = "kv_b_proj colwise, which uses its output"},
-    {.name = "moe_identity_expert", .sets = kOwn | kTransformersWay, .counts_modules = true, .is_for_experts = true,
+    {.name = "moe_identity_expert", .sets = kOwn | kTransformersSet, .counts_modules = true, .is_for_experts = true,
      .transformers = {.input = kDivide, .call = kTakesTensor}, .tpplan = {.input = kDivide, .runs_locally = true},
      .use = "an expert that returns its input",
      .beside = "moe_tp_experts on the other experts"},
-    {.name = "moe_tp_experts", .sets = kOwn | kTransformersWay, .counts_modules = true, .is_for_experts = true,
+    {.name = "moe_tp_experts", .sets = kOwn | kTransformersSet, .counts_modules = true, .is_for_experts = true,
      .transformers = {.input = kSumGrad, .second = kSumGrad, .output = kSumValue, .call = kTensorToTensor, .local_params = true},
      .tpplan = {.runs_locally = true},
      .use = "the module of experts: its input is all tokens, and its output is reduced",
      .beside = "packed_colwise and rowwise on the experts' weights"},
-    {.name = "packed_colwise", .sets = kOwn | kTransformersWay, .cut_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
+    {.name = "packed_colwise", .sets = kOwn | kTransformersSet, .shard_dim = "out", .at_one_dim = -1, .at_more_dims = -2,
      .packed_segments = 2, .modules = StyleModules::WithDims,
-     .transformers = {.input = kTakeWholeLocally, .call = kTakesTensor, .local_params = true},
+     .transformers = {.input = kTakeReplicatedLocally, .call = kTakesTensor, .local_params = true},
      .tpplan = {.runs_locally = true},
      .use = "two layers in one parameter, gate and up: each half is sharded separately",
      .beside = "rowwise after it"},
-    {.name = "packed_rowwise", .sets = kOwn | kTransformersWay, .cut_dim = "in", .at_one_dim = kCutsNothing,
+    {.name = "packed_rowwise", .sets = kOwn | kTransformersSet, .shard_dim = "in", .at_one_dim = kShardsNothing,
      .at_more_dims = -1, .packed_segments = 2, .modules = StyleModules::WithDims,
      .tpplan = {.runs_locally = true},
      .use = "two layers in one parameter, sharded over their inputs",
      .beside = "a layer before it with a sharded output"},
-    {.name = "prepare_module_input", .sets = kOwn | kTorchWay, .touches_parameters = false, .use_local = false,
+    {.name = "prepare_module_input", .sets = kOwn | kTorchSet, .touches_parameters = false, .use_local = false,
      .counts_modules = true, .options = kInputOptions | kUseLocalOutput,
      .torch = {.input = kPrepare},
      .torch_class = "PrepareModuleInput",
      .use = "a module whose inputs need another layout: attention after sequence_parallel",
      .beside = "colwise layers in it"},
-    {.name = "prepare_module_input_output", .sets = kOwn | kTorchWay, .touches_parameters = false,
+    {.name = "prepare_module_input_output", .sets = kOwn | kTorchSet, .touches_parameters = false,
      .counts_modules = true, .options = kInputOptions | kUseLocalInput | kOutputOptions | kUseLocalOutput,
      .torch = {.input = kPrepare, .output = kPrepare},
      .torch_class = "PrepareModuleInputOutput",
      .use = "a module whose inputs and outputs need other layouts",
      .beside = "layers in it"},
-    {.name = "prepare_module_output", .sets = kOwn | kTorchWay, .touches_parameters = false, .counts_modules = true,
+    {.name = "prepare_module_output", .sets = kOwn | kTorchSet, .touches_parameters = false, .counts_modules = true,
      .options = kOutputOptions | kUseLocalOutput,
      .torch = {.output = kPrepare},
      .torch_class = "PrepareModuleOutput",
      .use = "a module whose outputs need another layout",
      .beside = "the layer after it"},
-    {.name = "replicate", .sets = kOwn | kTransformersWay,
+    {.name = "replicate", .sets = kOwn | kTransformersSet,
      .use = "a module that is replicated on purpose: a router, a small projection",
      .beside = "any: it changes nothing"},
-    {.name = "replicated_with_grad_allreduce", .sets = kOwn | kTransformersWay, .sums_parameter_gradients = true,
+    {.name = "replicated_with_grad_allreduce", .sets = kOwn | kTransformersSet, .sums_parameter_gradients = true,
      .transformers = {.sums_params = true},
      .use = "a norm of some of the heads (q_norm, k_norm): replicated, its gradient is reduced",
      .beside = "colwise before it"},
-    {.name = "rowwise", .sets = kOwn | kTorchWay | kTransformersWay, .cut_dim = "in", .at_one_dim = -1,
-     .at_more_dims = -1, .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding, .once_per_module = true,
+    {.name = "rowwise", .sets = kOwn | kTorchSet | kTransformersSet, .shard_dim = "in", .at_one_dim = -1,
+     .at_more_dims = -1, .is_bias_replicated = true, .modules = StyleModules::LinearOrEmbedding, .once_per_module = true,
      .options = kLinearOptions,
      .transformers = {.input = kTakeLast, .output = kSum, .call = kTensorToTensor, .fast = &kFastSum},
-     .torch = {.input = kTakeLastOfTorch, .ids = kTakeIds, .output = kLeaveWholeOfTorch},
+     .torch = {.input = kTakeLastOfTorch, .ids = kTakeIds, .output = kReplicateForTorch},
      .torch_class = "RowwiseParallel",
      .use = "the second layer of a pair: o_proj, down_proj, fc2; an embedding, sharded over the vocabulary",
      .beside = "colwise before it; its output is replicated"},
-    {.name = "rowwise_rep", .sets = kOwn | kTransformersWay, .cut_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
-     .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding,
-     .transformers = {.input = kCutLast, .output = kSum, .call = kTensorToTensor, .fast = &kFastCutAndSum},
+    {.name = "rowwise_rep", .sets = kOwn | kTransformersSet, .shard_dim = "in", .at_one_dim = -1, .at_more_dims = -1,
+     .is_bias_replicated = true, .modules = StyleModules::LinearOrEmbedding,
+     .transformers = {.input = kShardLast, .output = kSum, .call = kTensorToTensor, .fast = &kFastShardAndReduce},
      .use = "the older name of rowwise_split_input",
      .beside = "any: it shards its input"},
-    {.name = "rowwise_split_input", .sets = kOwn | kTransformersWay, .cut_dim = "in", .at_one_dim = -1,
-     .at_more_dims = -1, .bias_stays_whole = true, .modules = StyleModules::LinearOrEmbedding,
-     .transformers = {.input = kCutLast, .output = kSum, .call = kTensorToTensor, .fast = &kFastCutAndSum},
+    {.name = "rowwise_split_input", .sets = kOwn | kTransformersSet, .shard_dim = "in", .at_one_dim = -1,
+     .at_more_dims = -1, .is_bias_replicated = true, .modules = StyleModules::LinearOrEmbedding,
+     .transformers = {.input = kShardLast, .output = kSum, .call = kTensorToTensor, .fast = &kFastShardAndReduce},
      .use = "a rowwise layer whose input is replicated",
      .beside = "any: it shards its input"},
-    {.name = "sequence_parallel", .sets = kOwn | kTorchWay, .use_local = false, .sums_parameter_gradients = true,
+    {.name = "sequence_parallel", .sets = kOwn | kTorchSet, .use_local = false, .sums_parameter_gradients = true,
      .once_per_module = true, .options = kSequenceDim | kUseLocalOutput,
      .torch = {.input = kTakeSequenceOfTorch, .output = kToLocal},
      .torch_class = "SequenceParallel",
      .use = "a norm or dropout between layers whose outputs are sharded over the sequence",
      .beside = "rowwise before it with `output_layouts: Shard(1)`; prepare_module_input after it"},
-    {.name = "sequence_parallel", .sets = kTransformersWay, .sums_parameter_gradients = true, .wraps_parameters = true,
+    {.name = "sequence_parallel", .sets = kTransformersSet, .sums_parameter_gradients = true, .wraps_parameters = true,
      .transformers = {.input = kTakeSequence, .output = kToLocal, .call = kTakesTensor}},
 };
 // clang-format on

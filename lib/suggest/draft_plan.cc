@@ -37,7 +37,7 @@ struct Drafting {
 std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftMember& member) {
   const std::string_view style = chosen.way == nullptr ? std::string_view{} : style_of(*chosen.way, member.role);
   if (!style.empty()) return style;
-  return member.elements > kLargeParameter ? in.dialect.keep_whole : std::string_view{};
+  return member.elements > kLargeParameter ? in.dialect.replicate_style : std::string_view{};
 }
 
 // Returns the key in the form of the dialect. In dialects that follow a framework, keys have no block and a star for
@@ -61,7 +61,7 @@ void add_rule(DraftPlan& draft, const Drafting& in, const DraftMember& member, s
   PlanRule rule;
   rule.key = std::move(key);
   const StyleRow* row = find_style(style, in.dialect.styles);
-  if (member.ndim > 0 && !row->cut_dim.empty()) {
+  if (member.ndim > 0 && !row->shard_dim.empty()) {
     rule.spec.emplace().before.resize(member.ndim);
     rule.spec->before[member.heads_at] = {in.axis};
   } else {
@@ -139,7 +139,7 @@ bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitStrategy& w
 bool cuts_any(const Drafting& in, const DraftUnit& unit, const UnitStrategy& way) {
   return std::ranges::any_of(unit.members, [&](const DraftMember& member) {
     const StyleRow* style = find_style(style_of(way, member.role), in.dialect.styles);
-    return style != nullptr && !style->cut_dim.empty();
+    return style != nullptr && !style->shard_dim.empty();
   });
 }
 

@@ -79,7 +79,7 @@ AxisId axis_of_styles(const TpPlan& plan) {
   return axis;
 }
 
-bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->cut_dim.empty(); }
+bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
 
 bool is_on_embeddings(const Search& search, RuleId rule) {
   for (ParamId id = 0; id < search.matches.params.size(); ++id) {
@@ -102,19 +102,19 @@ std::vector<PlanChange> other_styles(const Search& search, RuleId id) {
     const bool is_own = (row.sets & search.plan.dialect->styles) != 0;
     const bool fits = (rule.style->is_for_experts || !row.is_for_experts) &&
                       (row.modules != StyleModules::EmbeddingOnly || on_embeddings);
-    if (is_own && fits && row.name != rule.style->name && (!cuts(rule) || !row.cut_dim.empty())) rows.push_back(&row);
+    if (is_own && fits && row.name != rule.style->name && (!cuts(rule) || !row.shard_dim.empty())) rows.push_back(&row);
   }
   const auto is_used = [&](const StyleRow* row) {
     return std::ranges::any_of(search.plan.rules, [row](const PlanRule& r) { return r.style == row; });
   };
   std::stable_partition(rows.begin(), rows.end(), is_used);  // clang 14 rejects the subrange of std::ranges
   std::stable_partition(rows.begin(), rows.end(),
-                        [&](const StyleRow* row) { return row->cut_dim == rule.style->cut_dim; });
+                        [&](const StyleRow* row) { return row->shard_dim == rule.style->shard_dim; });
   for (const StyleRow* row : rows) {
     PlanChange edit{search.plan, fmt::format("write `{}` for `{}`", row->name, rule.key), {}};
     edit.plan.rules[id].style = row;
     edit.plan.rules[id].options = {};
-    edit.keeps_dim = row->cut_dim == rule.style->cut_dim;
+    edit.keeps_dim = row->shard_dim == rule.style->shard_dim;
     edit.is_likely = is_used(row);
     if (edit.plan.rules[id].axis == kNoAxis) edit.plan.rules[id].axis = axis_of_styles(search.plan);
     if (rule.value_span.length == rule.style->name.size())  // the value is only the style's name
@@ -131,12 +131,12 @@ std::optional<PlanChange> with_exchanged_styles(const Search& search, std::span<
   const StyleRow* second = nullptr;
   for (const RuleId id : rules) {
     const StyleRow* style = search.plan.rules[id].style;
-    if (style == nullptr || style->cut_dim.empty() || search.plan.rules[id].value_span.length != style->name.size())
+    if (style == nullptr || style->shard_dim.empty() || search.plan.rules[id].value_span.length != style->name.size())
       return std::nullopt;
     if (style != first && second == nullptr) second = style;
     if (style != first && style != second) return std::nullopt;
   }
-  if (second == nullptr || first->cut_dim == second->cut_dim) return std::nullopt;
+  if (second == nullptr || first->shard_dim == second->shard_dim) return std::nullopt;
   PlanChange change{search.plan, {}, {}, false, false};
   for (const StyleRow* style : {second, first}) {
     std::vector<std::string> keys;
@@ -229,7 +229,7 @@ std::vector<PlanChange> with_rule(const Search& search, std::string_view path) {
   const bool has_experts = module != kNone && search.graph.modules[module].kind == ModuleKind::Experts;
   std::vector<PlanChange> edits;
   for (const StyleRow& row : style_table()) {
-    if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->keep_whole) continue;
+    if ((row.sets & search.plan.dialect->styles) == 0 || row.name == search.plan.dialect->replicate_style) continue;
     if (row.is_for_experts && !has_experts) continue;
     PlanRule rule;
     rule.key = starred_path(path);
@@ -241,7 +241,7 @@ std::vector<PlanChange> with_rule(const Search& search, std::string_view path) {
     edits.push_back(std::move(edit));
   }
   std::stable_partition(edits.begin(), edits.end(),
-                        [](const PlanChange& e) { return e.plan.rules.back().style->cut_dim.empty(); });
+                        [](const PlanChange& e) { return e.plan.rules.back().style->shard_dim.empty(); });
   return edits;
 }
 
@@ -465,7 +465,7 @@ std::vector<PlanChange> alike_styles(const Search& search, RuleId id) {
   std::vector<PlanChange> edits = other_styles(search, id);
   std::erase_if(edits, [&](const PlanChange& edit) {
     const StyleRow* style = edit.plan.rules[id].style;
-    return style->cut_dim != own->cut_dim;
+    return style->shard_dim != own->shard_dim;
   });
   return edits;
 }

@@ -35,7 +35,7 @@ bool set_style(const DialectRow& dialect, std::string_view name, PlanRule& rule)
   return rule.style != nullptr;
 }
 
-bool cuts_tensors(const PlanRule& rule) { return rule.style == nullptr || !rule.style->cut_dim.empty(); }
+bool cuts_tensors(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
 
 bool leaves_whole_values(const PlanRule& rule) {
   const auto& written = rule.options.output_layouts;
@@ -48,7 +48,7 @@ bool leaves_whole_values(const PlanRule& rule) {
 bool does_alike(const PlanRule& a, const PlanRule& b) {
   if (a.style == nullptr || b.style == nullptr || !cuts_tensors(a) || !cuts_tensors(b))
     return cuts_tensors(a) == cuts_tensors(b);
-  return a.style->cut_dim == b.style->cut_dim && leaves_whole_values(a) == leaves_whole_values(b);
+  return a.style->shard_dim == b.style->shard_dim && leaves_whole_values(a) == leaves_whole_values(b);
 }
 
 // Returns the count of the unit's layers whose existing rule differs from the strategy.
@@ -106,8 +106,8 @@ std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftMember& memb
                                      const StyleRow& style) {
   const Module& module = w.graph.modules[member.module];
   const int dim =
-      member.ndim > 0 ? static_cast<int>(member.heads_at) : find_dim(dims_of(w.graph, module, param), style.cut_dim);
-  if (dim < 0 || style.cut_dim.empty()) return std::nullopt;
+      member.ndim > 0 ? static_cast<int>(member.heads_at) : find_dim(dims_of(w.graph, module, param), style.shard_dim);
+  if (dim < 0 || style.shard_dim.empty()) return std::nullopt;
   return spec_of(w, param, static_cast<size_t>(dim));
 }
 
@@ -135,7 +135,7 @@ void add_module_rule(const RuleWants& w, const DraftMember& member, const std::v
     if (!member.param.empty()) path += fmt::format("{}{}", separator(w.graph.framework), member.param);
     target.paths.push_back(std::move(path));
   }
-  if (member.ndim > 0 && !target.rule.style->cut_dim.empty()) {
+  if (member.ndim > 0 && !target.rule.style->shard_dim.empty()) {
     for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
       if (param.name == member.param) target.rule.spec = spec_of(w, param, member.heads_at);
     }
@@ -198,10 +198,10 @@ std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& curre
   for (const DraftMember& member : unit.members) {
     const std::vector<ModuleId> modules = uncovered(w.graph, current, member);
     std::string_view style = way == nullptr ? std::string_view{} : style_of(*way, member.role);
-    if (style.empty() && (way != nullptr || is_meant_whole(member))) style = dialect.keep_whole;
+    if (style.empty() && (way != nullptr || is_meant_whole(member))) style = dialect.replicate_style;
     PlanRule rule;
     if (modules.empty() || style.empty() || !set_style(dialect, style, rule)) continue;
-    const bool stays = style == dialect.keep_whole;
+    const bool stays = style == dialect.replicate_style;
     if (stays && member.elements <= kLargeParameter) continue;
     if (names_parameters(w.plan))
       add_param_rules(w, member, modules, *rule.style, wanted);

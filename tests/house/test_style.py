@@ -40,7 +40,7 @@ MAY_BE_DROPPED = {
     "usage_error",
     "print_raw",
     "print_findings",
-    "check_unasked_module",  # it has reported the diagnostic
+    "check_boundary_module",  # it has reported the diagnostic
     "for_each_entry",
     "read_axis",
     "read_integer",

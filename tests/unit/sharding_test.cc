@@ -125,7 +125,7 @@ TEST_CASE("check_sharding finds each kind of error") {
   CHECK(kinds({8, 8}, {.spec = {{1}, {1}}, .segments = {}}) == Kinds{AxisTwice});
   CHECK(kinds({8}, {.spec = {{1, 1}}, .segments = {}}) == Kinds{AxisTwice});
   CHECK(kinds({6}, {.spec = {{1}}, .segments = {}}) == Kinds{NotDivisible});
-  CHECK(kinds({4}, {.spec = {{1, 0}}, .segments = {}}) == Kinds{ProductNotDivisible});
+  CHECK(kinds({4}, {.spec = {{1, 0}}, .segments = {}}) == Kinds{AxesNotDivisible});
   CHECK(kinds({6}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Torch) == Kinds{});
   CHECK(kinds({0}, {.spec = {{1}}, .segments = {}}) == Kinds{});
   CHECK(kinds({1}, {.spec = {{1}}, .segments = {}}) == Kinds{NotDivisible});
@@ -133,9 +133,9 @@ TEST_CASE("check_sharding finds each kind of error") {
   CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {6, 6}}}}) == Kinds{SegmentNotDivisible});
   CHECK(kinds({12}, {.spec = {{1}}, .segments = {{0, {8, 8}}}}) == Kinds{SegmentsDoNotFit});
   CHECK(kinds({192}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) ==
-        Kinds{CutsGranule});  // 6 heads over 4
+        Kinds{SplitsGranule});  // 6 heads over 4
   CHECK(kinds({256}, {.spec = {{1}}, .segments = {}}, UnevenPolicy::Error, {{0, 32}}) == Kinds{});
-  CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{CutsGranule});
+  CHECK(kinds({256}, {.spec = {{0}}, .segments = {}}, UnevenPolicy::Error, {{0, 256}}) == Kinds{SplitsGranule});
 }
 
 TEST_CASE("a split block is found in every shard of an earlier axis") {
@@ -145,7 +145,7 @@ TEST_CASE("a split block is found in every shard of an earlier axis") {
   const auto faults = check_sharding(std::vector<int64_t>{22, 4}, {.spec = {{0, 1}, {}}, .segments = {}}, mesh,
                                      UnevenPolicy::Torch, pairs);
   REQUIRE(faults.size() == 1);
-  CHECK(faults[0].kind == ShardingErrorKind::CutsGranule);
+  CHECK(faults[0].kind == ShardingErrorKind::SplitsGranule);
 }
 
 TEST_CASE("check_sharding finds exactly the blocks that ranks split") {

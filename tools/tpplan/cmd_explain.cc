@@ -57,7 +57,7 @@ int explain_word(const std::string& name, const CommonArguments& common) {
                       : fmt::format(": did you mean `{}`?", nearest)));
 }
 
-std::string axes_product(const DimAxes& axes, const Mesh& mesh) {
+std::string axes_size_text(const DimAxes& axes, const Mesh& mesh) {
   std::vector<std::string> parts;
   for (const AxisId axis : axes) parts.push_back(fmt::format("{} ({})", axis_name(mesh, axis), mesh.axes[axis].size));
   return join(parts, " x ");
@@ -84,7 +84,7 @@ std::vector<std::string> dim_lines(const Session& s, const Param& param) {
   const TpPlan& plan = s.compilation.plan;
   const std::span<const std::string_view> names = logical_axes_of(s.compilation.graph, param);
   std::vector<SkippedRule> skipped;
-  const std::vector<RuleId> decided = decide_dims(plan, rules_by_name(plan), names, &skipped);
+  const std::vector<RuleId> decided = resolve_dims(plan, rules_by_name(plan), names, &skipped);
   std::vector<std::string> lines;
   for (size_t dim = 0; dim < names.size(); ++dim) {
     std::string line = fmt::format("dim {} has no name", dim);
@@ -133,7 +133,7 @@ std::string fsdp_line(const Compilation& c, ParamId id) {
                          c.plan.mesh.axes[fsdp.axis].size);
     case FsdpDecision::NotSelected:
       return "not sharded: no pattern in `fsdp.patterns` matches it";
-    case FsdpDecision::NotAsked:
+    case FsdpDecision::NotRequested:
       return "same as the tensor that it is tied to";
   }
   return "";
@@ -166,7 +166,7 @@ std::string explain_param(const Session& s, ParamId id) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
     const int64_t ways = shard_count(axes, mesh);
-    line("legal", fmt::format("dim {} of size {} over {}: {}", dim, shape[dim], axes_product(axes, mesh),
+    line("legal", fmt::format("dim {} of size {} over {}: {}", dim, shape[dim], axes_size_text(axes, mesh),
                               ways == 1                ? "not sharded, its axes have size 1"
                               : shape[dim] % ways == 0 ? fmt::format("local size {}", shape[dim] / ways)
                                                        : "uneven, local sizes as in torch.chunk"));

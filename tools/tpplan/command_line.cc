@@ -320,7 +320,7 @@ void declare_import(CLI::App& command, LineArguments& line) {
 std::vector<std::string> drafted_dialects() {
   std::vector<std::string> names;
   for (const DialectRow* row : dialect_table()) {
-    if (row->keys == KeySyntax::Glob && !row->keep_whole.empty()) names.emplace_back(row->name);
+    if (row->keys == KeySyntax::Glob && !row->replicate_style.empty()) names.emplace_back(row->name);
   }
   return names;
 }

@@ -118,7 +118,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-GitFile not_asked(int error) { return {.text = {}, .fault = GitFault::NotAsked, .reason = std::strerror(error)}; }
+GitFile not_asked(int error) { return {.text = {}, .fault = GitFault::NotRequested, .reason = std::strerror(error)}; }
 
 }  // namespace
 
@@ -151,7 +151,7 @@ GitWords describe(const GitFile& file, const std::string& path, const std::strin
   switch (file.fault) {
     case GitFault::None:
       break;
-    case GitFault::NotAsked:
+    case GitFault::NotRequested:
       return {fmt::format("cannot query git for the file: {}", file.reason), ""};
     case GitFault::NoGit:
       return {"cannot start `git`", "install git, or pass two files: `tpplan diff MODEL OLD NEW`"};

@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-enum class GitFault { None, NotAsked, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
+enum class GitFault { None, NotRequested, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
 
 struct GitFile {
   std::string text;

@@ -42,7 +42,7 @@ struct Alike {
 
 Alike decide(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names) {
   std::vector<SkippedRule> skipped;
-  Alike alike{.decided = decide_dims(plan, rules, names, &skipped), .named = {}};
+  Alike alike{.decided = resolve_dims(plan, rules, names, &skipped), .named = {}};
   for (const RuleId rule : alike.decided) {
     if (rule != kNoRule) alike.named.push_back(rule);
   }
@@ -106,7 +106,7 @@ constexpr DialectRow kLogicalDialect = {.name = "logical",
                                         .keys = KeySyntax::Names,
                                         .targets = KeyTargets::Dims,
                                         .dead_rule = Code::UnmatchedShippedRule,
-                                        .keep_whole = "",
+                                        .replicate_style = "",
                                         .match = match_logical};
 
 }  // namespace tpplan

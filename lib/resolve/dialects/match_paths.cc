@@ -134,7 +134,7 @@ void collect(const FoundNames& names, const RulesById& by, uint32_t id, const Tp
   }
 }
 
-bool decides(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
+bool shards_parameters(const PlanRule& rule) { return rule.style == nullptr || rule.style->touches_parameters; }
 
 // Two equally exact rules for a parameter, with the first such path and their count. Thousands of parameters may share
 // a pair, and plans may have millions of pairs. Only the first pairs are listed (kMaxListedPerCode), and the last of
@@ -174,11 +174,11 @@ ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view
   for (size_t rank = 0; rank < kRanks; ++rank) {
     RuleId winner = kNoRule;
     for (const RuleId id : found[rank]) {
-      if (decides(plan.rules[id])) winner = std::min(winner, id);
+      if (shards_parameters(plan.rules[id])) winner = std::min(winner, id);
     }
     if (winner == kNoRule) continue;
     for (const RuleId id : found[rank]) {
-      if (id == winner || !decides(plan.rules[id])) continue;
+      if (id == winner || !shards_parameters(plan.rules[id])) continue;
       const bool agree = same_treatment(plan.rules[winner], plan.rules[id]);
       table.rules[id].clashes = true;
       note_clash(clashes, winner, id, agree, path);
@@ -281,7 +281,7 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
       // A rule that matches the module and the parameter is counted once.
       for (const auto& rank : found) {
         for (const RuleId rule : rank) {
-          if (counted_for[rule] == param || !decides(plan.rules[rule])) continue;
+          if (counted_for[rule] == param || !shards_parameters(plan.rules[rule])) continue;
           counted_for[rule] = param;
           ++table.rules[rule].parameters;
         }

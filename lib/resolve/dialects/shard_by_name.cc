@@ -32,21 +32,21 @@ void report_kind(const Inference& in, const ParamMatch& match, const Module& mod
 // by dim names.
 bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  const bool dims_decide =
-      module.kind == ModuleKind::Other || (module.kind == ModuleKind::Experts && !style.cut_dim.empty());
-  if (fits_kind(style, module.kind) || dims_decide) return true;
+  const bool uses_dims =
+      module.kind == ModuleKind::Other || (module.kind == ModuleKind::Experts && !style.shard_dim.empty());
+  if (fits_kind(style, module.kind) || uses_dims) return true;
   report_kind(in, match, module);
   return false;
 }
 
-Cut shard_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   if (match.by_module && param.ndim == 0) return {};
   const PlanRule& rule = in.plan.rules[match.rule];
   const std::span<const std::string_view> dims = dims_of(in.graph, module, param);
   const bool given = param.extras != kNone && !in.graph.extras[param.extras].dims.empty();
   if (match.by_module && module.kind == ModuleKind::Experts && !given && !fits_kind(*rule.style, module.kind)) {
     report_kind(in, match, module);
-    return {CutKind::Fault};
+    return {StyleDimKind::Error};
   }
   // The dim table names the dim of a norm `out` too. A style shards it only if the model file declares the name.
   if (dims.empty() || (module.kind == ModuleKind::Norm && !given)) {
@@ -55,24 +55,24 @@ Cut shard_by_name(const Inference& in, const ParamMatch& match, const Module& mo
                          fmt::format("{} does not support `{}`, a parameter of {}", rule.style->name,
                                      path_of(in.graph, param), type_of(in.graph, module)),
                          "remove the rule, write `replicate`, or shard it with a spec: [tp]");
-      return {CutKind::Fault};
+      return {StyleDimKind::Error};
     }
     Diagnostic* d = report(in.diagnostics, Code::UnknownDims, rule.value_span,
                            fmt::format("{}/{}/{}", match.rule, module.type, param.name));
-    if (d == nullptr) return {CutKind::Fault};
+    if (d == nullptr) return {StyleDimKind::Error};
     name_subject(*d, in.graph, param);
     d->message = fmt::format("{} shards dim `{}`, but the dims of `{}` {} have no names", rule.style->name,
-                             rule.style->cut_dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param)));
+                             rule.style->shard_dim, path_of(in.graph, param), shape_text(shape_of(in.graph, param)));
     d->counted = "parameter";
     d->notes.push_back({fmt::format("{} is not in the table of known module types",
                                     type_of(in.graph, module).empty() ? "its module" : type_of(in.graph, module)),
                         span_of(in.graph, param)});
     d->help =
         "name the dims in the model (\"dims\": [\"out\", \"in\"]), set the \"kind\" of the module, or write a spec";
-    return {CutKind::Fault};
+    return {StyleDimKind::Error};
   }
-  const int dim = find_dim(dims, rule.style->cut_dim);
-  return dim < 0 ? Cut{} : Cut{CutKind::Dim, static_cast<size_t>(dim)};
+  const int dim = find_dim(dims, rule.style->shard_dim);
+  return dim < 0 ? StyleDim{} : StyleDim{StyleDimKind::Dim, static_cast<size_t>(dim)};
 }
 
 }  // namespace tpplan

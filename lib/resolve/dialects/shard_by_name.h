@@ -1,7 +1,7 @@
 // Sharding by dim names, shared by the dialects that do not follow a framework's code.
 #pragma once
 
-#include "resolve/infer/style_cut.h"
+#include "resolve/infer/style_dim.h"
 
 namespace tpplan {
 
@@ -10,6 +10,7 @@ namespace tpplan {
 
 // Returns the dim that the style names; none of a module's scalars, which stay replicated. Reports TP5010 if the
 // parameter's dims have no names.
-[[nodiscard]] Cut shard_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param);
+[[nodiscard]] StyleDim shard_by_name(const Inference& in, const ParamMatch& match, const Module& module,
+                                     const Param& param);
 
 }  // namespace tpplan

@@ -125,7 +125,7 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
   if (rule.style != nullptr && !rule.style->touches_parameters) return;
   take_params(walk, id, module);
   // rowwise visits all modules below a Linear and shards the weight of each (style.py, _partition_linear_fn).
-  if (rule.style == nullptr || rule.style->cut_dim != kDimIn || module.kind != ModuleKind::Linear) return;
+  if (rule.style == nullptr || rule.style->shard_dim != kDimIn || module.kind != ModuleKind::Linear) return;
   for (const ModuleId child : walk.children[module_id]) take_params_below(walk, id, child);
 }
 
@@ -217,23 +217,23 @@ bool supports_torch_module(const Inference& in, const ParamMatch& match, const M
 // Returns the dim that torch 2.13 shards (style.py). colwise shards every parameter of a Linear along dim 0 and of an
 // Embedding along dim 1. rowwise shards the `weight` of a Linear along dim 1 and every parameter of an Embedding along
 // dim 0.
-Cut cut_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  const bool colwise = style.cut_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
+  const bool colwise = style.shard_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
   if (linear && !colwise && param.name != "weight") return {};
   const size_t dim = linear == colwise ? 0 : 1;
-  if (dim < param.ndim) return {CutKind::Dim, dim};
+  if (dim < param.ndim) return {StyleDimKind::Dim, dim};
   report_unsupported(in, match, module,
                      fmt::format("{} shards dim {} of `{}`, but its shape is {}", style.name, dim,
                                  path_of(in.graph, param), shape_text(shape_of(in.graph, param))),
                      "remove the rule: torch raises an error here");
-  return {CutKind::Fault};
+  return {StyleDimKind::Error};
 }
 
 // Returns the dim that a style shards: by torch's class if the module has one, else by dim name.
-Cut cut_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const bool by_class = in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
-  return by_class ? cut_as_torch(in, match, module, param) : shard_by_name(in, match, module, param);
+  return by_class ? shard_as_torch(in, match, module, param) : shard_by_name(in, match, module, param);
 }
 
 // ---- modules that torch rejects ----
@@ -277,13 +277,13 @@ void check_torch_modules(const Inference& in, const MatchTable& matches, const S
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
     const Module& module = in.graph.modules[match.module];
-    if (style == nullptr || !check_unasked_module(in, matches, match) || !style->once_per_module) continue;
+    if (style == nullptr || !check_boundary_module(in, matches, match) || !style->once_per_module) continue;
     const bool linear = style->modules == StyleModules::LinearOrEmbedding;
     // rowwise shards the `weight` of every module below a Linear; other styles register all parameters by name.
-    const bool asks_all = linear && style->cut_dim == kDimIn && module.kind == ModuleKind::Linear;
+    const bool replicates_input = linear && style->shard_dim == kDimIn && module.kind == ModuleKind::Linear;
     if (linear && !is_torch_linear_or_embedding(in.graph, module)) continue;
-    const ModuleId below =
-        asks_all ? first_without_weight(in.graph, firsts[match.module].any, module) : firsts[match.module].owner;
+    const ModuleId below = replicates_input ? first_without_weight(in.graph, firsts[match.module].any, module)
+                                            : firsts[match.module].owner;
     if (below == kNone) continue;
     const std::string_view path = in.graph.modules[below].path;
     if (linear) {
@@ -291,8 +291,9 @@ void check_torch_modules(const Inference& in, const MatchTable& matches, const S
           in, {.rule = match.rule, .by_module = true}, module,
           fmt::format("{} supports a Linear or Embedding without submodules, but `{}` contains `{}`", style->name,
                       module.path, path),
-          asks_all ? "remove the rule: torch shards the weight of every submodule and raises an error if one has none"
-                   : "remove the rule: torch raises an error here");
+          replicates_input
+              ? "remove the rule: torch shards the weight of every submodule and raises an error if one has none"
+              : "remove the rule: torch raises an error here");
     } else {
       report_unsupported(in, {.rule = match.rule, .by_module = true}, module,
                          fmt::format("{} supports only modules that own their parameters, but `{}` has them in `{}`",
@@ -312,11 +313,11 @@ constexpr DialectRow kTorchDialect = {.name = "torch",
                                       .follows_framework = true,
                                       .distributes_modules_once = true,
                                       .takes_ids_for_shards = true,
-                                      .keep_whole = "",
+                                      .replicate_style = "",
                                       .norm_of_heads = "sequence_parallel",
                                       .match = match_torch,
                                       .supports_module = supports_torch_module,
-                                      .cut = cut_torch,
+                                      .cut = shard_torch,
                                       .check_modules = check_torch_modules};
 
 }  // namespace tpplan

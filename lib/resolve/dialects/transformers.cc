@@ -7,7 +7,7 @@
 #include "model/module_kinds.h"
 #include "model/quantized.h"
 #include "resolve/infer/sharding_table.h"
-#include "resolve/infer/style_cut.h"
+#include "resolve/infer/style_dim.h"
 #include "resolve/match/rule_scopes.h"
 #include "sharding/tensor_size.h"
 
@@ -102,11 +102,11 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
 // for parameters do not install a forward.
 bool supports_features(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  const Features asked = style.cut_dim == kDimOut ? kOutFeatures : kInFeatures;
+  const Features asked = style.shard_dim == kDimOut ? kOutFeatures : kInFeatures;
   if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & asked) != 0) return true;
   report_unsupported(in, match, module,
                      fmt::format("{} shards linear layers, but `{}` is {}, which has no `{}_features`", style.name,
-                                 module.path, type_of(in.graph, module), style.cut_dim),
+                                 module.path, type_of(in.graph, module), style.shard_dim),
                      module.kind == ModuleKind::Embedding ? "use embedding_rowwise or embedding_colwise"
                                                           : "name the parameter itself, or a linear layer");
   return false;
@@ -114,20 +114,20 @@ bool supports_features(const Inference& in, const ParamMatch& match, const Modul
 
 // Returns the dim that shard_param of the style's class shards, for any module: the columns at_one_dim and at_more_dims
 // of the style table.
-Cut cut_by_position(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_by_position(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  if (style.bias_stays_whole && param.name == "bias") return {};
+  if (style.is_bias_replicated && param.name == "bias") return {};
   // quantizer_finegrained_fp8.py replicates the scalars of quantized weights.
   if (param.ndim == 0 && find_companion(in.graph, static_cast<ParamId>(&param - in.graph.params.data()))) return {};
-  const DimPosition position = param.ndim == 0 ? kRefuses : param.ndim == 1 ? style.at_one_dim : style.at_more_dims;
-  if (position == kCutsNothing) return {};
+  const DimPosition position = param.ndim == 0 ? kRejects : param.ndim == 1 ? style.at_one_dim : style.at_more_dims;
+  if (position == kShardsNothing) return {};
   const int dim = position < 0 ? position + param.ndim : position;
-  if (position != kRefuses && dim >= 0 && dim < param.ndim) return {CutKind::Dim, static_cast<size_t>(dim)};
+  if (position != kRejects && dim >= 0 && dim < param.ndim) return {StyleDimKind::Dim, static_cast<size_t>(dim)};
   report_unsupported(in, match, module,
                      fmt::format("{} cannot shard `{}` of shape {}", style.name, path_of(in.graph, param),
                                  shape_text(shape_of(in.graph, param))),
                      "");
-  return {CutKind::Fault};
+  return {StyleDimKind::Error};
 }
 
 // ---- modules that transformers rejects ----
@@ -152,7 +152,7 @@ void check_transformers_modules(const Inference& in, const MatchTable& matches, 
   for (const BoundaryMatch& match : matches.boundaries) {
     if (in.plan.rules[match.rule].style == nullptr) continue;
     check_replicated_params(in, match, in.graph.modules[match.module], matches, table);
-    check_unasked_module(in, matches, match);
+    check_boundary_module(in, matches, match);
   }
 }
 
@@ -165,11 +165,11 @@ constexpr DialectRow kTransformersDialect = {.name = "transformers",
                                              .dead_rule = Code::UnmatchedShippedRule,
                                              .follows_framework = true,
                                              .ties_after_sharding = true,
-                                             .passes_whole_sizes_on = true,
-                                             .norm_beside_sequence = "replicated_with_grad_allreduce",
+                                             .passes_global_sizes = true,
+                                             .sequence_norm_style = "replicated_with_grad_allreduce",
                                              .match = match_transformers,
                                              .supports_module = supports_features,
-                                             .cut = cut_by_position,
+                                             .cut = shard_by_position,
                                              .check_modules = check_transformers_modules};
 
 }  // namespace tpplan

@@ -29,7 +29,7 @@ void check_experts(const Neighbours& n, ModuleId id) {
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const RuleId rule = n.shardings.params[param].rule;
     const StyleRow* style = rule == kNoRule ? nullptr : n.plan.rules[rule].style;
-    if (style == nullptr || style->cut_dim.empty() || n.graph.params[param].ndim != 3) continue;
+    if (style == nullptr || style->shard_dim.empty() || n.graph.params[param].ndim != 3) continue;
     Diagnostic* d = report(n.diagnostics, Code::ExpertsNotReduced, n.plan.rules[rule].value_span, "experts");
     if (d == nullptr) return;
     name_subject(*d, n.graph, n.graph.params[param]);
@@ -37,7 +37,7 @@ void check_experts(const Neighbours& n, ModuleId id) {
     d->message = fmt::format("the experts `{}` are sharded, but their partial outputs are never reduced", module.path);
     d->notes.push_back({"the output of each rank is a partial sum", span_of(n.graph, module)});
     d->help = fmt::format("add a rule for the module of the experts: {}",
-                          style->cut_dim == kDimExpert ? "ep_dispatch_experts" : "moe_tp_experts");
+                          style->shard_dim == kDimExpert ? "ep_dispatch_experts" : "moe_tp_experts");
     return;
   }
 }
@@ -138,7 +138,7 @@ Neighbours look_around(const HeuristicInput& in) {
   for (const BoundaryMatch& match : in.matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
     if (style == nullptr) continue;
-    if (!style->cut_dim.empty())
+    if (!style->shard_dim.empty())
       n.rules[match.module] = match.rule;
     else if ((style->output.used && style->name != "sequence_parallel") || style->name == "ep_dispatch_experts")
       n.closed[match.module] = true;

@@ -64,7 +64,7 @@ void report_unsummed(const HeuristicInput& in, ModuleId norm, bool sequence) {
                                  module.path);
   d->notes.push_back({"each rank has a partial gradient that is never reduced: the replicas diverge without an error",
                       span_of(in.graph, module)});
-  const std::string_view style = sequence ? plan.dialect->norm_beside_sequence : plan.dialect->norm_of_heads;
+  const std::string_view style = sequence ? plan.dialect->sequence_norm_style : plan.dialect->norm_of_heads;
   d->help = fmt::format("use {} for it{}", style, sequence && style == kSequenceParallel ? " too" : "");
 }
 

@@ -49,7 +49,7 @@ void check_blocks(const HeuristicInput& in, ParamId id, const Sharding& sharding
   for (const ShardingError& fault : check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh,
                                                    UnevenPolicy::Torch, granularity_of(in.graph, param))) {
     const RuleId rule = rule_of_dim(in.matches, match, fault.dim);
-    if (fault.kind == ShardingErrorKind::CutsGranule && !is_settled(in, rule))
+    if (fault.kind == ShardingErrorKind::SplitsGranule && !is_settled(in, rule))
       std::ignore =
           report_sharding_error(fault, in.plan, in.graph, id, rule, sharding, match.by_module, false, in.diagnostics);
   }

@@ -20,7 +20,7 @@ Placement first_or(const std::optional<std::vector<Layout>>& layouts, const Plac
 
 bool wants_pieces(const PlanRule& rule) {
   const StyleRow& style = *rule.style;
-  if (style.cut_dim != kDimIn) return false;
+  if (style.shard_dim != kDimIn) return false;
   if (!style.input.used) return style.packed_segments > 1;
   return is_last_shard(first_or(rule.options.input_layouts, style.input.from));
 }
@@ -29,7 +29,7 @@ bool wants_pieces(const PlanRule& rule) {
 
 bool stays_sharded(const PlanRule& rule) {
   const StyleRow& style = *rule.style;
-  if (style.cut_dim != kDimOut) return false;
+  if (style.shard_dim != kDimOut) return false;
   if (!style.output.used) return style.packed_segments > 1;  // outputs are not redistributed
   return is_last_shard(first_or(rule.options.output_layouts, style.output.to));
 }

@@ -48,13 +48,13 @@ void report_unmatched(const TpPlan& plan, const ModelGraph& graph, const Shardin
   d->notes.push_back({fmt::format("the largest is `{}` {}, {}", path_of(graph, graph.params[largest]), shape,
                                   human_bytes(largest_bytes)),
                       span_of(graph, graph.params[largest])});
-  const std::string_view keep_whole = plan.dialect->keep_whole;
+  const std::string_view replicate_style = plan.dialect->replicate_style;
   if (unnamed > 0)
     d->notes.push_back({fmt::format("{} of them {} no `logical_axes` in the model, which the rules match", unnamed,
                                     unnamed == 1 ? "has" : "have"),
                         {}});
-  d->help = keep_whole.empty() ? "add a rule for them, or suppress this warning with a reason"
-                               : fmt::format("add a rule for them, `{}` if this is intended", keep_whole);
+  d->help = replicate_style.empty() ? "add a rule for them, or suppress this warning with a reason"
+                                    : fmt::format("add a rule for them, `{}` if this is intended", replicate_style);
 }
 
 void report_unused_axes(const TpPlan& plan, const MatchTable& matches, const ShardingTable& table,

@@ -78,8 +78,8 @@ struct HeadCheck {
   bool fatal;
 };
 
-void report_cut_heads(const HeadCheck& in, ParamId id, const Sharding& sharding, size_t dim, ModuleId owner,
-                      const ModuleAttributes& a, const HeadCount& count, int64_t ways) {
+void report_split_heads(const HeadCheck& in, ParamId id, const Sharding& sharding, size_t dim, ModuleId owner,
+                        const ModuleAttributes& a, const HeadCount& count, int64_t ways) {
   const RuleId rule = in.table.params[id].rule;
   const Span span = rule == kNoRule ? Span{} : in.plan.rules[rule].value_span;
   Diagnostic* d = report(in.diagnostics, in.fatal ? Code::HeadsSplit : Code::FrameworkSplitsHeads, span,
@@ -109,7 +109,7 @@ void report_cut_heads(const HeadCheck& in, ParamId id, const Sharding& sharding,
   const bool whole = count.heads < ways && count.what == "kv heads";
   // Replicating k and v alone does not help: the attention of a rank would combine its heads of q with all heads of k.
   if (whole)
-    d->help += in.plan.dialect->keep_whole.empty()
+    d->help += in.plan.dialect->replicate_style.empty()
                    ? "; or gather the outputs of q, k and v (`output_layouts: Replicate`)"
                    : "; or gather the outputs of q, k and v (`colwise_gather_output`) and write "
                      "`rowwise_split_input` for the output projection";
@@ -137,7 +137,7 @@ void report_fused(const HeadCheck& in, ParamId id, size_t dim, const ModuleAttri
 
 // True if a fused dim stores q, k and v of each kv head together: the model file declares the size of one such group as
 // its granularity.
-bool says_by_head(const ModelGraph& graph, const Param& param, size_t dim, const ModuleAttributes& a, int64_t size) {
+bool shards_by_head(const ModelGraph& graph, const Param& param, size_t dim, const ModuleAttributes& a, int64_t size) {
   if (param.extras == kNone || !is_fused(a, size)) return false;
   const auto& given = graph.extras[param.extras].granularity;
   return std::find(given.begin(), given.end(), std::pair(dim, size / kv_heads(a))) != given.end();
@@ -145,7 +145,7 @@ bool says_by_head(const ModelGraph& graph, const Param& param, size_t dim, const
 
 // True if values are whole where the model unfolds and folds heads, so that shards may end inside of a head: the rule
 // gathers the output of the projection, or takes a replicated input of the output projection and shards it itself.
-bool keeps_heads_whole(const PlanRule& rule, HeadRole role) {
+bool has_complete_heads(const PlanRule& rule, HeadRole role) {
   if (rule.style == nullptr) return false;
   const bool folds = role == HeadRole::Output;
   const auto& layouts = folds ? rule.options.input_layouts : rule.options.output_layouts;
@@ -159,7 +159,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const Module& module = in.graph.modules[param.module];
   const RuleId rule = in.table.params[id].rule;
   if (rule != kNoRule && !in.settled.empty() && in.settled[rule]) return;
-  if (rule != kNoRule && keeps_heads_whole(in.plan.rules[rule], role)) return;
+  if (rule != kNoRule && has_complete_heads(in.plan.rules[rule], role)) return;
   if (find_companion(in.graph, id)) return;  // check_quantized checks scales
   const Sharding sharding = sharding_by_rule(in.table, in.plan, id);
   const int found = find_dim(dims_of(in.graph, module, param), role == HeadRole::Output ? kDimIn : kDimOut);
@@ -167,7 +167,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const auto dim = static_cast<size_t>(found);
   const int64_t ways = shard_count(sharding.spec[dim], in.plan.mesh), size = shape_of(in.graph, param)[dim];
   if (ways == 1) return;
-  if (role == HeadRole::FusedInBlocks && says_by_head(in.graph, param, dim, a, size)) role = HeadRole::FusedByHead;
+  if (role == HeadRole::FusedInBlocks && shards_by_head(in.graph, param, dim, a, size)) role = HeadRole::FusedByHead;
   if (role == HeadRole::FusedInBlocks && segments_of(sharding, dim).empty()) {
     if (is_fused(a, size)) report_fused(in, id, dim, a);
     return;
@@ -178,7 +178,8 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   // Divisibility is checked elsewhere, so uneven shards are allowed here; only boundaries inside a head are errors.
   for (const ShardingError& fault :
        check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh, UnevenPolicy::Torch, heads)) {
-    if (fault.kind == ShardingErrorKind::CutsGranule) report_cut_heads(in, id, sharding, dim, owner, a, count, ways);
+    if (fault.kind == ShardingErrorKind::SplitsGranule)
+      report_split_heads(in, id, sharding, dim, owner, a, count, ways);
   }
 }
 
@@ -224,7 +225,7 @@ void check_unknown_parts(const HeadCheck& in, ModuleId id, const FusedParts& par
     const auto at = static_cast<size_t>(dim);
     const bool has_granularity = param.extras != kNone && !in.graph.extras[param.extras].granularity.empty();
     if (shard_count(sharding.spec[at], in.plan.mesh) == 1 || !segments_of(sharding, at).empty() || has_granularity ||
-        keeps_heads_whole(in.plan.rules[rule], HeadRole::Query))
+        has_complete_heads(in.plan.rules[rule], HeadRole::Query))
       continue;
     Diagnostic* d = report(in.diagnostics, Code::UnknownFusedParts, in.plan.rules[rule].value_span,
                            fmt::format("{}/{}", rule, leaf_of(in.graph, module.path)));
@@ -252,7 +253,7 @@ bool splits_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param,
   const DimGranularity heads[] = {{static_cast<size_t>(dim), count.granule}};
   const auto faults = check_sharding(shape_of(graph, param), sharding, mesh, UnevenPolicy::Torch, heads);
   return std::any_of(faults.begin(), faults.end(),
-                     [](const ShardingError& fault) { return fault.kind == ShardingErrorKind::CutsGranule; });
+                     [](const ShardingError& fault) { return fault.kind == ShardingErrorKind::SplitsGranule; });
 }
 
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,

@@ -48,7 +48,7 @@ bool ends_inside_byte(const TpPlan& plan, const ModelGraph& graph, ParamId id, c
   const DimGranularity bytes[] = {{shape.size() - 1, in_a_byte}};
   return !sharding.spec.back().empty() &&
          std::ranges::any_of(check_sharding(shape, sharding, plan.mesh, plan.uneven, bytes),
-                             [](const ShardingError& f) { return f.kind == ShardingErrorKind::CutsGranule; });
+                             [](const ShardingError& f) { return f.kind == ShardingErrorKind::SplitsGranule; });
 }
 
 // Returns the parameter with which the sum exceeds 64 bits, kNone if there is none. Names of one tensor count once, as

@@ -70,7 +70,7 @@ void check_blocks(const QuantizedCheck& in, ParamId id, const Companion& compani
   const Param& weight = in.graph.params[companion.weight];
   for (const ShardingError& fault :
        check_sharding(shape_of(in.graph, weight), sharding, in.plan.mesh, UnevenPolicy::Torch, blocks)) {
-    if (fault.kind != ShardingErrorKind::CutsGranule) continue;
+    if (fault.kind != ShardingErrorKind::SplitsGranule) continue;
     reported[companion.weight] = true;
     const ParamMatch& match = in.matches.params[companion.weight];
     Diagnostic* d =

@@ -51,31 +51,33 @@ std::string other_dim_help(const FaultPlace& at) {
 }
 
 std::string division_help(const FaultPlace& at) {
-  std::vector<std::string> ways_out;
+  std::vector<std::string> possible_fixes;
   const int64_t size = at.fault.size, ways = at.fault.ways;
   const uint64_t padded =
       (static_cast<uint64_t>(size / ways) + 1) * static_cast<uint64_t>(ways);  // sizes are below 2^63
-  if (at.module.kind == ModuleKind::Embedding) ways_out.push_back(fmt::format("pad the vocabulary to {}", padded));
+  if (at.module.kind == ModuleKind::Embedding)
+    possible_fixes.push_back(fmt::format("pad the vocabulary to {}", padded));
   const std::string other = other_dim_help(at);
-  if (!other.empty()) ways_out.push_back(other);
+  if (!other.empty()) possible_fixes.push_back(other);
   std::vector<std::string> sizes;
   for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096)))
     sizes.push_back(std::to_string(divisor));
   if (sizes.size() > 1)
-    ways_out.push_back(fmt::format(
+    possible_fixes.push_back(fmt::format(
         "{} ({})",
         at.sharding.spec[at.fault.dim].size() > 1 ? "use sizes whose product divides it" : "use a size that divides it",
         join(sizes, ", ")));
-  const bool whole_experts =
-      at.rule.style != nullptr && at.rule.style->cut_dim == kDimExpert && has_num_experts(at.graph, at.module);
-  const bool whole_heads = splits_heads(at.plan.mesh, at.graph, at.param, at.sharding);
-  if (at.plan.uneven == UnevenPolicy::Error && at.graph.framework == Framework::Torch && !whole_experts && !whole_heads)
-    ways_out.push_back("write `uneven: torch` for shards as in torch.chunk");
-  return ways_out.empty() ? "replicate the dim" : fmt::format("{}", fmt::join(ways_out, ", or "));
+  const bool has_complete_experts =
+      at.rule.style != nullptr && at.rule.style->shard_dim == kDimExpert && has_num_experts(at.graph, at.module);
+  const bool has_complete_heads_of_rank = splits_heads(at.plan.mesh, at.graph, at.param, at.sharding);
+  if (at.plan.uneven == UnevenPolicy::Error && at.graph.framework == Framework::Torch && !has_complete_experts &&
+      !has_complete_heads_of_rank)
+    possible_fixes.push_back("write `uneven: torch` for shards as in torch.chunk");
+  return possible_fixes.empty() ? "replicate the dim" : fmt::format("{}", fmt::join(possible_fixes, ", or "));
 }
 
 void describe_division(const FaultPlace& at, Diagnostic& d) {
-  const bool product = at.fault.kind == ShardingErrorKind::ProductNotDivisible;
+  const bool product = at.fault.kind == ShardingErrorKind::AxesNotDivisible;
   d.message = fmt::format("{} has size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
   if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.ways);
   d.label = at.fault.size < at.fault.ways
@@ -139,12 +141,12 @@ Code code_of(const ShardingError& fault, bool expert_dim, bool granularity_is_fa
       return Code::AxisUsedTwice;
     case ShardingErrorKind::NotDivisible:
       return expert_dim ? Code::IndivisibleExperts : Code::IndivisibleDim;
-    case ShardingErrorKind::ProductNotDivisible:
+    case ShardingErrorKind::AxesNotDivisible:
       return expert_dim ? Code::IndivisibleExperts : Code::IndivisibleByAxes;
     case ShardingErrorKind::SegmentNotDivisible:
     case ShardingErrorKind::SegmentsDoNotFit:
       return Code::IndivisibleSegment;
-    case ShardingErrorKind::CutsGranule:
+    case ShardingErrorKind::SplitsGranule:
       return granularity_is_fatal ? Code::BlockSplit : Code::FrameworkSplitsHeads;
   }
   return Code::IndivisibleDim;
@@ -187,13 +189,13 @@ Diagnostic* report_sharding_error(const ShardingError& fault, const TpPlan& plan
       d->help = "remove one of the two: an axis can shard only one dim of a tensor, once";
       break;
     case ShardingErrorKind::NotDivisible:
-    case ShardingErrorKind::ProductNotDivisible:
+    case ShardingErrorKind::AxesNotDivisible:
       describe_division(at, *d);
       break;
     case ShardingErrorKind::SegmentNotDivisible:
       describe_segment(at, *d);
       break;
-    case ShardingErrorKind::CutsGranule:
+    case ShardingErrorKind::SplitsGranule:
       describe_granule(at, *d);
       break;
     case ShardingErrorKind::UnknownAxis:

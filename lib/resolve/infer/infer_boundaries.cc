@@ -65,8 +65,7 @@ struct Surroundings {
   bool embedding = false;
   bool fed_by_prepared =
       false;  // its input is a replicated DTensor from an enclosing prepared module, which reduces the gradient
-  bool feeds_products =
-      false;  // a prepared module that contains column-sharded linears, which return partial gradients
+  bool feeds_matmuls = false;  // a prepared module that contains column-sharded linears, which return partial gradients
 };
 
 // Adds the boundary of a style that defines the input and output of its module.
@@ -130,7 +129,7 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
       style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
   const auto input = [&](const Layout& from, const Layout& to) {
     const bool passes_on = is_fully_replicated(from) && around.fed_by_prepared;
-    const bool open = from && is_fully_replicated(to) && around.feeds_products;
+    const bool open = from && is_fully_replicated(to) && around.feeds_matmuls;
     return AxisBoundary{.from = from,
                         .to = to,
                         .sums = !open       ? GradientSums::None
@@ -160,12 +159,12 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
 
 void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Module& module,
                         const BoundaryLayout& boundary, Diagnostics& diagnostics) {
-  const bool has_local_values = graph.framework == Framework::Torch && !plan.dialect->passes_whole_sizes_on;
+  const bool has_local_values = graph.framework == Framework::Torch && !plan.dialect->passes_global_sizes;
   if (plan.uneven == UnevenPolicy::Error || !has_local_values) return;
   const PlanRule& rule = plan.rules[boundary.rule];
   const bool local_shard = !boundary.outputs.empty() && boundary.outputs[0].use_local.value_or(false) &&
                            boundary.outputs[0].to && (*boundary.outputs[0].to)[rule.axis].kind == PlacementKind::Shard;
-  if (!local_shard || rule.style->cut_dim != kDimOut) return;
+  if (!local_shard || rule.style->shard_dim != kDimOut) return;
   for (const Param& param : params_of(graph, module)) {
     const int dim = find_dim(dims_of(graph, module, param), kDimOut);
     const int64_t ways = plan.mesh.axes[rule.axis].size;
@@ -226,9 +225,9 @@ void warn_keywords_not_given(const PlanRule& rule, const Module& module, const G
 
 // How a prepare_module_* rule affects the gradients of its inputs.
 struct Handing {
-  bool any = false;        // it names an input; a rule with only `null` placeholders changes nothing
-  bool whole = false;      // it passes a replicated DTensor on, whose gradient may be partial
-  bool was_whole = false;  // the passed DTensor was replicated before, so its gradient is not reduced here
+  bool any = false;             // it names an input; a rule with only `null` placeholders changes nothing
+  bool whole = false;           // it passes a replicated DTensor on, whose gradient may be partial
+  bool was_replicated = false;  // the passed DTensor was replicated before, so its gradient is not reduced here
 };
 
 Handing handing_of(const PlanRule& rule) {
@@ -239,7 +238,7 @@ Handing handing_of(const PlanRule& rule) {
   const auto add = [&](const Layout& from, const Layout& to) {
     handing.any = handing.any || from || to;
     handing.whole = handing.whole || (!local && is_fully_replicated(to));
-    handing.was_whole = handing.was_whole || (!local && is_fully_replicated(to) && is_fully_replicated(from));
+    handing.was_replicated = handing.was_replicated || (!local && is_fully_replicated(to) && is_fully_replicated(from));
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i)
     add((*o.input_layouts)[i], (*o.desired_input_layouts)[i]);
@@ -277,8 +276,8 @@ std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& grap
     for (size_t at = i;;) {
       const size_t above = prepared_above(matches.boundaries[at].module, rule.axis);
       if (above == matches.boundaries.size() || !handing[matches.boundaries[above].rule].whole) break;
-      around[at].fed_by_prepared = around[above].feeds_products = true;
-      if (!handing[matches.boundaries[above].rule].was_whole) break;
+      around[at].fed_by_prepared = around[above].feeds_matmuls = true;
+      if (!handing[matches.boundaries[above].rule].was_replicated) break;
       at = above;
     }
   }
@@ -308,7 +307,7 @@ void dump_values(std::string& out, std::string_view what, const std::vector<Valu
 
 // Warns about a `forward_dtype` or `backward_dtype` without effect: no module of its rule has a collective in that
 // direction.
-void warn_nothing_sent(const TpPlan& plan, const BoundaryTable& table, Diagnostics& diagnostics) {
+void warn_without_collectives(const TpPlan& plan, const BoundaryTable& table, Diagnostics& diagnostics) {
   std::vector<bool> stands(plan.rules.size());
   const auto sends = [&](RuleId rule, std::optional<DType> ValueBoundary::*dtype) {
     return std::ranges::any_of(table.layouts, [&](const BoundaryLayout& layout) {
@@ -370,17 +369,17 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
   std::vector<std::array<uint32_t, 8>> known(plan.rules.size());
   for (auto& layouts : known) layouts.fill(kNone);
   const std::vector<Surroundings> around = look_around(plan, graph, matches);
-  const bool asks_keywords = graph.operations.is_there && std::ranges::any_of(plan.rules, [](const PlanRule& rule) {
-                               return rule.options.input_kwarg_layouts && !rule.options.input_kwarg_layouts->empty();
-                             });
-  const GivenKeywords given = asks_keywords ? keywords_given(graph) : GivenKeywords{};
+  const bool needs_keywords = graph.operations.is_there && std::ranges::any_of(plan.rules, [](const PlanRule& rule) {
+                                return rule.options.input_kwarg_layouts && !rule.options.input_kwarg_layouts->empty();
+                              });
+  const GivenKeywords given = needs_keywords ? keywords_given(graph) : GivenKeywords{};
   for (size_t i = 0; i < matches.boundaries.size(); ++i) {
     const BoundaryMatch& match = matches.boundaries[i];
     const PlanRule& rule = plan.rules[match.rule];
     if (rule.style == nullptr) continue;
     const Module& module = graph.modules[match.module];
     uint32_t& layout =
-        known[match.rule][around[i].embedding + 2u * around[i].fed_by_prepared + 4u * around[i].feeds_products];
+        known[match.rule][around[i].embedding + 2u * around[i].fed_by_prepared + 4u * around[i].feeds_matmuls];
     if (layout == kNone) {
       layout = static_cast<uint32_t>(table.layouts.size());
       BoundaryLayout& fresh = table.layouts.emplace_back();
@@ -394,7 +393,7 @@ BoundaryTable infer_boundaries(const TpPlan& plan, const ModelGraph& graph, cons
     if (rule.options.input_kwarg_layouts) warn_keywords_not_given(rule, module, given, diagnostics);
     table.modules.push_back({match.module, layout});
   }
-  warn_nothing_sent(plan, table, diagnostics);
+  warn_without_collectives(plan, table, diagnostics);
   return table;
 }
 

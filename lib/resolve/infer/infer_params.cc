@@ -9,7 +9,7 @@
 #include "model/name_subject.h"
 #include "resolve/infer/describe_fault.h"
 #include "resolve/infer/dim_segments.h"
-#include "resolve/infer/style_cut.h"
+#include "resolve/infer/style_dim.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
 
@@ -96,10 +96,10 @@ bool shard_by_rule(const Inference& in, const MatchTable& matches, const ParamMa
   }
   const DialectRow& dialect = *in.plan.dialect;
   if (match.by_module && !dialect.supports_module(in, match, module)) return false;
-  if (rule.style->cut_dim.empty()) return true;
-  const Cut cut = dialect.cut(in, match, module, param);
-  if (cut.kind == CutKind::Fault) return false;
-  if (cut.kind == CutKind::Whole) return true;
+  if (rule.style->shard_dim.empty()) return true;
+  const StyleDim cut = dialect.cut(in, match, module, param);
+  if (cut.kind == StyleDimKind::Error) return false;
+  if (cut.kind == StyleDimKind::Replicated) return true;
   sharding.spec[cut.dim] = {rule.axis};
   add_segments(in, match.rule, module, param, cut.dim, sharding);
   return true;
@@ -110,7 +110,7 @@ bool shard_by_rule(const Inference& in, const MatchTable& matches, const ParamMa
 // that the model file declares.
 bool experts_must_divide(const Inference& in, const ParamMatch& match, const Module& module) {
   const StyleRow* style = in.plan.rules[match.rule].style;
-  return style != nullptr && style->cut_dim == kDimExpert && has_num_experts(in.graph, module);
+  return style != nullptr && style->shard_dim == kDimExpert && has_num_experts(in.graph, module);
 }
 
 // Warns about uneven shards of JAX and Keras, which jax.NamedSharding 0.10 and Keras 3.15 reject. tpplan-exec loads
@@ -142,13 +142,13 @@ bool check_param(const Inference& in, const MatchTable& matches, const ParamMatc
                                      granularity_of(in.graph, param));
   const bool follows_framework = in.plan.dialect->follows_framework;
   for (const ShardingError& fault : faults) {
-    if (follows_framework && fault.kind == ShardingErrorKind::CutsGranule) continue;  // check_splits warns about it
+    if (follows_framework && fault.kind == ShardingErrorKind::SplitsGranule) continue;  // check_splits warns about it
     std::ignore = report_sharding_error(fault, in.plan, in.graph, id, rule_of_dim(matches, match, fault.dim), sharding,
                                         match.by_module, !follows_framework, in.diagnostics);
   }
   if (faults.empty()) warn_uneven(in, match, param, sharding);
   return std::all_of(faults.begin(), faults.end(),
-                     [](const ShardingError& f) { return f.kind == ShardingErrorKind::CutsGranule; });
+                     [](const ShardingError& f) { return f.kind == ShardingErrorKind::SplitsGranule; });
 }
 
 // Checks the specs of rules that apply to no parameter: some specs are wrong for any tensor.

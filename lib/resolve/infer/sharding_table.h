@@ -17,13 +17,13 @@ namespace tpplan {
 enum class Reason : uint8_t { Default, Rule, Fsdp, RuleAndFsdp, Tied };
 
 // The result of apply_fsdp for a parameter.
-enum class FsdpDecision : uint8_t { NotAsked, Sharded, AlreadyOnAxis, TooSmall, NoDim, NotSelected };
+enum class FsdpDecision : uint8_t { NotRequested, Sharded, AlreadyOnAxis, TooSmall, NoDim, NotSelected };
 
 struct ParamSharding {
   uint32_t sharding = 0;  // into ShardingTable::shardings
   RuleId rule = kNoRule;
   Reason reason = Reason::Default;
-  FsdpDecision fsdp = FsdpDecision::NotAsked;
+  FsdpDecision fsdp = FsdpDecision::NotRequested;
   bool fits = true;  // false: the rule does not fit (already reported), and the parameter counts as replicated
 };
 

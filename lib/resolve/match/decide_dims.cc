@@ -18,8 +18,8 @@ NameRules rules_by_name(const TpPlan& plan) {
   return rules;
 }
 
-std::vector<RuleId> decide_dims(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names,
-                                std::vector<SkippedRule>* skipped) {
+std::vector<RuleId> resolve_dims(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names,
+                                 std::vector<SkippedRule>* skipped) {
   std::vector<std::pair<RuleId, size_t>> candidates;  // rule, dim of that name
   for (size_t dim = 0; dim < names.size(); ++dim) {
     const auto named = rules.find(names[dim]);
@@ -28,16 +28,17 @@ std::vector<RuleId> decide_dims(const TpPlan& plan, const NameRules& rules, std:
   }
   std::sort(candidates.begin(), candidates.end());
   std::vector<RuleId> decided(names.size(), kNoRule);
-  std::vector<size_t> cut_by(plan.mesh.axes.size(), names.size());  // by axis: the dim it shards; names.size(): none
+  std::vector<size_t> sharded_by(plan.mesh.axes.size(),
+                                 names.size());  // by axis: the dim it shards; names.size(): none
   for (const auto& [rule, dim] : candidates) {
     const DimAxes& axes = plan.rules[rule].spec->before.front();
-    const auto taken = std::ranges::find_if(axes, [&](AxisId axis) { return cut_by[axis] < names.size(); });
+    const auto taken = std::ranges::find_if(axes, [&](AxisId axis) { return sharded_by[axis] < names.size(); });
     if (decided[dim] != kNoRule || taken != axes.end()) {
-      if (skipped != nullptr) skipped->push_back({rule, dim, decided[dim] != kNoRule ? dim : cut_by[*taken]});
+      if (skipped != nullptr) skipped->push_back({rule, dim, decided[dim] != kNoRule ? dim : sharded_by[*taken]});
       continue;
     }
     decided[dim] = rule;
-    for (const AxisId axis : axes) cut_by[axis] = dim;
+    for (const AxisId axis : axes) sharded_by[axis] = dim;
   }
   return decided;
 }

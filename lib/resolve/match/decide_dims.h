@@ -28,8 +28,8 @@ struct SkippedRule {
 // other dim of the array yet. A rule without axes makes the dim replicated. Appends the other rules of these names to
 // `skipped`.
 // @pre names are unique
-[[nodiscard]] std::vector<RuleId> decide_dims(const TpPlan& plan, const NameRules& rules,
-                                              std::span<const std::string_view> names,
-                                              std::vector<SkippedRule>* skipped = nullptr);
+[[nodiscard]] std::vector<RuleId> resolve_dims(const TpPlan& plan, const NameRules& rules,
+                                               std::span<const std::string_view> names,
+                                               std::vector<SkippedRule>* skipped = nullptr);
 
 }  // namespace tpplan

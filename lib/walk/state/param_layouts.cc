@@ -79,7 +79,7 @@ ValueLayout param_layout(Walk& walk, ParamId id, RuleId& rule) {
   }
   layout.claim = declared_of(walk, id);
   // A style that shards parameters also makes DTensors of the ones that it replicates.
-  if (style != nullptr && !style->cut_dim.empty()) layout.is_dtensor = true;
+  if (style != nullptr && !style->shard_dim.empty()) layout.is_dtensor = true;
   const RuleId module_rule = walk.memory.rule_of_module[param.module];
   const StyleRow* module_style = module_rule == kNoRule ? nullptr : walk.in.plan.rules[module_rule].style;
   if (module_style != nullptr && module_style->wraps_parameters) layout.is_dtensor = true;

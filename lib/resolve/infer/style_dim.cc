@@ -1,4 +1,4 @@
-#include "resolve/infer/style_cut.h"
+#include "resolve/infer/style_dim.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -25,7 +25,7 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
                       span_of(in.graph, module)});
 }
 
-bool check_unasked_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match) {
+bool check_boundary_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (style.modules != StyleModules::LinearOrEmbedding) return true;
   const Module& module = in.graph.modules[match.module];

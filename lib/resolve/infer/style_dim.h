@@ -16,11 +16,11 @@ struct Inference {
   Diagnostics& diagnostics;
 };
 
-enum class CutKind : uint8_t { Whole, Dim, Fault };
+enum class StyleDimKind : uint8_t { Replicated, Dim, Error };
 
-struct Cut {
-  CutKind kind = CutKind::Whole;
-  size_t dim = 0;  // with CutKind::Dim
+struct StyleDim {
+  StyleDimKind kind = StyleDimKind::Replicated;
+  size_t dim = 0;  // with StyleDimKind::Dim
 };
 
 // Reports TP5009: the rule's style does not support the module. In the torch dialect, applying the plan would fail.
@@ -29,6 +29,6 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
 
 // Checks a boundary's module if its style is for linear or embedding layers and no parameter caused the check already.
 // Returns false if the style does not support the module.
-bool check_unasked_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match);
+bool check_boundary_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match);
 
 }  // namespace tpplan
