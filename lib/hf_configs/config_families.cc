@@ -30,7 +30,7 @@ constexpr ModuleRow kHeadNormQkv[] = {
     {"self_attn.q_norm", "$RMSNorm", HeadDim},
     {"self_attn.k_norm", "$RMSNorm", HeadDim},
 };
-constexpr ModuleRow kWholeNormQkv[] = {
+constexpr ModuleRow kFullNormQkv[] = {
     {"self_attn", "$Attention", None, None, Never, ModuleRole::Attention},
     {"self_attn.q_proj", "Linear", Query, Hidden, AttentionBias},
     {"self_attn.k_proj", "Linear", KeyValue, Hidden, AttentionBias},
@@ -115,7 +115,7 @@ constexpr ModuleRow kFourNorms[] = {
     {"pre_feedforward_layernorm", "$RMSNorm", Hidden},
     {"post_feedforward_layernorm", "$RMSNorm", Hidden},
 };
-constexpr ModuleRow kNormsBehind[] = {
+constexpr ModuleRow kNormsAfter[] = {
     {"post_attention_layernorm", "$RMSNorm", Hidden},
     {"post_feedforward_layernorm", "$RMSNorm", Hidden},
 };
@@ -245,7 +245,7 @@ constexpr ConfigFamily kFamilies[] = {
     gemma("gemma2", "Gemma2", 4, "hidden_activation", kFourNorms),
     gpt_neox(),
     phi3(),
-    usual("olmo2", "Olmo2", 0, 0, kWholeNormQkv, kGatedMlp<Never>, kNormsBehind),
+    usual("olmo2", "Olmo2", 0, 0, kFullNormQkv, kGatedMlp<Never>, kNormsAfter),
     starcoder2(),
     usual("granite", "Granite", 0, 0, kSeparateQkv<AttentionBias, AttentionBias>, kGatedMlp<MlpBias>, kTwoNorms),
 };

@@ -25,12 +25,13 @@ namespace {
 std::vector<bool> settled_rules(const ModelGraph& graph, const MatchTable& matches, ModuleId broken_at) {
   const ModuleId above = parent_of(graph, broken_at);
   const std::string_view scope = above == kNone ? std::string_view{} : graph.modules[above].path;
-  std::vector<bool> settled(matches.rules.size());
+  std::vector<bool> walk_failed(matches.rules.size());
   for (ParamId id = 0; id < graph.params.size(); ++id) {
     const RuleId rule = matches.params[id].rule;
-    if (rule != kNoRule && is_below(graph, graph.modules[graph.params[id].module].path, scope)) settled[rule] = true;
+    if (rule != kNoRule && is_below(graph, graph.modules[graph.params[id].module].path, scope))
+      walk_failed[rule] = true;
   }
-  return settled;
+  return walk_failed;
 }
 
 // True if the walk covered the step (only the forward pass under jax.shard_map), or failed in no particular module.
@@ -105,9 +106,9 @@ CheckResult check_plan(Judge& judge, const TpPlan& plan, Diagnostics& diagnostic
                     .shardings = j.shardings,
                     .has_errors = j.reached < Phase::Shardings,
                     .boundaries = j.reached >= Phase::Boundaries ? &j.boundaries : nullptr,
-                    .settled = {},
+                    .walk_failed = {},
                     .diagnostics = diagnostics};
-  if (j.forecast.gap == ForecastLimit::Broken) in.settled = settled_rules(graph, j.matches, j.forecast.broken_at);
+  if (j.forecast.gap == ForecastLimit::Broken) in.walk_failed = settled_rules(graph, j.matches, j.forecast.broken_at);
   check_heuristics(in);
   return j;
 }

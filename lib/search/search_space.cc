@@ -135,14 +135,14 @@ std::string first_path(const SpaceBuilder& b, const DraftKey& key) {
 }
 
 bool has_role(const DraftUnit& unit, DraftRole role) {
-  return std::ranges::find(unit.members, role, &DraftMember::role) != unit.members.end();
+  return std::ranges::find(unit.members, role, &DraftLayer::role) != unit.members.end();
 }
 
 // Adds a rule for every member of the unit: that of `style_of`, or `replicate` for large ones.
 template <typename StyleOf>
 bool add_members(SpaceBuilder& b, const DraftUnit& unit, SpaceWay& way, StyleOf style_of_member) {
   bool is_good = true;
-  for (const DraftMember& member : unit.members) {
+  for (const DraftLayer& member : unit.members) {
     std::string text(style_of_member(member));
     if (text.empty() && member.elements > kLargeParameter) text = kReplicate;
     if (!text.empty()) is_good = add_rule(b, way, member.key, text) && is_good;
@@ -164,7 +164,7 @@ void add_way(SpaceUnit& unit, SpaceWay way) {
 // Returns the unit with only the layers of this role: table and head of tied vocabularies have ways of their own.
 DraftUnit only(const DraftUnit& unit, DraftRole role) {
   DraftUnit part = unit;
-  std::erase_if(part.members, [&](const DraftMember& member) { return member.role != role; });
+  std::erase_if(part.members, [&](const DraftLayer& member) { return member.role != role; });
   return part;
 }
 
@@ -183,7 +183,7 @@ void add_search_way(SpaceBuilder& b, const DraftUnit& unit, const SearchWay& row
       }
     }
   }
-  const bool is_good = add_members(b, unit, way, [&](const DraftMember& member) -> std::string_view {
+  const bool is_good = add_members(b, unit, way, [&](const DraftLayer& member) -> std::string_view {
     for (const WayRule& rule : row.rules) {
       if (rule.place == WayPlace::Layer && rule.role == member.role) return rule.rule;
     }
@@ -192,7 +192,7 @@ void add_search_way(SpaceBuilder& b, const DraftUnit& unit, const SearchWay& row
   if (!is_good) return;
   for (const WayRule& rule : row.rules) {
     if (rule.place != WayPlace::Weight) continue;
-    for (const DraftMember& member : unit.members) {
+    for (const DraftLayer& member : unit.members) {
       if (member.role != rule.role) continue;
       DraftKey key = member.key;
       key.name += ".weight";
@@ -205,12 +205,12 @@ void add_search_way(SpaceBuilder& b, const DraftUnit& unit, const SearchWay& row
 SpaceUnit make_unit(SpaceBuilder& b, const DraftUnit& unit, UnitKind kind, const std::vector<DraftKey>& norms) {
   SpaceUnit made{.kind = kind, .ways = {}};
   SpaceWay whole{.state = ResidualState::Replicated, .comment = "Replicated.", .rules = {}};
-  if (add_members(b, unit, whole, [](const DraftMember&) { return std::string_view{}; })) add_way(made, whole);
+  if (add_members(b, unit, whole, [](const DraftLayer&) { return std::string_view{}; })) add_way(made, whole);
   const bool is_end = kind == UnitKind::Vocabulary || kind == UnitKind::Head;
   for (const UnitStrategy& row : unit_strategies()) {
     if (is_end || !is_for(row, unit)) continue;
     SpaceWay way{.state = ResidualState::Replicated, .comment = std::string(row.comment), .rules = {}};
-    if (add_members(b, unit, way, [&](const DraftMember& m) { return style_of(row, m.role); }))
+    if (add_members(b, unit, way, [&](const DraftLayer& m) { return style_of(row, m.role); }))
       add_way(made, std::move(way));
   }
   for (const SearchWay& row : search_ways()) {
@@ -240,7 +240,7 @@ void find_norms(const SpaceBuilder& b, const std::vector<DraftUnit>& units, std:
   std::set<ModuleId> taken;
   for (const DraftUnit& unit : units) {
     if (unit.kind == UnitKind::Whole) continue;
-    for (const DraftMember& member : unit.members) taken.insert(member.modules.begin(), member.modules.end());
+    for (const DraftLayer& member : unit.members) taken.insert(member.modules.begin(), member.modules.end());
   }
   const std::string layer = std::string(b.graph.modules[b.first_layer].path) + ".";
   for (ModuleId id = 0; id < b.graph.modules.size(); ++id) {
@@ -309,7 +309,7 @@ std::optional<SearchSpace> make_search_space(const ModelGraph& graph, std::strin
     } else if (is_inside && unit.kind != UnitKind::Whole) {
       b.space.units.push_back(make_unit(b, unit, unit.kind, {}));
     } else {
-      std::ignore = add_members(b, unit, fixed, [](const DraftMember&) { return std::string_view{}; });
+      std::ignore = add_members(b, unit, fixed, [](const DraftLayer&) { return std::string_view{}; });
     }
   }
   b.space.fixed = std::move(fixed.rules);

@@ -19,8 +19,8 @@ namespace {
 // A unit with its chosen strategy.
 struct ChosenUnit {
   const DraftUnit* unit = nullptr;
-  const UnitStrategy* way = nullptr;  // nullptr: replicated
-  std::string reason;                 // why no better strategy applies
+  const UnitStrategy* strategy = nullptr;  // nullptr: replicated
+  std::string reason;                      // why no better strategy applies
 };
 
 struct Drafting {
@@ -34,8 +34,9 @@ struct Drafting {
 
 // Returns the style of a layer; empty for no rule. A large layer without a style gets the dialect's replicate style, if
 // it has one.
-std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftMember& member) {
-  const std::string_view style = chosen.way == nullptr ? std::string_view{} : style_of(*chosen.way, member.role);
+std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftLayer& member) {
+  const std::string_view style =
+      chosen.strategy == nullptr ? std::string_view{} : style_of(*chosen.strategy, member.role);
   if (!style.empty()) return style;
   return member.elements > kLargeParameter ? in.dialect.replicate_style : std::string_view{};
 }
@@ -56,7 +57,7 @@ bool repeats(const TpPlan& plan, const PlanRule& rule) {
   });
 }
 
-void add_rule(DraftPlan& draft, const Drafting& in, const DraftMember& member, std::string_view style, std::string key,
+void add_rule(DraftPlan& draft, const Drafting& in, const DraftLayer& member, std::string_view style, std::string key,
               uint32_t block, std::string& comment) {
   PlanRule rule;
   rule.key = std::move(key);
@@ -92,7 +93,7 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
   draft.plan.mesh = in.mesh;
   add_data_axes(draft.plan, in.axis);
   for (const ChosenUnit& unit : chosen) {
-    for (const DraftMember& member : unit.unit->members) {
+    for (const DraftLayer& member : unit.unit->members) {
       const std::string block = key_in(in, member.key).block;
       if (!block.empty() &&
           std::ranges::find(draft.plan.blocks, block, &ModulePattern::text) == draft.plan.blocks.end())
@@ -102,8 +103,8 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
   for (uint32_t block = kNoRule; block != draft.plan.blocks.size(); ++block) {  // kNoRule + 1 is 0
     const std::string_view wanted = block == kNoRule ? std::string_view{} : draft.plan.blocks[block].text;
     for (const ChosenUnit& unit : chosen) {
-      std::string comment = unit_comment(*unit.unit, unit.way, unit.reason);
-      for (const DraftMember& member : unit.unit->members) {
+      std::string comment = unit_comment(*unit.unit, unit.strategy, unit.reason);
+      for (const DraftLayer& member : unit.unit->members) {
         const DraftKey key = key_in(in, member.key);
         const std::string_view style = style_in(in, unit, member);
         if (key.block == wanted && !style.empty()) add_rule(draft, in, member, style, key.name, block, comment);
@@ -127,18 +128,18 @@ std::vector<std::string> judged(const Drafting& in, const TpPlan& plan, bool is_
   return found;
 }
 
-bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitStrategy& way) {
-  return std::ranges::all_of(unit.members, [&](const DraftMember& member) {
-    const std::string_view style = style_of(way, member.role);
+bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitStrategy& strategy) {
+  return std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
+    const std::string_view style = style_of(strategy, member.role);
     const bool is_spec = member.role == DraftRole::HeadParam && !style.empty();  // not possible in framework dialects
     return style.empty() ||
            (find_style(style, in.dialect.styles) != nullptr && !(is_spec && in.dialect.follows_framework));
   });
 }
 
-bool cuts_any(const Drafting& in, const DraftUnit& unit, const UnitStrategy& way) {
-  return std::ranges::any_of(unit.members, [&](const DraftMember& member) {
-    const StyleRow* style = find_style(style_of(way, member.role), in.dialect.styles);
+bool shards_any(const Drafting& in, const DraftUnit& unit, const UnitStrategy& strategy) {
+  return std::ranges::any_of(unit.members, [&](const DraftLayer& member) {
+    const StyleRow* style = find_style(style_of(strategy, member.role), in.dialect.styles);
     return style != nullptr && !style->shard_dim.empty();
   });
 }
@@ -153,18 +154,18 @@ bool has_clash(const TpPlan& plan) {
 }
 
 ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, const DraftUnit& unit) {
-  ChosenUnit choice{.unit = &unit, .way = nullptr, .reason = {}};
-  for (const UnitStrategy& way : unit_strategies()) {
-    if (!is_for(way, unit) || !has_styles(in, unit, way) || !cuts_any(in, unit, way)) continue;
-    std::string fault = unseen_error(in.graph, unit, way);
+  ChosenUnit choice{.unit = &unit, .strategy = nullptr, .reason = {}};
+  for (const UnitStrategy& strategy : unit_strategies()) {
+    if (!is_for(strategy, unit) || !has_styles(in, unit, strategy) || !shards_any(in, unit, strategy)) continue;
+    std::string fault = unseen_error(in.graph, unit, strategy);
     if (fault.empty()) {
       std::vector<ChosenUnit> with = before;
-      with.push_back({&unit, &way, {}});
+      with.push_back({&unit, &strategy, {}});
       const TpPlan plan = assemble(in, with).plan;
       const std::vector<std::string> found =
           has_clash(plan) ? std::vector<std::string>{"its keys also match other layers"} : judged(in, plan, false);
       if (found.empty()) {
-        choice.way = &way;
+        choice.strategy = &strategy;
         return choice;
       }
       fault = found.front();
@@ -186,9 +187,9 @@ DraftPlan draft_plan(Judge& judge, const DialectRow& dialect, const Mesh& mesh, 
   DraftPlan draft = assemble(in, chosen);
   draft.findings = judged(in, draft.plan, true);
   for (const ChosenUnit& unit : chosen) {
-    draft.cut += unit.way != nullptr;
-    if (unit.way == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);
-    draft.fallbacks += unit.unit->kind != UnitKind::Whole && (unit.way == nullptr || !unit.way->is_best);
+    draft.cut += unit.strategy != nullptr;
+    if (unit.strategy == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);
+    draft.fallbacks += unit.unit->kind != UnitKind::Whole && (unit.strategy == nullptr || !unit.strategy->is_best);
   }
   return draft;
 }

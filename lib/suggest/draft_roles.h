@@ -20,7 +20,7 @@ enum class DraftRole : uint8_t {
   FromLatent,   // up projection from a latent to heads
   Out,          // output projection from heads
   HeadNorm,     // norm over each head of queries or keys
-  WholeNorm,    // norm over all heads of queries or keys together
+  FullNorm,     // norm over all heads of queries or keys together
   HeadTable,    // embedding with values for each head, such as T5's relative positions
   HeadParam,    // parameters of the attention module with a dim of heads
   HeadOther,    // other parameters of the attention module
@@ -36,7 +36,7 @@ enum class DraftRole : uint8_t {
   Router,
   Tokens,  // token embedding
   Head,    // output head over the vocabulary
-  Alone,   // any other linear layer
+  Single,  // any other linear layer
   Table,   // any other embedding
   Whole,   // layers without a known sharding
 };

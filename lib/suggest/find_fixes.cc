@@ -27,7 +27,7 @@ namespace {
 // Limit of walked operations. It allows about sixty checks of a plan with eighty layers, which take half a second.
 constexpr uint64_t kMostOperations = 500'000;
 constexpr uint64_t kMostTrials = 200;
-constexpr size_t kMostFindings = 3;
+constexpr size_t kMaxDiagnosed = 3;
 constexpr size_t kMostSums = 8;
 constexpr std::string_view kSumsGradients = "replicated_with_grad_allreduce";
 
@@ -320,7 +320,7 @@ std::vector<PlanChange> with_rule_of_owner(const Search& search, RuleId rule) {
   return edits;
 }
 
-bool mends(Search& search, const PlanChange& edit) {
+bool is_fixed_by(Search& search, const PlanChange& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
@@ -366,7 +366,7 @@ void offer(Search& search, PlanChange change, Diagnostic& finding) {
 
 bool try_edits(Search& search, const std::vector<PlanChange>& edits, Diagnostic& finding) {
   const auto found =
-      std::find_if(edits.begin(), edits.end(), [&](const PlanChange& edit) { return mends(search, edit); });
+      std::find_if(edits.begin(), edits.end(), [&](const PlanChange& edit) { return is_fixed_by(search, edit); });
   if (found == edits.end()) return false;
   finding.help =
       fmt::format("{}: {} the plan", found->words, found->is_single ? "this change alone fixes" : "these changes fix");
@@ -434,7 +434,7 @@ bool try_cheapest(Search& search, const std::vector<RuleId>& rules, Diagnostic& 
 // Returns the rules whose values can meet in the failing operation: those at the diagnostic and its notes, then those
 // of the layers in its module. A replicated value that meets shards has no rule at the diagnostic, and the rule that
 // left it replicated is as often the wrong one. If no layer in the module has a rule, its parent's layers count.
-std::vector<RuleId> meeting_rules(const Search& search, const Diagnostic& finding) {
+std::vector<RuleId> rules_of_operands(const Search& search, const Diagnostic& finding) {
   std::vector<RuleId> rules;
   std::vector<bool> is_known(search.plan.rules.size());
   const auto add = [&](RuleId rule) {
@@ -447,9 +447,9 @@ std::vector<RuleId> meeting_rules(const Search& search, const Diagnostic& findin
   const ModuleId module = find_module(search.graph, finding.module);
   const bool is_matched = search.matches.params.size() == search.graph.params.size();
   if (finding.module.empty() || module == kNone || !is_matched) return rules;
-  const size_t at_finding = rules.size();
+  const size_t rule_at_error = rules.size();
   for (ModuleId scope : {module, parent_of(search.graph, module)}) {
-    if (scope == kNone || search.graph.modules[scope].path.empty() || rules.size() > at_finding) break;
+    if (scope == kNone || search.graph.modules[scope].path.empty() || rules.size() > rule_at_error) break;
     for (ParamId id = 0; id < search.graph.params.size(); ++id) {
       const ModuleId owner = search.graph.params[id].module;
       if (owner != scope && is_below(search.graph, search.graph.modules[owner].path, search.graph.modules[scope].path))
@@ -460,7 +460,7 @@ std::vector<RuleId> meeting_rules(const Search& search, const Diagnostic& findin
 }
 
 // Returns changes of a rule's style to others that shard the same dim.
-std::vector<PlanChange> alike_styles(const Search& search, RuleId id) {
+std::vector<PlanChange> similar_styles(const Search& search, RuleId id) {
   const StyleRow* own = search.plan.rules[id].style;
   std::vector<PlanChange> edits = other_styles(search, id);
   std::erase_if(edits, [&](const PlanChange& edit) {
@@ -473,7 +473,7 @@ std::vector<PlanChange> alike_styles(const Search& search, RuleId id) {
 // Tries another style for the rule, and another one for the rule that fails next. Code with global sizes needs this:
 // the output of a layer must be gathered, and the input of the next layer sharded again.
 bool try_two_styles(Search& search, RuleId rule, Diagnostic& finding) {
-  for (const PlanChange& first : alike_styles(search, rule)) {
+  for (const PlanChange& first : similar_styles(search, rule)) {
     if (search.trials_left == 0) return false;
     --search.trials_left;
     Diagnostics trial;
@@ -484,8 +484,8 @@ bool try_two_styles(Search& search, RuleId rule, Diagnostic& finding) {
     if (other == kNoRule || other == rule) continue;
     Search behind{search.judge, search.graph,       first.plan, search.matches, search.walk, search.file,
                   search.sizes, search.trials_left, {}};
-    for (PlanChange& second : alike_styles(behind, other)) {
-      const bool is_right = mends(behind, second);
+    for (PlanChange& second : similar_styles(behind, other)) {
+      const bool is_right = is_fixed_by(behind, second);
       search.trials_left = behind.trials_left;
       if (!is_right) continue;
       finding.help = fmt::format("{}, and {}: these changes fix the plan", first.words, second.words);
@@ -544,7 +544,7 @@ void try_sizes(Search& search, Diagnostic& finding) {
   for (const int64_t size : sizes) {
     PlanChange edit{search.plan, {}, {}};
     edit.plan.mesh.axes[axis].size = size;
-    if (mends(search, edit)) fitting.push_back(fmt::format("{}", size));
+    if (is_fixed_by(search, edit)) fitting.push_back(fmt::format("{}", size));
   }
   if (fitting.size() > 1)  // size 1 is always correct and not worth a help
     finding.help =
@@ -553,8 +553,8 @@ void try_sizes(Search& search, Diagnostic& finding) {
 
 // Sets the help to a change that fixes the plan. Smaller changes are tried first: an option, one rule, a new rule, two
 // styles, the sequence length, the mesh.
-void find_remedy(Search& search, Diagnostic& finding) {
-  const std::vector<RuleId> rules = meeting_rules(search, finding);
+void find_fix(Search& search, Diagnostic& finding) {
+  const std::vector<RuleId> rules = rules_of_operands(search, finding);
   Cheapest of_owner;
   for (const RuleId rule : rules) {
     for (PlanChange& change : with_rule_of_owner(search, rule)) try_change(search, std::move(change), of_owner);
@@ -581,7 +581,7 @@ bool try_sums(Search& search, Diagnostics& diagnostics) {
                                   [](const Diagnostic& finding) { return finding.fails != FirstFailure::None; });
   if (first == diagnostics.list.end() || first->fails != FirstFailure::Gradient) return false;
   const PlanChange edit = with_sums(search, diagnostics);
-  if (edit.plan.rules.size() < search.plan.rules.size() + 2 || !mends(search, edit)) return false;
+  if (edit.plan.rules.size() < search.plan.rules.size() + 2 || !is_fixed_by(search, edit)) return false;
   first->help = fmt::format("{}: these changes fix the plan", edit.words);
   offer(search, edit, *first);
   return true;
@@ -603,9 +603,9 @@ void find_fixes(Judge& judge, const TpPlan& plan, const MatchTable& matches, con
   size_t asked = 0;
   if (try_sums(search, diagnostics)) return;
   for (Diagnostic& finding : diagnostics.list) {
-    if (finding.fails == FirstFailure::None || (judge.is_known && judge.is_known(finding)) || ++asked > kMostFindings)
+    if (finding.fails == FirstFailure::None || (judge.is_known && judge.is_known(finding)) || ++asked > kMaxDiagnosed)
       continue;
-    find_remedy(search, finding);
+    find_fix(search, finding);
   }
 }
 

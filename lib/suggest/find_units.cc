@@ -115,13 +115,13 @@ int64_t size_of(const ModelGraph& graph, const Module& module, std::string_view 
   return 0;
 }
 
-void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftMember member) {
+void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftLayer member) {
   const std::string name = std::to_string(static_cast<int>(kind)) + "|" + scope.block + "|" + scope.name;
   const auto [at, is_new] = finder.known.emplace(name, finder.units.size());
   if (is_new) finder.units.push_back({.kind = kind, .scope = scope, .members = {}});
-  std::vector<DraftMember>& members = finder.units[at->second].members;
+  std::vector<DraftLayer>& members = finder.units[at->second].members;
   member.modules = {member.module};
-  const auto there = std::ranges::find(members, member.key, &DraftMember::key);
+  const auto there = std::ranges::find(members, member.key, &DraftLayer::key);
   if (there == members.end()) {
     members.push_back(std::move(member));
     return;
@@ -256,10 +256,10 @@ void add_linear(UnitFinder& finder, ModuleId id) {
   else if (is_large && role == DraftRole::Router)
     add_module(finder, UnitKind::Whole, kNone, id, role);
   else if (is_large)
-    add_module(finder, UnitKind::Alone, kNone, id, DraftRole::Alone);
+    add_module(finder, UnitKind::Single, kNone, id, DraftRole::Single);
 }
 
-// Adds a norm. A norm of queries or keys is WholeNorm if its size is the output size of the projection, else HeadNorm.
+// Adds a norm. A norm of queries or keys is FullNorm if its size is the output size of the projection, else HeadNorm.
 void add_norm(UnitFinder& finder, ModuleId id) {
   const ModelGraph& graph = finder.graph;
   const Module& module = graph.modules[id];
@@ -276,7 +276,7 @@ void add_norm(UnitFinder& finder, ModuleId id) {
     const ModuleId beside = find_module(graph, path.append(row.leaf));
     return beside != kNone && size_of(graph, graph.modules[beside], kDimOut) == size;
   });
-  add_module(finder, UnitKind::Attention, scope, id, norm_spans_heads ? DraftRole::WholeNorm : DraftRole::HeadNorm);
+  add_module(finder, UnitKind::Attention, scope, id, norm_spans_heads ? DraftRole::FullNorm : DraftRole::HeadNorm);
 }
 
 void add_table(UnitFinder& finder, ModuleId id) {
@@ -357,7 +357,7 @@ void mark_unseen(UnitFinder& finder) {
     }
   }
   for (DraftUnit& unit : finder.units) {
-    unit.is_unseen = std::ranges::none_of(unit.members, [&](const DraftMember& member) {
+    unit.is_unseen = std::ranges::none_of(unit.members, [&](const DraftLayer& member) {
       return std::ranges::any_of(member.modules, [&](ModuleId id) { return modules.contains(id); });
     });
   }

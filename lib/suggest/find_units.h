@@ -10,7 +10,7 @@
 
 namespace tpplan {
 
-enum class UnitKind : uint8_t { Vocabulary, Head, Table, Attention, Mlp, Experts, Alone, Whole };
+enum class UnitKind : uint8_t { Vocabulary, Head, Table, Attention, Mlp, Experts, Single, Whole };
 
 // A key of a plan and its block, as globs: "model.layers.*" and "self_attn.q_proj". `block` is empty if the path has no
 // star.
@@ -20,7 +20,7 @@ struct DraftKey {
 };
 
 // A layer, with its modules in all repeated blocks.
-struct DraftMember {
+struct DraftLayer {
   DraftKey key;
   DraftRole role = DraftRole::None;
   ModuleId module = kNone;        // first of `modules`
@@ -33,7 +33,7 @@ struct DraftMember {
 struct DraftUnit {
   UnitKind kind = UnitKind::Whole;
   DraftKey scope;
-  std::vector<DraftMember> members;
+  std::vector<DraftLayer> members;
   bool is_unseen = false;  // the model has operations, and none of them uses the unit
 };
 

@@ -15,11 +15,11 @@ Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult&
   const CheckResult& j = judgement;
   Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init,
                                      walk.runtime.value_or(plan.dialect->runtime));
-  Price price{.knows_step = j.forecast.gap == ForecastLimit::None,
+  Price price{.is_step_known = j.forecast.gap == ForecastLimit::None,
               .parameter_bytes = manifest.totals.max_bytes_per_rank};
-  if (price.knows_step) manifest.costs = j.costs;
+  if (price.is_step_known) manifest.costs = j.costs;
   price.memory = measure_step_memory(manifest, j.forecast, recipe);
-  if (!price.knows_step) return price;
+  if (!price.is_step_known) return price;
   price.sent = sum_calls(j.forecast.calls, plan.mesh);
   if (topology != nullptr && manifest.costs.is_there)
     price.time = measure_time(j.forecast.calls, plan.mesh, manifest.costs, data_axes_of(plan), *topology);

@@ -11,7 +11,7 @@ namespace tpplan {
 // Costs of rank 0 in a training step. Without operations, `memory` excludes activations, and `sent` and `time` are
 // empty.
 struct Price {
-  bool knows_step = false;
+  bool is_step_known = false;
   uint64_t parameter_bytes = 0;  // maximum over ranks
   TrainingMemory memory;
   CallSums sent;

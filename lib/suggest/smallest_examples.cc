@@ -20,7 +20,7 @@ struct SmallSearch {
   uint64_t operations_left = kMostWalked;
 };
 
-bool is_same_finding(const Example& a, const Example& b) {
+bool is_same_error(const Example& a, const Example& b) {
   return a.code == b.code && a.operation == b.operation && a.in_shapes == b.in_shapes &&
          starred_path(a.path) == starred_path(b.path);
 }
@@ -35,7 +35,7 @@ std::optional<Example> found_at(SmallSearch& search, Judge& judge, const Example
   Diagnostics unheard;
   const CheckResult j = check_plan(judge, search.plan, unheard, Phase::Operations, search.walk);
   const auto& examples = j.forecast.examples;
-  const auto same = std::ranges::find_if(examples, [&](const Example& e) { return is_same_finding(e, wanted); });
+  const auto same = std::ranges::find_if(examples, [&](const Example& e) { return is_same_error(e, wanted); });
   if (same == examples.end()) return std::nullopt;
   Example example = *same;
   example.mesh = to_text(search.plan.mesh);

@@ -40,11 +40,11 @@ TextTrial try_edits(const Suggesting& s, const std::vector<TextEdit>& edits) {
   return try_text(s.judge, file, s.sizes, s.walk);
 }
 
-enum class Notation : uint8_t { Beside, Pattern, Paths };
+enum class Notation : uint8_t { Neighbour, Pattern, Paths };
 
 std::vector<RulePlace> places_of(const Suggesting& s, const WantedRule& target, Notation notation) {
   const TpPlan& plan = s.base.plan;
-  if (notation == Notation::Beside) {
+  if (notation == Notation::Neighbour) {
     if (auto place = place_next_to(plan, s.graph, s.firsts, target.paths.front())) return {std::move(*place)};
   }
   std::vector<RulePlace> places;
@@ -94,7 +94,7 @@ std::string attempt(Suggesting& s, const std::vector<WantedRule>& targets, std::
 // Tries the rules with each notation of keys. True if one was accepted. Sets an empty `reason` to the first reason
 // against them.
 bool try_rules(Suggesting& s, const std::vector<WantedRule>& targets, std::string_view comment, std::string& reason) {
-  for (const Notation notation : {Notation::Beside, Notation::Pattern, Notation::Paths}) {
+  for (const Notation notation : {Notation::Neighbour, Notation::Pattern, Notation::Paths}) {
     std::string fault = attempt(s, targets, comment, notation);
     if (fault.empty()) return true;
     if (reason.empty()) reason = std::move(fault);
@@ -107,38 +107,38 @@ bool try_rules(Suggesting& s, const std::vector<WantedRule>& targets, std::strin
 std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
   if (s.base.plan.dialect->keys == KeySyntax::Names)
     return "rules use names of dims, and only the model defines what a name means";
-  const bool is_new = std::ranges::all_of(unit.members, [&](const DraftMember& member) {
+  const bool is_new = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
     return uncovered(s.graph, s.current.matches, member).size() == member.modules.size();
   });
   std::string reason;
-  bool is_settled = false;
-  for (const UnitStrategy* way : strategies_of(s.wants, unit)) {
-    const std::vector<WantedRule> targets = wanted_rules(s.wants, s.current.matches, unit, way);
+  bool has_walk_error = false;
+  for (const UnitStrategy* strategy : strategies_of(s.wants, unit)) {
+    const std::vector<WantedRule> targets = wanted_rules(s.wants, s.current.matches, unit, strategy);
     if (targets.empty()) {
       if (s.current.findings.empty()) return {};
-      is_settled = true;
+      has_walk_error = true;
       continue;
     }
-    if (std::string fault = unseen_error(s.graph, unit, *way); !fault.empty()) {
+    if (std::string fault = unseen_error(s.graph, unit, *strategy); !fault.empty()) {
       if (reason.empty()) reason = std::move(fault);
       continue;
     }
     const std::vector<TextEdit> edits = s.edits;
     const TextTrial before = s.current;
-    if (!try_rules(s, targets, is_new ? unit_comment(unit, way, reason) : "", reason)) continue;
-    if (!is_settled || is_better(before, s.current)) return {};
+    if (!try_rules(s, targets, is_new ? unit_comment(unit, strategy, reason) : "", reason)) continue;
+    if (!has_walk_error || is_better(before, s.current)) return {};
     s.edits = edits;
     s.current = before;
   }
-  if (is_settled) return {};
+  if (has_walk_error) return {};
   const std::vector<WantedRule> whole = wanted_rules(s.wants, s.current.matches, unit, nullptr);
   if (!whole.empty() && try_rules(s, whole, is_new ? unit_comment(unit, nullptr, {}) : "", reason)) return {};
   return reason.empty() ? "no sharding is known for it" : reason;
 }
 
-void add_left(const Suggesting& s, const DraftUnit& unit, std::string reason, std::vector<UncoveredUnit>& left) {
+void add_uncovered(const Suggesting& s, const DraftUnit& unit, std::string reason, std::vector<UncoveredUnit>& left) {
   const bool is_open = std::ranges::any_of(
-      unit.members, [&](const DraftMember& member) { return !uncovered(s.graph, s.current.matches, member).empty(); });
+      unit.members, [&](const DraftLayer& member) { return !uncovered(s.graph, s.current.matches, member).empty(); });
   if (!is_open) return;
   DraftKey key = unit.members.size() == 1 ? unit.members.front().key : unit.scope;
   if (!key.block.empty() && !key.name.empty()) key.block += separator(s.graph.framework);
@@ -186,7 +186,7 @@ RuleSuggestion suggest_rules(Judge& judge, const SourceFile& file, const MeshSiz
                .firsts = first_paths(base.plan, graph, base.matches)};
   for (const DraftUnit& unit : find_units(graph, kLargeParameter)) {
     std::string reason = suggest_for(s, unit);
-    if (!reason.empty()) add_left(s, unit, std::move(reason), suggestion.left);
+    if (!reason.empty()) add_uncovered(s, unit, std::move(reason), suggestion.left);
   }
   if (!keeps_other_values(file, s.edits)) return suggestion;
   suggestion.rules = new_rules(s);

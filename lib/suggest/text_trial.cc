@@ -62,7 +62,7 @@ std::string new_error(const TextTrial& before, const TextTrial& after) {
   return {};
 }
 
-RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftMember& member, ModuleId id) {
+RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member, ModuleId id) {
   const Module& module = graph.modules[id];
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const bool is_asked = member.param.empty() || graph.params[param].name == member.param;
@@ -71,12 +71,12 @@ RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftMe
   return kNoRule;
 }
 
-bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftMember& member, ModuleId id) {
+bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member, ModuleId id) {
   if (member.role == DraftRole::ExpertsModule) return has_boundary(matches, id);
   return rule_of(graph, matches, member, id) != kNoRule;
 }
 
-std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches, const DraftMember& member) {
+std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member) {
   std::vector<ModuleId> modules;
   for (const ModuleId id : member.modules) {
     if (!is_covered(graph, matches, member, id)) modules.push_back(id);

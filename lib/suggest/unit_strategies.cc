@@ -19,7 +19,7 @@ constexpr RoleStyle kByHeadsNormed[] = {{Query, "colwise"},
                                         {FromLatent, "colwise"},
                                         {HeadTable, "colwise"},
                                         {HeadNorm, "replicated_with_grad_allreduce"},
-                                        {WholeNorm, "replicated_with_grad_allreduce"},
+                                        {FullNorm, "replicated_with_grad_allreduce"},
                                         {Latent, "replicate"},
                                         {LatentKv, "mla_kv_a_proj"},
                                         {Out, "rowwise"}};
@@ -32,22 +32,22 @@ constexpr RoleStyle kByHeadsAll[] = {{Query, "colwise"},
                                      {HeadParam, "colwise"},
                                      {HeadsModule, "local_params"},
                                      {HeadNorm, "replicated_with_grad_allreduce"},
-                                     {WholeNorm, "replicated_with_grad_allreduce"},
+                                     {FullNorm, "replicated_with_grad_allreduce"},
                                      {Latent, "replicate"},
                                      {LatentKv, "mla_kv_a_proj"},
                                      {Out, "rowwise"}};
-constexpr RoleStyle kWholeKv[] = {{Query, "colwise"},
-                                  {Key, "replicated_with_grad_allreduce"},
-                                  {Value, "replicated_with_grad_allreduce"},
-                                  {HeadTable, "colwise"},
-                                  {Out, "rowwise"}};
+constexpr RoleStyle kReplicatedKv[] = {{Query, "colwise"},
+                                       {Key, "replicated_with_grad_allreduce"},
+                                       {Value, "replicated_with_grad_allreduce"},
+                                       {HeadTable, "colwise"},
+                                       {Out, "rowwise"}};
 constexpr RoleStyle kGatheredHeads[] = {{Query, "colwise_gather_output"},      {Key, "colwise_gather_output"},
                                         {Value, "colwise_gather_output"},      {Fused, "colwise_gather_output"},
                                         {Latent, "colwise_gather_output"},     {LatentKv, "replicate"},
                                         {FromLatent, "colwise_gather_output"}, {Out, "rowwise_split_input"}};
 constexpr RoleStyle kGatheredQueries[] = {
     {Query, "colwise_gather_output"}, {Key, "replicate"}, {Value, "replicate"}, {Out, "rowwise_split_input"}};
-constexpr RoleStyle kOutAlone[] = {{Out, "rowwise_split_input"}};
+constexpr RoleStyle kOutOnly[] = {{Out, "rowwise_split_input"}};
 constexpr RoleStyle kHidden[] = {{Up, "colwise"}, {FusedUp, "colwise"}, {Down, "rowwise"}};
 constexpr RoleStyle kHiddenPacked[] = {{Up, "colwise"}, {FusedUp, "packed_colwise"}, {Down, "rowwise"}};
 constexpr RoleStyle kHiddenSummed[] = {
@@ -66,11 +66,11 @@ constexpr RoleStyle kHeadByVocabulary[] = {{Head, "colwise_gather_output"}};
 constexpr RoleStyle kHeadByHidden[] = {{Head, "rowwise_split_input"}};
 constexpr RoleStyle kTableByRows[] = {{Table, "embedding_rowwise"}};
 constexpr RoleStyle kTableByColumns[] = {{Table, "embedding_colwise"}};
-constexpr RoleStyle kAlone[] = {{Alone, "colwise_gather_output"}};
-constexpr RoleStyle kAloneByInput[] = {{Alone, "rowwise_split_input"}};
+constexpr RoleStyle kSingle[] = {{Single, "colwise_gather_output"}};
+constexpr RoleStyle kSingleByInput[] = {{Single, "rowwise_split_input"}};
 
 constexpr std::string_view kHeadsText = "Attention: each rank has some of the heads, and the output of o is reduced.";
-constexpr UnitStrategy kWays[] = {
+constexpr UnitStrategy kStrategies[] = {
     {UnitKind::Vocabulary, "The vocabulary: each rank has the embeddings of some of the tokens.", kByVocabulary, false,
      true},
     {UnitKind::Vocabulary, "The vocabulary: each rank has a shard of every embedding.", kByHidden},
@@ -87,7 +87,7 @@ constexpr UnitStrategy kWays[] = {
     {UnitKind::Attention,
      "Attention: each rank has some of the query heads; keys and values are replicated, and their gradients are "
      "reduced.",
-     kWholeKv, true},
+     kReplicatedKv, true},
     {UnitKind::Attention,
      "Attention: each rank has some of the heads and the parameters of these heads, and the output of o is reduced.",
      kByHeadsAll, true, true, HeadParam},
@@ -98,7 +98,7 @@ constexpr UnitStrategy kWays[] = {
      "replicated.",
      kGatheredQueries, false, false, Query},
     {UnitKind::Attention, "Attention: only o is sharded, and its inputs are split; every rank computes all heads.",
-     kOutAlone, false, false, Out},
+     kOutOnly, false, false, Out},
     {UnitKind::Mlp, "MLP: each rank has a shard of the hidden layer, and the output of the last layer is reduced.",
      kHidden, false, true, Down},
     {UnitKind::Mlp, "MLP: each rank has a shard of the hidden layer, of gate and up separately.", kHiddenPacked, false,
@@ -113,23 +113,24 @@ constexpr UnitStrategy kWays[] = {
     {UnitKind::Experts, "Experts: each rank has a shard of every expert, and their outputs are reduced.", kExperts,
      false, true},
     {UnitKind::Experts, "Experts: each rank has some of the experts.", kSomeExperts, false, true},
-    {UnitKind::Alone, "A single layer: its outputs are gathered.", kAlone, false, true},
-    {UnitKind::Alone, "A single layer: its inputs are split, and its outputs are reduced.", kAloneByInput, false, true},
+    {UnitKind::Single, "A single layer: its outputs are gathered.", kSingle, false, true},
+    {UnitKind::Single, "A single layer: its inputs are split, and its outputs are reduced.", kSingleByInput, false,
+     true},
 };
 
 }  // namespace
 
-std::span<const UnitStrategy> unit_strategies() { return kWays; }
+std::span<const UnitStrategy> unit_strategies() { return kStrategies; }
 
-bool is_for(const UnitStrategy& way, const DraftUnit& unit) {
-  return way.kind == unit.kind &&
-         (way.needs == DraftRole::None ||
-          std::ranges::find(unit.members, way.needs, &DraftMember::role) != unit.members.end());
+bool is_for(const UnitStrategy& strategy, const DraftUnit& unit) {
+  return strategy.kind == unit.kind &&
+         (strategy.needs == DraftRole::None ||
+          std::ranges::find(unit.members, strategy.needs, &DraftLayer::role) != unit.members.end());
 }
 
-std::string_view style_of(const UnitStrategy& way, DraftRole role) {
-  const auto row = std::ranges::find(way.styles, role, &RoleStyle::role);
-  return row == way.styles.end() ? std::string_view{} : row->style;
+std::string_view style_of(const UnitStrategy& strategy, DraftRole role) {
+  const auto row = std::ranges::find(strategy.styles, role, &RoleStyle::role);
+  return row == strategy.styles.end() ? std::string_view{} : row->style;
 }
 
 }  // namespace tpplan

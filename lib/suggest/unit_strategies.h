@@ -24,9 +24,9 @@ struct UnitStrategy {
 
 [[nodiscard]] std::span<const UnitStrategy> unit_strategies();
 
-[[nodiscard]] bool is_for(const UnitStrategy& way, const DraftUnit& unit);
+[[nodiscard]] bool is_for(const UnitStrategy& strategy, const DraftUnit& unit);
 
 // Returns the style of a role; empty if the strategy has no rule for it.
-[[nodiscard]] std::string_view style_of(const UnitStrategy& way, DraftRole role);
+[[nodiscard]] std::string_view style_of(const UnitStrategy& strategy, DraftRole role);
 
 }  // namespace tpplan

@@ -12,9 +12,9 @@ namespace {
 
 constexpr size_t kCommentWidth = 104;
 
-constexpr std::string_view kWholeTexts[] = {"The vocabulary", "Scores",  "An embedding",   "Attention",
-                                            "An MLP",         "Experts", "A single layer", "No known sharding"};
-static_assert(std::size(kWholeTexts) == static_cast<size_t>(UnitKind::Whole) + 1);
+constexpr std::string_view kReplicatedTexts[] = {"The vocabulary", "Scores",  "An embedding",   "Attention",
+                                                 "An MLP",         "Experts", "A single layer", "No known sharding"};
+static_assert(std::size(kReplicatedTexts) == static_cast<size_t>(UnitKind::Whole) + 1);
 
 }  // namespace
 
@@ -30,35 +30,35 @@ std::vector<std::string> comment_lines_of(std::string_view text) {
   return lines;
 }
 
-std::string unit_comment(const DraftUnit& unit, const UnitStrategy* way, std::string_view reason) {
+std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, std::string_view reason) {
   std::string text;
-  if (way != nullptr) {
-    text = std::string(way->comment);
-    if (!way->is_best && !reason.empty()) text += fmt::format(" Otherwise: {}.", reason);
+  if (strategy != nullptr) {
+    text = std::string(strategy->comment);
+    if (!strategy->is_best && !reason.empty()) text += fmt::format(" Otherwise: {}.", reason);
     if (unit.is_unseen) text += " Based on names, shapes and heads only: the traced run does not reach it.";
     return text;
   }
   const DraftRole role = unit.members.front().role;
   if (role == DraftRole::Router) return "The router: replicated, so that all ranks send tokens to the same experts.";
   if (role == DraftRole::Table && unit.kind == UnitKind::Whole) return "Replicated: small compared with the others.";
-  text = fmt::format("{}: replicated", kWholeTexts[static_cast<size_t>(unit.kind)]);
+  text = fmt::format("{}: replicated", kReplicatedTexts[static_cast<size_t>(unit.kind)]);
   return reason.empty() ? text + "." : fmt::format("{}, because {}.", text, reason);
 }
 
-std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& way) {
+std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy) {
   if (graph.operations.is_there && !unit.is_unseen) return {};
-  for (const DraftMember& member : unit.members) {
+  for (const DraftLayer& member : unit.members) {
     const bool is_other =
-        (member.role == DraftRole::ExpertsOther && style_of(way, member.role).empty()) ||
-        (way.by_heads && (member.role == DraftRole::HeadOther || member.role == DraftRole::HeadParam));
+        (member.role == DraftRole::ExpertsOther && style_of(strategy, member.role).empty()) ||
+        (strategy.by_heads && (member.role == DraftRole::HeadOther || member.role == DraftRole::HeadParam));
     if (is_other) return fmt::format("without operations the use of `{}` is unknown", member.key.name);
   }
-  if (!way.by_heads) return {};
-  for (const DraftMember& member : unit.members) {
-    if (member.role == DraftRole::WholeNorm) return fmt::format("`{}` is a norm over all heads", member.key.name);
+  if (!strategy.by_heads) return {};
+  for (const DraftLayer& member : unit.members) {
+    if (member.role == DraftRole::FullNorm) return fmt::format("`{}` is a norm over all heads", member.key.name);
   }
   const auto has = [&](DraftRole role) {
-    return std::ranges::find(unit.members, role, &DraftMember::role) != unit.members.end();
+    return std::ranges::find(unit.members, role, &DraftLayer::role) != unit.members.end();
   };
   if (!has(DraftRole::Out)) return "no layer is known that uses the heads";
   return {};

@@ -35,9 +35,9 @@ bool set_style(const DialectRow& dialect, std::string_view name, PlanRule& rule)
   return rule.style != nullptr;
 }
 
-bool cuts_tensors(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
+bool shards_tensors(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
 
-bool leaves_whole_values(const PlanRule& rule) {
+bool outputs_replicated_values(const PlanRule& rule) {
   const auto& written = rule.options.output_layouts;
   const Layout layout = written && !written->empty()
                             ? written->front()
@@ -45,23 +45,23 @@ bool leaves_whole_values(const PlanRule& rule) {
   return layout && layout->kind == PlacementKind::Replicate;
 }
 
-bool does_alike(const PlanRule& a, const PlanRule& b) {
-  if (a.style == nullptr || b.style == nullptr || !cuts_tensors(a) || !cuts_tensors(b))
-    return cuts_tensors(a) == cuts_tensors(b);
-  return a.style->shard_dim == b.style->shard_dim && leaves_whole_values(a) == leaves_whole_values(b);
+bool shards_identically(const PlanRule& a, const PlanRule& b) {
+  if (a.style == nullptr || b.style == nullptr || !shards_tensors(a) || !shards_tensors(b))
+    return shards_tensors(a) == shards_tensors(b);
+  return a.style->shard_dim == b.style->shard_dim && outputs_replicated_values(a) == outputs_replicated_values(b);
 }
 
 // Returns the count of the unit's layers whose existing rule differs from the strategy.
-size_t disagreements(const RuleWants& w, const DraftUnit& unit, const UnitStrategy& way) {
+size_t disagreements(const RuleWants& w, const DraftUnit& unit, const UnitStrategy& strategy) {
   size_t count = 0;
-  for (const DraftMember& member : unit.members) {
+  for (const DraftLayer& member : unit.members) {
     PlanRule rule;
-    const std::string_view style = style_of(way, member.role);
+    const std::string_view style = style_of(strategy, member.role);
     const bool has_style = !style.empty() && set_style(*w.plan.dialect, style, rule);
     for (const ModuleId id : member.modules) {
       const RuleId own = rule_of(w.graph, w.matches, member, id);
       if (own == kNoRule) continue;
-      count += has_style ? !does_alike(rule, w.plan.rules[own]) : cuts_tensors(w.plan.rules[own]);
+      count += has_style ? !shards_identically(rule, w.plan.rules[own]) : shards_tensors(w.plan.rules[own]);
       break;
     }
   }
@@ -102,7 +102,7 @@ SpecTemplate spec_of(const RuleWants& w, const Param& param, size_t dim) {
 }
 
 // Returns the spec that shards a parameter like the style; nullopt if the style does not shard it.
-std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftMember& member, const Param& param,
+std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftLayer& member, const Param& param,
                                      const StyleRow& style) {
   const Module& module = w.graph.modules[member.module];
   const int dim =
@@ -112,7 +112,7 @@ std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftMember& memb
 }
 
 // Adds one rule with a spec per parameter, for plans whose keys name parameters.
-void add_param_rules(const RuleWants& w, const DraftMember& member, const std::vector<ModuleId>& modules,
+void add_param_rules(const RuleWants& w, const DraftLayer& member, const std::vector<ModuleId>& modules,
                      const StyleRow& style, std::vector<WantedRule>& wanted) {
   const char dot = separator(w.graph.framework);
   for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
@@ -127,7 +127,7 @@ void add_param_rules(const RuleWants& w, const DraftMember& member, const std::v
   }
 }
 
-void add_module_rule(const RuleWants& w, const DraftMember& member, const std::vector<ModuleId>& modules, PlanRule rule,
+void add_module_rule(const RuleWants& w, const DraftLayer& member, const std::vector<ModuleId>& modules, PlanRule rule,
                      std::vector<WantedRule>& wanted) {
   WantedRule target{.member = &member, .modules = modules, .paths = {}, .key = member.key, .rule = std::move(rule)};
   for (const ModuleId id : modules) {
@@ -145,7 +145,7 @@ void add_module_rule(const RuleWants& w, const DraftMember& member, const std::v
   wanted.push_back(std::move(target));
 }
 
-bool is_meant_whole(const DraftMember& member) {
+bool is_replicated_on_purpose(const DraftLayer& member) {
   return member.role == DraftRole::Router || member.role == DraftRole::Table;
 }
 
@@ -174,31 +174,31 @@ AxisId axis_of(const TpPlan& plan) {
 }
 
 std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit) {
-  std::vector<std::pair<size_t, const UnitStrategy*>> ways;
-  for (const UnitStrategy& way : unit_strategies()) {
-    const bool is_said = std::ranges::all_of(unit.members, [&](const DraftMember& member) {
+  std::vector<std::pair<size_t, const UnitStrategy*>> strategies;
+  for (const UnitStrategy& strategy : unit_strategies()) {
+    const bool is_said = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
       PlanRule rule;
-      const std::string_view style = style_of(way, member.role);
+      const std::string_view style = style_of(strategy, member.role);
       return style.empty() || set_style(*w.plan.dialect, style, rule);
     });
-    if (!is_for(way, unit) || !is_said) continue;
-    const size_t count = disagreements(w, unit, way);
-    if (count == 0 || w.graph.operations.is_there) ways.emplace_back(count, &way);
+    if (!is_for(strategy, unit) || !is_said) continue;
+    const size_t count = disagreements(w, unit, strategy);
+    if (count == 0 || w.graph.operations.is_there) strategies.emplace_back(count, &strategy);
   }
-  std::ranges::stable_sort(ways, {}, &std::pair<size_t, const UnitStrategy*>::first);
+  std::ranges::stable_sort(strategies, {}, &std::pair<size_t, const UnitStrategy*>::first);
   std::vector<const UnitStrategy*> sorted;
-  for (const auto& [count, way] : ways) sorted.push_back(way);
+  for (const auto& [count, strategy] : strategies) sorted.push_back(strategy);
   return sorted;
 }
 
 std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& current, const DraftUnit& unit,
-                                     const UnitStrategy* way) {
+                                     const UnitStrategy* strategy) {
   const DialectRow& dialect = *w.plan.dialect;
   std::vector<WantedRule> wanted;
-  for (const DraftMember& member : unit.members) {
+  for (const DraftLayer& member : unit.members) {
     const std::vector<ModuleId> modules = uncovered(w.graph, current, member);
-    std::string_view style = way == nullptr ? std::string_view{} : style_of(*way, member.role);
-    if (style.empty() && (way != nullptr || is_meant_whole(member))) style = dialect.replicate_style;
+    std::string_view style = strategy == nullptr ? std::string_view{} : style_of(*strategy, member.role);
+    if (style.empty() && (strategy != nullptr || is_replicated_on_purpose(member))) style = dialect.replicate_style;
     PlanRule rule;
     if (modules.empty() || style.empty() || !set_style(dialect, style, rule)) continue;
     const bool stays = style == dialect.replicate_style;

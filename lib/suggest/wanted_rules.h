@@ -22,7 +22,7 @@ struct RuleWants {
 
 // A rule for all modules of a layer that have no rule.
 struct WantedRule {
-  const DraftMember* member = nullptr;
+  const DraftLayer* member = nullptr;
   std::vector<ModuleId> modules;
   std::vector<std::string> paths;  // by module
   DraftKey key;
@@ -38,10 +38,10 @@ struct WantedRule {
 // others.
 [[nodiscard]] std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit);
 
-// Returns the rules of strategy `way` for layers without a rule in `current`, the matches of the edited plan. `way` is
-// nullptr to replicate the unit. Large layers without a style in the strategy get an explicit replicate rule if the
-// dialect has one.
+// Returns the rules of strategy `strategy` for layers without a rule in `current`, the matches of the edited plan.
+// `strategy` is nullptr to replicate the unit. Large layers without a style in the strategy get an explicit replicate
+// rule if the dialect has one.
 [[nodiscard]] std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& current, const DraftUnit& unit,
-                                                   const UnitStrategy* way);
+                                                   const UnitStrategy* strategy);
 
 }  // namespace tpplan

@@ -31,7 +31,7 @@ void read_options(Server& server, const JsonTree& params) {
 void initialize(Server& server, const EditorMessage& message) {
   read_options(server, message.params);
   server.state = ServerState::Running;
-  static constexpr int kWholeTexts = 1;
+  static constexpr int kReplicatedTexts = 1;
   answer_request(message, [](JsonWriter& json) {
     begin_object(json);
     write_key(json, "capabilities");
@@ -40,7 +40,7 @@ void initialize(Server& server, const EditorMessage& message) {
     write_key(json, "textDocumentSync");
     begin_object(json);
     write_member(json, "openClose", true);
-    write_member(json, "change", kWholeTexts);
+    write_member(json, "change", kReplicatedTexts);
     write_member(json, "save", true);
     end_object(json);
     write_member(json, "hoverProvider", true);

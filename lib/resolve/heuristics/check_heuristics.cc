@@ -10,7 +10,7 @@ namespace tpplan {
 
 void check_heuristics(const HeuristicInput& in) {
   check_splits(in);
-  if (in.plan.dialect->follows_framework) check_heads(in.plan, in.graph, in.shardings, in.settled, in.diagnostics);
+  if (in.plan.dialect->follows_framework) check_heads(in.plan, in.graph, in.shardings, in.walk_failed, in.diagnostics);
   if (in.has_errors) return;
   check_norms(in);
   // Values of JAX and Keras are global arrays: a layer that expects another sharding gets it.

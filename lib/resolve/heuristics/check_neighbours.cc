@@ -63,7 +63,7 @@ void check_embedding(const Neighbours& n, ModuleId id) {
   d->message = fmt::format("the output of `{}` stays sharded: each rank has a shard of every embedding",
                            n.graph.modules[id].path);
   d->notes.push_back({"the layers after it expect replicated embeddings", span_of(n.graph, n.graph.modules[id])});
-  d->help = make_whole(n.plan, "embedding_colwise", "output_layouts");
+  d->help = replicate_help(n.plan, "embedding_colwise", "output_layouts");
 }
 
 void check_bias(const Neighbours& n, ModuleId id) {
@@ -97,7 +97,7 @@ void check_bias(const Neighbours& n, ModuleId id) {
   d->help = "name the module instead of its weight, or shard the bias in the same way";
 }
 
-bool cuts_sequence(const PlanRule& rule) {
+bool shards_sequence(const PlanRule& rule) {
   if (rule.style == nullptr || rule.style->name == "sequence_parallel") return false;
   const auto sequence = [](const std::optional<std::vector<Layout>>& layouts) {
     return layouts && std::any_of(layouts->begin(), layouts->end(), [](const Layout& layout) {
@@ -115,7 +115,7 @@ bool cuts_sequence(const PlanRule& rule) {
 }
 
 void check_sequence(const Neighbours& n) {
-  if (std::any_of(n.plan.rules.begin(), n.plan.rules.end(), cuts_sequence)) return;
+  if (std::any_of(n.plan.rules.begin(), n.plan.rules.end(), shards_sequence)) return;
   for (const BoundaryMatch& match : n.matches.boundaries) {
     const PlanRule& rule = n.plan.rules[match.rule];
     if (rule.style == nullptr || rule.style->name != "sequence_parallel") continue;

@@ -18,7 +18,7 @@ bool is_query_key_norm(std::string_view leaf) {
 }
 
 // True if the rule replicates the outputs of its modules, independent of the sharding of parameters.
-bool leaves_whole(const PlanRule& rule) {
+bool outputs_replicated(const PlanRule& rule) {
   if (rule.style == nullptr || !rule.style->output.used) return false;
   const auto& written = rule.options.output_layouts;
   const Layout layout = written && !written->empty() ? written->front() : Layout(rule.style->output.to);
@@ -26,11 +26,13 @@ bool leaves_whole(const PlanRule& rule) {
 }
 
 // True if the output of the module is sharded along its `out` dim.
-bool is_cut_over_out(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, const Module& module) {
+bool is_sharded_over_out(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
+                         const Module& module) {
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const int dim = find_dim(dims_of(graph, module, graph.params[param]), kDimOut);
     const RuleId rule = table.params[param].rule;
-    if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis || leaves_whole(plan.rules[rule])) continue;
+    if (dim < 0 || rule == kNoRule || plan.rules[rule].axis == kNoAxis || outputs_replicated(plan.rules[rule]))
+      continue;
     const DimAxes& axes = sharding_of(table, param).spec[static_cast<size_t>(dim)];
     if (std::find(axes.begin(), axes.end(), plan.rules[rule].axis) != axes.end()) return true;
   }
@@ -39,14 +41,15 @@ bool is_cut_over_out(const TpPlan& plan, const ModelGraph& graph, const Sharding
 
 // True if a query or key projection next to the norm has a sharded output, so that each rank's norm sees only some of
 // the heads.
-bool beside_cut_projection(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table, ModuleId parent) {
+bool follows_sharded_projection(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
+                                ModuleId parent) {
   return std::ranges::any_of(attention_names(), [&](const AttentionName& row) {
     if (row.role != HeadRole::Query && row.role != HeadRole::Key) return false;
     std::string path(graph.modules[parent].path);
     if (!path.empty()) path += separator(graph.framework);
     path += row.leaf;
     const ModuleId id = find_module(graph, path);
-    return id != kNone && is_cut_over_out(plan, graph, table, graph.modules[id]);
+    return id != kNone && is_sharded_over_out(plan, graph, table, graph.modules[id]);
   });
 }
 
@@ -93,7 +96,7 @@ void check_norms(const HeuristicInput& in) {
     if (!query_key && !any_sequence) continue;
     const ModuleId parent = parent_of(graph, id);
     if (parent == kNone) continue;
-    if (query_key && beside_cut_projection(plan, graph, table, parent))
+    if (query_key && follows_sharded_projection(plan, graph, table, parent))
       report_unsummed(in, id, false);
     else if (any_sequence && holds_sequence[parent])
       report_unsummed(in, id, true);

@@ -53,8 +53,8 @@ void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
                              : "its input is replicated: a matmul of the full input with a weight shard fails",
                       span_of(n.graph, module)});
   d->help = leaves ? "shard the next layer with rowwise, or " : "shard the layer before it with colwise, or ";
-  d->help += leaves ? make_whole(n.plan, "colwise_gather_output", "output_layouts")
-                    : make_whole(n.plan, "rowwise_split_input", "input_layouts");
+  d->help += leaves ? replicate_help(n.plan, "colwise_gather_output", "output_layouts")
+                    : replicate_help(n.plan, "rowwise_split_input", "input_layouts");
 }
 
 // Reports a layer that expects shards, as the down projection that its name denotes, although by its sizes it is an up
@@ -119,19 +119,19 @@ void check_below(PairCheck& check, ModuleId id, size_t depth) {
   for (ModuleId child = check.children.first[id]; child != kNone; child = check.children.next[child])
     check_below(check, child, depth + 1);
   Unpaired& here = check.open[depth];
-  const Pieces own = pieces_of(n, id);
-  if (own == Pieces::Leaves) add(here.leaves, {n.rules[id], id, 1});
-  if (own == Pieces::Takes && is_up_by_size(n.graph, id))
+  const ShardUse own = shard_use_of(n, id);
+  if (own == ShardUse::Outputs) add(here.leaves, {n.rules[id], id, 1});
+  if (own == ShardUse::Expects && is_up_by_size(n.graph, id))
     report_up_as_down(n, id);
-  else if (own == Pieces::Takes)
+  else if (own == ShardUse::Expects)
     add(here.takes, {n.rules[id], id, 1});
   here.layers += n.graph.modules[id].kind == ModuleKind::Linear;
-  if (own == Pieces::None && (n.closed[id] || (!here.leaves.empty() && !here.takes.empty()))) {
+  if (own == ShardUse::None && (n.closed[id] || (!here.leaves.empty() && !here.takes.empty()))) {
     here.leaves.clear();
     here.takes.clear();
   }
   const ModuleId parent = parent_of(n.graph, id);
-  if (parent == kNone || (own == Pieces::None && is_repeated_block(n.graph, id))) {
+  if (parent == kNone || (own == ShardUse::None && is_repeated_block(n.graph, id))) {
     if (here.layers > 1) report_unpaired(n, here);
     here.leaves.clear();
     here.takes.clear();

@@ -16,19 +16,19 @@ namespace tpplan {
 namespace {
 
 // Leaf names of projections whose outputs are combined, so that all or none must be sharded.
-struct ProductLeaves {
+struct SiblingNames {
   std::array<std::string_view, 3> leaves;  // the last may be empty
   bool heads = false;                      // q, k and v: a single kv head is replicated on purpose
 };
 
 // Returns the group whose first leaf is `leaf`.
-std::optional<ProductLeaves> product_of(std::string_view leaf) {
+std::optional<SiblingNames> siblings_of(std::string_view leaf) {
   const auto names = attention_names();
   const auto query = std::ranges::find(names, leaf, &AttentionName::leaf);
   if (query != names.end() && query->role == HeadRole::Query)
-    return ProductLeaves{{leaf, query->key, query->value}, true};
+    return SiblingNames{{leaf, query->key, query->value}, true};
   const MlpName* gate = find_mlp_name({}, leaf);
-  if (gate != nullptr && gate->role == MlpRole::Gate) return ProductLeaves{{leaf, gate->up, {}}, false};
+  if (gate != nullptr && gate->role == MlpRole::Gate) return SiblingNames{{leaf, gate->up, {}}, false};
   return std::nullopt;
 }
 
@@ -37,7 +37,7 @@ bool has_one_kv_head(const ModelGraph& graph, ModuleId parent) {
   return module.attributes != kNone && graph.attributes[module.attributes].num_kv_heads == 1;
 }
 
-void report_unlike(const Neighbours& n, ModuleId cut, ModuleId other) {
+void report_different_siblings(const Neighbours& n, ModuleId cut, ModuleId other) {
   const RuleId rule = n.rules[cut];
   Diagnostic* d =
       report(n.diagnostics, Code::ProjectionsDiffer, n.plan.rules[rule].value_span, fmt::format("{}", rule));
@@ -54,7 +54,7 @@ void report_unlike(const Neighbours& n, ModuleId cut, ModuleId other) {
 }
 
 // Checks the group whose first projection is module `id`, so that each group is checked once.
-void check_product(const Neighbours& n, ModuleId id, const ProductLeaves& row) {
+void check_sibling_group(const Neighbours& n, ModuleId id, const SiblingNames& row) {
   const ModuleId parent = parent_of(n.graph, id);
   if (parent == kNone || (row.heads && has_one_kv_head(n.graph, parent))) return;
   std::array<ModuleId, 3> ids{id, kNone, kNone};
@@ -62,26 +62,26 @@ void check_product(const Neighbours& n, ModuleId id, const ProductLeaves& row) {
     if (!row.leaves[i].empty()) ids[i] = find_sibling(n.graph, id, row.leaves[i]);
     if (ids[i] != kNone && n.graph.modules[ids[i]].kind != ModuleKind::Linear) ids[i] = kNone;
   }
-  const auto cut =
-      std::find_if(ids.begin(), ids.end(), [&](ModuleId m) { return m != kNone && pieces_of(n, m) == Pieces::Leaves; });
+  const auto cut = std::find_if(ids.begin(), ids.end(),
+                                [&](ModuleId m) { return m != kNone && shard_use_of(n, m) == ShardUse::Outputs; });
   if (cut == ids.end()) return;
-  const auto other =
-      std::find_if(ids.begin(), ids.end(), [&](ModuleId m) { return m != kNone && pieces_of(n, m) != Pieces::Leaves; });
-  if (other != ids.end()) report_unlike(n, *cut, *other);
+  const auto other = std::find_if(ids.begin(), ids.end(),
+                                  [&](ModuleId m) { return m != kNone && shard_use_of(n, m) != ShardUse::Outputs; });
+  if (other != ids.end()) report_different_siblings(n, *cut, *other);
 }
 
 }  // namespace
 
 void check_siblings(const Neighbours& n) {
-  constexpr size_t kMaxNames = 1024;                                 // most models have a dozen
-  TextMap<std::string_view, std::optional<ProductLeaves>> products;  // by leaf name
+  constexpr size_t kMaxNames = 1024;                                // most models have a dozen
+  TextMap<std::string_view, std::optional<SiblingNames>> products;  // by leaf name
   for (ModuleId id = 0; id < n.graph.modules.size(); ++id) {
     const Module& module = n.graph.modules[id];
     if (module.kind != ModuleKind::Linear) continue;
     if (products.size() > kMaxNames) products.clear();
     const auto [known, is_new] = products.try_emplace(leaf_of(n.graph, module.path));
-    if (is_new) known->second = product_of(known->first);
-    if (known->second) check_product(n, id, *known->second);
+    if (is_new) known->second = siblings_of(known->first);
+    if (known->second) check_sibling_group(n, id, *known->second);
   }
 }
 

@@ -35,7 +35,7 @@ void check_segments(const HeuristicInput& in, const Module& module, ParamId id, 
   const Param& param = in.graph.params[id];
   for (size_t dim = 0; dim < sharding.spec.size(); ++dim) {
     const RuleId rule = rule_of_dim(in.matches, in.matches.params[id], dim);
-    if (sharding.spec[dim].empty() || rule == kNoRule || is_settled(in, rule)) continue;
+    if (sharding.spec[dim].empty() || rule == kNoRule || has_walk_error(in, rule)) continue;
     const DimSplit split = split_dim(in.plan, in.graph, in.plan.rules[rule], module, param, dim);
     if (!split.across.empty()) report_split_segments(in, rule, param, dim, split.across);
   }
@@ -49,7 +49,7 @@ void check_blocks(const HeuristicInput& in, ParamId id, const Sharding& sharding
   for (const ShardingError& fault : check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh,
                                                    UnevenPolicy::Torch, granularity_of(in.graph, param))) {
     const RuleId rule = rule_of_dim(in.matches, match, fault.dim);
-    if (fault.kind == ShardingErrorKind::SplitsGranule && !is_settled(in, rule))
+    if (fault.kind == ShardingErrorKind::SplitsGranule && !has_walk_error(in, rule))
       std::ignore =
           report_sharding_error(fault, in.plan, in.graph, id, rule, sharding, match.by_module, false, in.diagnostics);
   }

@@ -11,7 +11,7 @@ void check_token_ids(const HeuristicInput& in) {
     const Module& module = in.graph.modules[at.module];
     const BoundaryLayout& boundary = in.boundaries->layouts[at.layout];
     if (module.kind != ModuleKind::Embedding || boundary.inputs.empty() || boundary.inputs[0].forward.empty() ||
-        is_settled(in, boundary.rule))
+        has_walk_error(in, boundary.rule))
       continue;
     const PlanRule& rule = in.plan.rules[boundary.rule];
     Diagnostic* d = report(in.diagnostics, Code::TokenIdsGathered, rule.value_span, fmt::format("{}", boundary.rule));

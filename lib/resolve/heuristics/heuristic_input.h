@@ -19,12 +19,12 @@ struct HeuristicInput {
   const ShardingTable& shardings;
   bool has_errors = false;                    // the shardings have errors
   const BoundaryTable* boundaries = nullptr;  // nullptr: not inferred
-  std::vector<bool> settled;                  // by RuleId: the walk failed in a module of the rule; may be empty
+  std::vector<bool> walk_failed;              // by RuleId: the walk failed in a module of the rule; may be empty
   Diagnostics& diagnostics;
 };
 
-[[nodiscard]] inline bool is_settled(const HeuristicInput& in, RuleId rule) {
-  return rule != kNoRule && !in.settled.empty() && in.settled[rule];
+[[nodiscard]] inline bool has_walk_error(const HeuristicInput& in, RuleId rule) {
+  return rule != kNoRule && !in.walk_failed.empty() && in.walk_failed[rule];
 }
 
 }  // namespace tpplan

@@ -10,7 +10,7 @@ namespace tpplan {
 namespace {
 
 // True for a shard of features. Without operations the rank of a value is unknown, so a negative dim is assumed to be
-// the features, and a non-negative one the sequence (cuts_sequence).
+// the features, and a non-negative one the sequence (shards_sequence).
 bool is_last_shard(const Placement& placement) { return placement.kind == PlacementKind::Shard && placement.dim < 0; }
 
 // Returns the layout that a rule specifies for the first value, or the style's default.
@@ -18,7 +18,7 @@ Placement first_or(const std::optional<std::vector<Layout>>& layouts, const Plac
   return layouts && !layouts->empty() && layouts->front() ? *layouts->front() : standard;
 }
 
-bool wants_pieces(const PlanRule& rule) {
+bool expects_shards(const PlanRule& rule) {
   const StyleRow& style = *rule.style;
   if (style.shard_dim != kDimIn) return false;
   if (!style.input.used) return style.packed_segments > 1;
@@ -34,10 +34,10 @@ bool stays_sharded(const PlanRule& rule) {
   return is_last_shard(first_or(rule.options.output_layouts, style.output.to));
 }
 
-Pieces pieces_of(const Neighbours& n, ModuleId module) {
-  if (n.rules[module] == kNoRule || n.graph.modules[module].kind != ModuleKind::Linear) return Pieces::None;
+ShardUse shard_use_of(const Neighbours& n, ModuleId module) {
+  if (n.rules[module] == kNoRule || n.graph.modules[module].kind != ModuleKind::Linear) return ShardUse::None;
   const PlanRule& rule = n.plan.rules[n.rules[module]];
-  return stays_sharded(rule) ? Pieces::Leaves : wants_pieces(rule) ? Pieces::Takes : Pieces::None;
+  return stays_sharded(rule) ? ShardUse::Outputs : expects_shards(rule) ? ShardUse::Expects : ShardUse::None;
 }
 
 bool is_repeated_block(const ModelGraph& graph, ModuleId id) {
@@ -53,7 +53,7 @@ bool is_repeated_block(const ModelGraph& graph, ModuleId id) {
   return like(number + 1) || (number > 0 && like(number - 1));
 }
 
-std::string make_whole(const TpPlan& plan, std::string_view style, std::string_view option) {
+std::string replicate_help(const TpPlan& plan, std::string_view style, std::string_view option) {
   if (find_style(style, plan.dialect->styles) != nullptr) return fmt::format("use {}", style);
   return fmt::format("write `{}: Replicate`", option);
 }

@@ -10,8 +10,8 @@
 
 namespace tpplan {
 
-// How a linear layer uses shards of the last dim over the rule's axis: Leaves outputs them, Takes expects them.
-enum class Pieces : uint8_t { None, Leaves, Takes };
+// How a linear layer uses shards of the last dim over the rule's axis: Outputs returns them, Expects receives them.
+enum class ShardUse : uint8_t { None, Outputs, Expects };
 
 struct Neighbours {
   const TpPlan& plan;
@@ -25,13 +25,13 @@ struct Neighbours {
 
 // True if outputs of a module under this rule are sharded along their last dim.
 [[nodiscard]] bool stays_sharded(const PlanRule& rule);
-[[nodiscard]] Pieces pieces_of(const Neighbours& n, ModuleId module);
+[[nodiscard]] ShardUse shard_use_of(const Neighbours& n, ModuleId module);
 
 // True for a module of a numbered list with a neighbour of the same type. Activations between such blocks are assumed
 // to be replicated.
 [[nodiscard]] bool is_repeated_block(const ModelGraph& graph, ModuleId id);
 
 // Returns help text that makes a value replicated outside the module: the style if the dialect has it, else the option.
-[[nodiscard]] std::string make_whole(const TpPlan& plan, std::string_view style, std::string_view option);
+[[nodiscard]] std::string replicate_help(const TpPlan& plan, std::string_view style, std::string_view option);
 
 }  // namespace tpplan

@@ -73,7 +73,7 @@ struct HeadCheck {
   const TpPlan& plan;
   const ModelGraph& graph;
   const ShardingTable& table;
-  const std::vector<bool>& settled;
+  const std::vector<bool>& walk_failed;
   Diagnostics& diagnostics;
   bool fatal;
 };
@@ -158,7 +158,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const Param& param = in.graph.params[id];
   const Module& module = in.graph.modules[param.module];
   const RuleId rule = in.table.params[id].rule;
-  if (rule != kNoRule && !in.settled.empty() && in.settled[rule]) return;
+  if (rule != kNoRule && !in.walk_failed.empty() && in.walk_failed[rule]) return;
   if (rule != kNoRule && has_complete_heads(in.plan.rules[rule], role)) return;
   if (find_companion(in.graph, id)) return;  // check_quantized checks scales
   const Sharding sharding = sharding_by_rule(in.table, in.plan, id);
@@ -257,9 +257,9 @@ bool splits_heads(const Mesh& mesh, const ModelGraph& graph, const Param& param,
 }
 
 void check_heads(const TpPlan& plan, const ModelGraph& graph, const ShardingTable& table,
-                 const std::vector<bool>& settled, Diagnostics& diagnostics) {
+                 const std::vector<bool>& walk_failed, Diagnostics& diagnostics) {
   if (graph.attributes.empty() && graph.operations.is_there) return;
-  const HeadCheck in{plan, graph, table, settled, diagnostics, !plan.dialect->follows_framework};
+  const HeadCheck in{plan, graph, table, walk_failed, diagnostics, !plan.dialect->follows_framework};
   TextMap<std::string_view, HeadRole> roles;  // by leaf: a model has thousands of modules, and a dozen names
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];

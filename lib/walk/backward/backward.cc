@@ -112,9 +112,9 @@ void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
 
 }  // namespace
 
-void walk_backward(Walk& walk, bool report_findings) {
+void walk_backward(Walk& walk, bool is_reporting) {
   Backward b = begin_backward(walk);
-  if (report_findings) judge_untied(walk);
+  if (is_reporting) judge_untied(walk);
   std::vector<ParamId>& params = walk.memory.param_of_slot;
   params.assign(walk.memory.slots.size(), kNone);
   for (ParamId id = 0; id < walk.memory.value_of_param.size(); ++id) {
@@ -133,7 +133,7 @@ void walk_backward(Walk& walk, bool report_findings) {
     }
     const TapeEntry& entry = walk.memory.tape[i];
     if (std::string reason = rejected_backward(b, entry); !reason.empty()) {
-      if (report_findings) report_refused(walk, entry, std::move(reason));
+      if (is_reporting) report_refused(walk, entry, std::move(reason));
       return;
     }
     (is_operation(entry.kind) ? operation_backward : step_backward)(b, entry);
@@ -142,7 +142,7 @@ void walk_backward(Walk& walk, bool report_findings) {
       if (b.first_use[slot] != i) continue;
       if (params[slot] == kNone) continue;
       b.first_use[slot] = kNoId;
-      check_grad(b, params[slot], slot, report_findings);
+      check_grad(b, params[slot], slot, is_reporting);
     }
   }
 }

@@ -14,6 +14,6 @@ namespace tpplan {
 // Walks the tape backward. Appends the collectives to WalkOutput::calls in autograd's order, which is descending order
 // of the tape. The reduction of a parameter's gradient comes right after the tape entry of its first use, when it is
 // complete.
-void walk_backward(Walk& walk, bool report_findings);
+void walk_backward(Walk& walk, bool is_reporting);
 
 }  // namespace tpplan

@@ -61,7 +61,7 @@ bool find_cause(const Backward& b, const Grad& grad, Verdict verdict, const std:
 
 }  // namespace
 
-void check_grad(Backward& b, ParamId id, SlotId slot, bool report_findings) {
+void check_grad(Backward& b, ParamId id, SlotId slot, bool is_reporting) {
   Walk& walk = b.walk;
   Grad grad = b.grads[slot];
   if (has_no_grad(grad)) return;
@@ -74,7 +74,7 @@ void check_grad(Backward& b, ParamId id, SlotId slot, bool report_findings) {
   }
   const Verdict verdict = verdict_of(grad);
   list_gradient(walk, id, kVerdicts[static_cast<size_t>(verdict)]);
-  if (!report_findings) return;
+  if (!is_reporting) return;
   Cause cause{.code = Code::GradientNotReduced,
               .reason = {},
               .op = {},

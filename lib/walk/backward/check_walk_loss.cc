@@ -89,12 +89,12 @@ ValueId loss_value(const Walk& walk) {
   return output < walk.in.graph.outputs.size() ? walk.in.graph.outputs[output] : kNoId;
 }
 
-bool check_walk_loss(Walk& walk, bool report_findings) {
+bool check_walk_loss(Walk& walk, bool is_reporting) {
   const SlotId slot = walk.memory.slot_of[loss_value(walk)];
   const ValueLayout& layout = layout_of(walk, slot);
   LossFault fault;
   if (finds_no_way(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
-    if (report_findings)
+    if (is_reporting)
       report_cause(walk,
                    {.code = fault.code,
                     .reason = std::move(fault.reason),
@@ -116,7 +116,7 @@ bool check_walk_loss(Walk& walk, bool report_findings) {
     const bool repeated = (apart & axis_bit(i)) == 0;
     // Modules sum the gradients over these axes, whatever happens over data axes.
     is_right = is_right && !repeated && scale_along(*walk.in.loss, axis, Reduction::Sum) == LossScale::Right;
-    if (!report_findings) continue;
+    if (!is_reporting) continue;
     if (repeated)
       report_repeated(walk.in.plan, axis, "every rank has the full result", walk.out.diagnostics);
     else

@@ -12,7 +12,7 @@ namespace tpplan {
 // partial along the axes of the loss.
 //
 // @pre the plan has a loss and the result is not wrong. Reports TP5115 to TP5118 and TP5121 on request.
-[[nodiscard]] bool check_walk_loss(Walk& walk, bool report_findings);
+[[nodiscard]] bool check_walk_loss(Walk& walk, bool is_reporting);
 
 // Returns the value from which the loss is computed; kNoId if the model has no such result.
 [[nodiscard]] ValueId loss_value(const Walk& walk);
