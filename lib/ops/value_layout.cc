@@ -8,14 +8,14 @@ namespace tpplan {
 
 ValueLayoutId intern(ValueLayoutTable& table, const ValueLayout& layout) {
   std::string key;
-  key.reserve(sizeof(int64_t) * (2 + layout.dims.size() + 4 * layout.claim.size() + layout.declared_shape.size()));
+  key.reserve(sizeof(int64_t) * (2 + layout.dims.size() + 4 * layout.declared.size() + layout.declared_shape.size()));
   const auto put = [&key](int64_t number) { key.append(reinterpret_cast<const char*>(&number), sizeof number); };
   put(layout.zero << 1 | layout.wrong << 2 | layout.local_view << 3 | layout.is_dtensor << 4 |
       static_cast<int64_t>(layout.dims.size()) << 8);
   put(layout.partial);
   for (const DimLayoutId map : layout.dims) put(map);
   if (layout.is_dtensor) {
-    for (const Placement& placement : layout.claim) {
+    for (const Placement& placement : layout.declared) {
       put(static_cast<int64_t>(placement.kind));
       put(placement.dim);
       put(placement.split_factor);
@@ -28,7 +28,7 @@ ValueLayoutId intern(ValueLayoutTable& table, const ValueLayout& layout) {
   if (is_new) {
     ValueLayout& added = table.layouts.emplace_back(layout);
     if (!layout.is_dtensor) {  // its declared placements are not part of the key
-      added.claim.clear();
+      added.declared.clear();
       added.declared_shape.clear();
     }
     table.is_plain.push_back(layout.partial == 0 && !layout.zero && !layout.wrong && !layout.local_view &&
@@ -52,10 +52,10 @@ std::vector<ValueLayoutId> replicated_layouts(ValueLayoutTable& table, const OpG
   return layouts;
 }
 
-ValueLayout placed_layout(ValueLayoutTable& table, std::span<const int64_t> shape, const DeclaredPlacements& claim) {
+ValueLayout placed_layout(ValueLayoutTable& table, std::span<const int64_t> shape, const DeclaredPlacements& declared) {
   ValueLayout layout = replicated_layout(table, shape);
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
-    const Placement& placement = claim[axis];
+  for (size_t axis = 0; axis < declared.size(); ++axis) {
+    const Placement& placement = declared[axis];
     const auto dim =
         static_cast<size_t>(placement.dim < 0 ? placement.dim + static_cast<int>(shape.size()) : placement.dim);
     if (is_shard(placement) && dim < shape.size())

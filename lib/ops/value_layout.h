@@ -17,8 +17,8 @@ using ValueLayoutId = uint32_t;
 // A DTensor's placements, one for each of the table's axes.
 using DeclaredPlacements = std::vector<Placement>;
 
-// `dims` and the flags are the actual layout, in terms of the traced value. `claim` has the declared placements if the
-// value is a DTensor, whose placement and shape torch does not check (DTensor.from_local has run_check=False, torch
+// `dims` and the flags are the actual layout, in terms of the traced value. `declared` has the declared placements if
+// the value is a DTensor, whose placement and shape torch does not check (DTensor.from_local has run_check=False, torch
 // 2.13). Both are needed: torch chooses collectives by the declared placements, and the actual layout determines the
 // result; if they differ, a run continues silently. Layouts are interned: equal ones have one id, and an operation
 // whose operands have the same ids as an earlier one has the same result.
@@ -29,7 +29,7 @@ struct ValueLayout {
   bool wrong = false;       // differs from the traced value, for a reason that is already reported
   bool local_view = false;  // made by to_local(): a view that must not be written to
   bool is_dtensor = false;
-  DeclaredPlacements claim;  // of a DTensor
+  DeclaredPlacements declared;  // of a DTensor
   std::vector<int64_t> declared_shape;
   bool operator==(const ValueLayout&) const = default;
 };
@@ -51,7 +51,7 @@ struct ValueLayoutTable {
 
 // Returns the layout of a DTensor with these placements: axes shard one after the other.
 [[nodiscard]] ValueLayout placed_layout(ValueLayoutTable& table, std::span<const int64_t> shape,
-                                        const DeclaredPlacements& claim);
+                                        const DeclaredPlacements& declared);
 
 [[nodiscard]] inline int64_t local_size(const ValueLayoutTable& table, const ValueLayout& layout, size_t dim,
                                         size_t rank) {

@@ -53,7 +53,7 @@ void begin_walk(Walk& walk) {
   walk.memory.tape_slots.clear();
   walk.memory.segments.clear();
   walk.memory.boundary_slots.clear();
-  walk.memory.claim_of_sharding.clear();
+  walk.memory.declared_by_sharding.clear();
   walk.memory.rules_of_module.clear();
   walk.memory.untied.clear();
   walk.memory.programs = {};

@@ -34,10 +34,10 @@ void judge_output(Walk& walk) {
       return;
     }
     if (!layout.is_dtensor && walk.in.loss && output == loss_value(walk)) continue;  // check_walk_loss checks it
-    ValueLayout claimed;
+    ValueLayout expected;
     if (layout.is_dtensor) {
-      claimed = placed_layout(walk.memory.table, shape_of(walk, slot), layout.claim);
-      if (claimed.dims == layout.dims && claimed.partial == layout.partial) continue;
+      expected = placed_layout(walk.memory.table, shape_of(walk, slot), layout.declared);
+      if (expected.dims == layout.dims && expected.partial == layout.partial) continue;
     } else if (layout.partial == 0 && is_all_replicated(walk.memory.table, layout)) {
       continue;
     }

@@ -14,12 +14,12 @@ namespace {
 Grad bring_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlacements to, SlotId slot) {
   AxisMask terms = 0;
   for (size_t axis = 0; axis < to.size(); ++axis) {
-    if (to[axis].kind != PlacementKind::Partial || grad.claim[axis].kind != PlacementKind::Replicate) continue;
+    if (to[axis].kind != PlacementKind::Partial || grad.declared[axis].kind != PlacementKind::Replicate) continue;
     to[axis] = {};
     terms |= axis_bit(axis);
   }
   grad = redistribute_to_declared(b, entry, std::move(grad), to, slot, true);
-  grad.has_claim = true;
+  grad.has_declared = true;
   each_state(grad, [terms](GradState& state) {
     if (state.kind == GradKind::Known) state.open |= terms;
   });
@@ -33,10 +33,10 @@ void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeE
   const auto shape = shape_of(walk, slot);
   DType type{};
   const double bytes = find_dtype(dtype_of(walk, slot), type) ? static_cast<double>(dtypes()[type].bits) / 8 : 8;
-  DeclaredPlacements have_to = have.claim, add_to = add.claim, sum = have.claim;
+  DeclaredPlacements have_to = have.declared, add_to = add.declared, sum = have.declared;
   for (size_t axis = 0; axis < sum.size(); ++axis) {
     const std::vector<int64_t> sizes(shape.begin(), shape.end());
-    const std::vector<OperandSpec> faces{{sizes, have.claim[axis], bytes}, {sizes, add.claim[axis], bytes}};
+    const std::vector<OperandSpec> faces{{sizes, have.declared[axis], bytes}, {sizes, add.declared[axis], bytes}};
     const auto way =
         choose_strategy(pointwise_strategies(faces, Linearity::Add, false), faces,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
@@ -46,14 +46,14 @@ void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeE
   }
   have = bring_to_add(b, entry, std::move(have), have_to, slot);
   add = bring_to_add(b, entry, std::move(add), add_to, slot);
-  have.claim = sum;
+  have.declared = sum;
 }
 
 // Replaces a gradient. Its declared placements stay if the new one has none.
 void replace(Grad& have, Grad by) {
-  if (!by.has_claim) {
-    by.has_claim = have.has_claim;
-    by.claim = have.claim;
+  if (!by.has_declared) {
+    by.has_declared = have.has_declared;
+    by.declared = have.declared;
   }
   have = std::move(by);
 }
@@ -90,7 +90,7 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
     have = std::move(add);
     return;
   }
-  if (have.has_claim && add.has_claim && have.claim != add.claim) bring_together(b, slot, have, add, entry);
+  if (have.has_declared && add.has_declared && have.declared != add.declared) bring_together(b, slot, have, add, entry);
   if (have.state == kWrongGrad) return;
   if (add.state == kWrongGrad) return replace(have, std::move(add));
   const bool fits = add_states(have, add, shape_of(b.walk, slot));

@@ -35,8 +35,8 @@ Backward begin_backward(Walk& walk) {
     reached[slot] = 1;
     const ValueLayout& layout = layout_of(walk, slot);
     b.grads[slot] = {.state = kComplete,
-                     .has_claim = layout.is_dtensor,
-                     .claim = for_gradient(layout.claim),
+                     .has_declared = layout.is_dtensor,
+                     .declared = for_gradient(layout.declared),
                      .layout = walk.memory.slots[slot].layout};
     note_arrival(walk, slot, b.grads[slot]);
   }

@@ -13,20 +13,20 @@ std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot) {
   return {shape.begin(), shape.end()};
 }
 
-ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& claim) {
-  ValueLayout pieces = placed_layout(walk.memory.table, shape, claim);
+ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared) {
+  ValueLayout pieces = placed_layout(walk.memory.table, shape, declared);
   pieces.partial = 0;
   return intern(walk.memory.table, pieces);
 }
 
-ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& claim) {
-  return pieces_of(walk, shape_of(walk, slot), claim);
+ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared) {
+  return pieces_of(walk, shape_of(walk, slot), declared);
 }
 
 void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to) {
-  c.grad.layout = pieces_of(c.b.walk, c.result, c.grad.claim);
+  c.grad.layout = pieces_of(c.b.walk, c.result, c.grad.declared);
   c.grad = redistribute_to_declared(c.b, c.entry, std::move(c.grad), to, c.result, true);
-  c.grad.has_claim = true;
+  c.grad.has_declared = true;
 }
 
 void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
@@ -40,7 +40,7 @@ void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> sh
 }
 
 void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& to) {
-  redistribute_made(c, kept, shape_of(c.b.walk, kept), layout_of(c.b.walk, kept).claim, to);
+  redistribute_made(c, kept, shape_of(c.b.walk, kept), layout_of(c.b.walk, kept).declared, to);
 }
 
 OperandSpec face_of(const Walk& walk, SlotId slot, const Placement& at) {
@@ -56,10 +56,10 @@ bool makes_partial(const Strategy& way, std::span<const OperandSpec> faces) {
   return false;
 }
 
-DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements claim) {
+DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements declared) {
   const auto from = shape_of(c.b.walk, c.result), to = shape_of(c.b.walk, c.ins[c.target]);
   const size_t missing = from.size() - to.size();
-  for (Placement& placement : claim) {
+  for (Placement& placement : declared) {
     if (!is_shard(placement)) continue;
     const auto dim = static_cast<size_t>(placement.dim);
     if (dim < missing || to[dim - missing] != from[dim])
@@ -67,7 +67,7 @@ DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements 
     else
       placement.dim = static_cast<int>(dim - missing);
   }
-  return claim;
+  return declared;
 }
 
 }  // namespace tpplan

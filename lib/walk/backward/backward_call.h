@@ -23,8 +23,8 @@ struct BackwardCall {
 
 [[nodiscard]] std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot);
 // Returns the layout of a tensor with these placements. A partial one has the global shape on every rank.
-[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& claim);
-[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& claim);
+[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared);
+[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared);
 
 // Redistributes the gradient of the result.
 void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to);
@@ -39,6 +39,6 @@ void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& 
 [[nodiscard]] bool makes_partial(const Strategy& way, std::span<const OperandSpec> faces);
 
 // Returns the placements of a gradient after its sum over the dims along which the operand is broadcast.
-[[nodiscard]] DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements claim);
+[[nodiscard]] DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements declared);
 
 }  // namespace tpplan

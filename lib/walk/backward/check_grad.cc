@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-bool claims_open(const Grad& grad) { return grad.has_claim && partial_mask(grad.claim) != 0; }
+bool is_declared_partial(const Grad& grad) { return grad.has_declared && partial_mask(grad.declared) != 0; }
 
 enum class Verdict : uint8_t { Complete, Open, KnownOpen, Mixed, Wrong };
 
@@ -20,7 +20,7 @@ Verdict verdict_of(const Grad& grad) {
   if (grad.state == kWrongGrad) return Verdict::Wrong;
   if (!one) return Verdict::Mixed;
   if (!is_open(state)) return Verdict::Complete;
-  return claims_open(grad) ? Verdict::KnownOpen : Verdict::Open;
+  return is_declared_partial(grad) ? Verdict::KnownOpen : Verdict::Open;
 }
 
 // By Verdict.
@@ -43,7 +43,7 @@ bool find_cause(const Backward& b, const Grad& grad, Verdict verdict, const std:
       return true;
     case Verdict::Complete: {
       GradState state{};
-      if (!claims_open(grad) || !uniform(grad, state) || state != kComplete) return false;
+      if (!is_declared_partial(grad) || !uniform(grad, state) || state != kComplete) return false;
       cause.code = Code::ReplicatedGradientReduced;
       cause.reason = fmt::format("the gradient of `{}` is full on every rank, but is declared Partial over {} ranks",
                                  name, walk.in.ranks);
@@ -70,7 +70,7 @@ void check_grad(Backward& b, ParamId id, SlotId slot, bool is_reporting) {
   if (const RuleId sums = walk.memory.sum_rule[walk.memory.value_of_param[id]]; sums != kNoRule) {
     entry.rule = sums;
     append_grad_call(b, entry, {.kind = CollectiveKind::AllReduce, .axis = 0}, layout_of(walk, slot), slot);
-    if (!claims_open(grad)) grad = reduce_partial(b, entry, std::move(grad), 0);
+    if (!is_declared_partial(grad)) grad = reduce_partial(b, entry, std::move(grad), 0);
   }
   const Verdict verdict = verdict_of(grad);
   list_gradient(walk, id, kVerdicts[static_cast<size_t>(verdict)]);

@@ -66,15 +66,15 @@ bool find_fault(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
 bool finds_no_way(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
   const CrossEntropy how = walk.in.plan.loss->cross_entropy;
   if (how == CrossEntropy::Unsaid || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
-  const std::string text = to_text(std::span<const Placement>(layout.claim));
+  const std::string text = to_text(std::span<const Placement>(layout.declared));
   if (how == CrossEntropy::Plain) {
     fault = {Code::UnsupportedLogits,
              fmt::format("cross-entropy gets logits that are a DTensor {}, but targets that are a plain tensor", text)};
     return true;
   }
   const Placement classes = shard_of(layout.dims.size() - 1);
-  const auto cuts = std::count(layout.claim.begin(), layout.claim.end(), classes);
-  const bool open = partial_mask(layout.claim) != 0;
+  const auto cuts = std::count(layout.declared.begin(), layout.declared.end(), classes);
+  const bool open = partial_mask(layout.declared) != 0;
   if (cuts == 1 && !open) return false;
   fault = {
       Code::UnsupportedLogits,

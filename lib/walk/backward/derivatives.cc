@@ -51,19 +51,19 @@ Placement without_dims(const Derivative& d, Placement at) {
 
 Made operand_of(const Derivative& d, size_t operand) {
   const Walk& walk = d.c.b.walk;
-  return {layout_of(walk, d.c.ins[operand]).claim, sizes_of(walk, d.c.ins[operand])};
+  return {layout_of(walk, d.c.ins[operand]).declared, sizes_of(walk, d.c.ins[operand])};
 }
 
 // Returns the result or its gradient, with the reduced dims as dims of size 1.
-Made result_of(const Derivative& d, DeclaredPlacements claim, bool is_gradient) {
+Made result_of(const Derivative& d, DeclaredPlacements declared, bool is_gradient) {
   std::vector<int64_t> shape = sizes_of(d.c.b.walk, d.keeps ? d.c.result : d.c.ins[0]);
   for (size_t dim = 0; dim < d.along.size(); ++dim) shape[dim] = d.along[dim] ? 1 : shape[dim];
-  for (Placement& placement : claim) placement = with_dims(d, placement);
-  return {std::move(claim), std::move(shape), is_gradient};
+  for (Placement& placement : declared) placement = with_dims(d, placement);
+  return {std::move(declared), std::move(shape), is_gradient};
 }
 
-Made result_of(const Derivative& d) { return result_of(d, layout_of(d.c.b.walk, d.c.result).claim, false); }
-Made gradient_of(const Derivative& d) { return result_of(d, d.c.grad.claim, true); }
+Made result_of(const Derivative& d) { return result_of(d, layout_of(d.c.b.walk, d.c.result).declared, false); }
+Made gradient_of(const Derivative& d) { return result_of(d, d.c.grad.declared, true); }
 
 void redistribute_operand(Derivative& d, const Made& made, DeclaredPlacements to) {
   if (!made.is_gradient) return redistribute_made(d.c, d.c.result, made.shape, made.at, to);
@@ -232,10 +232,10 @@ bool has_derivative(const BackwardCall& c) {
   return row.back != norm_back || norm_order(c.b.walk, c.entry) != 0;  // a norm of order 0 counts elements
 }
 
-bool derive(BackwardCall& c, DeclaredPlacements& claim) {
+bool derive(BackwardCall& c, DeclaredPlacements& declared) {
   const DerivativeRow& row = kDerivatives[index_of(c.op)];
   Derivative d = row.back == divisor_back ? Derivative{.c = c} : reduction_of(c);
-  claim = row.back(d).at;
+  declared = row.back(d).at;
   return d.known;
 }
 

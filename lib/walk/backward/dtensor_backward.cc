@@ -16,10 +16,10 @@
 namespace tpplan {
 namespace {
 
-bool holds_claim(Walk& walk, const ValueLayout& held) {
+bool is_actual_as_declared(Walk& walk, const ValueLayout& held) {
   if (!held.is_dtensor) return false;
-  const ValueLayout claimed = placed_layout(walk.memory.table, held.declared_shape, held.claim);
-  return held.dims == claimed.dims && held.partial == claimed.partial;
+  const ValueLayout expected = placed_layout(walk.memory.table, held.declared_shape, held.declared);
+  return held.dims == expected.dims && held.partial == expected.partial;
 }
 
 bool is_as_declared(Backward& b, SlotId slot, ValueLayoutId layout) {
@@ -28,15 +28,16 @@ bool is_as_declared(Backward& b, SlotId slot, ValueLayoutId layout) {
   if (!held.is_dtensor ||
       !std::equal(shape.begin(), shape.end(), held.declared_shape.begin(), held.declared_shape.end()))
     return false;
-  std::vector<uint8_t>& as_claimed = b.walk.memory.tables.as_claimed;
-  if (as_claimed.size() <= layout) as_claimed.resize(b.walk.memory.table.layouts.size() + 1);
-  if (as_claimed[layout] == 0) as_claimed[layout] = holds_claim(b.walk, ValueLayout(held)) ? 1 : 2;
-  return as_claimed[layout] == 1;
+  std::vector<uint8_t>& matches_declared = b.walk.memory.tables.matches_declared;
+  if (matches_declared.size() <= layout) matches_declared.resize(b.walk.memory.table.layouts.size() + 1);
+  if (matches_declared[layout] == 0)
+    matches_declared[layout] = is_actual_as_declared(b.walk, ValueLayout(held)) ? 1 : 2;
+  return matches_declared[layout] == 1;
 }
 
 bool is_as_declared(const Grad& grad) {
-  return grad.has_claim && grad.segments.empty() && grad.state.kind == GradKind::Known &&
-         grad.state.open == partial_mask(grad.claim);
+  return grad.has_declared && grad.segments.empty() && grad.state.kind == GradKind::Known &&
+         grad.state.open == partial_mask(grad.declared);
 }
 
 bool is_exact(Backward& b, const TapeEntry& entry, const TapeSlot& result) {
@@ -70,20 +71,20 @@ Folds folds_of(const BackwardCall& c) {
 }
 
 // Returns the placements of a bias gradient, which is the sum over the rows of the result's gradient.
-DeclaredPlacements bias_claim(const BackwardCall& c) {
-  DeclaredPlacements claim = c.grad.claim;
+DeclaredPlacements declared_bias(const BackwardCall& c) {
+  DeclaredPlacements declared = c.grad.declared;
   const auto last = static_cast<int>(shape_of(c.b.walk, c.result).size()) - 1;
-  for (Placement& placement : claim) {
+  for (Placement& placement : declared) {
     if (!is_shard(placement)) continue;
     const bool stays = placement.dim == last;
     placement = stays ? shard_of(0) : Placement{.kind = PlacementKind::Partial};
   }
-  return claim;
+  return declared;
 }
 
-bool product_claim(BackwardCall& c, DeclaredPlacements& claim) {
+bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
   if (c.target > 1) {
-    claim = bias_claim(c);
+    declared = declared_bias(c);
     return true;
   }
   const Walk& walk = c.b.walk;
@@ -92,12 +93,12 @@ bool product_claim(BackwardCall& c, DeclaredPlacements& claim) {
   std::vector<MatmulDim> dims;
   for (const MatmulDim& dim : folds.dims)
     dims.push_back({.a = dim.out, .b = c.target == 0 ? dim.b : dim.a, .out = c.target == 0 ? dim.a : dim.b});
-  const DeclaredPlacements from = layout_of(walk, kept).claim;
-  DeclaredPlacements grad_to = c.grad.claim, kept_to = from;
-  claim = from;
+  const DeclaredPlacements from = layout_of(walk, kept).declared;
+  DeclaredPlacements grad_to = c.grad.declared, kept_to = from;
+  declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
-    const std::vector<OperandSpec> faces{folded_face(walk, c.result, c.grad.claim[axis], folds.out, ranks),
+    const std::vector<OperandSpec> faces{folded_face(walk, c.result, c.grad.declared[axis], folds.out, ranks),
                                          folded_face(walk, kept, from[axis], folds.operands[1 - c.target], ranks)};
     const auto way = choose_strategy(matmul_strategies(faces, dims, false), faces, {.ranks = ranks});
     if (!way || makes_partial(*way, faces)) return false;
@@ -105,7 +106,7 @@ bool product_claim(BackwardCall& c, DeclaredPlacements& claim) {
       grad_to[axis] = folded_placement(way->ins[0], folds.out, sizes_of(walk, c.result), ranks);
     if (way->ins[1] != faces[1].at)
       kept_to[axis] = folded_placement(way->ins[1], faces[1].shape, sizes_of(walk, kept), ranks);
-    claim[axis] = folded_placement(way->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
+    declared[axis] = folded_placement(way->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
   }
   redistribute_incoming_grad(c, grad_to);
   redistribute_saved(c, kept, kept_to);
@@ -137,32 +138,33 @@ ElementWay element_way(const BackwardCall& c) {
 // otherwise the operand.
 SlotId kept_by_itself(const BackwardCall& c) { return op_row(c.op).saves == "r0" ? c.result : c.ins[0]; }
 
-bool element_claim(BackwardCall& c, DeclaredPlacements& claim) {
+bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
   const ElementWay kind = element_way(c);
   if (kind == ElementWay::None) return false;
   if (kind == ElementWay::AsItIs) {
-    claim = reduced_placements(c, c.grad.claim);
+    declared = reduced_placements(c, c.grad.declared);
     return true;
   }
   const Walk& walk = c.b.walk;
   const SlotId kept = kind == ElementWay::ByOther ? c.ins[1 - c.target] : kept_by_itself(c);
-  const DeclaredPlacements from = layout_of(walk, kept).claim;
+  const DeclaredPlacements from = layout_of(walk, kept).declared;
   const Linearity linearity = op_row(c.op).linearity;
-  DeclaredPlacements grad_to = c.grad.claim, kept_to = from;
-  claim = from;
+  DeclaredPlacements grad_to = c.grad.declared, kept_to = from;
+  declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
-    const std::vector<OperandSpec> faces{face_of(walk, c.result, c.grad.claim[axis]), face_of(walk, kept, from[axis])};
+    const std::vector<OperandSpec> faces{face_of(walk, c.result, c.grad.declared[axis]),
+                                         face_of(walk, kept, from[axis])};
     const auto way =
         choose_strategy(pointwise_strategies(faces, linearity, false), faces,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
     if (!way || makes_partial(*way, faces)) return false;
     grad_to[axis] = way->ins[0];
     kept_to[axis] = way->ins[1];
-    claim[axis] = way->out;
+    declared[axis] = way->out;
   }
   redistribute_incoming_grad(c, grad_to);
   redistribute_saved(c, kept, kept_to);
-  claim = reduced_placements(c, std::move(claim));
+  declared = reduced_placements(c, std::move(declared));
   return true;
 }
 
@@ -179,9 +181,9 @@ int dim_before(Walk& walk, const TapeEntry& entry, SlotId operand, size_t axis, 
   const ValueLayoutId before = walk.memory.layout_of[values[0]];
   int found = -1;
   for (size_t dim = 0; dim < shape.size() && found < 0; ++dim) {
-    DeclaredPlacements claim = replicated_placements(walk);
-    claim[axis] = shard_of(dim);
-    walk.memory.layout_of[values[0]] = intern(walk.memory.table, placed_layout(walk.memory.table, shape, claim));
+    DeclaredPlacements declared = replicated_placements(walk);
+    declared[axis] = shard_of(dim);
+    walk.memory.layout_of[values[0]] = intern(walk.memory.table, placed_layout(walk.memory.table, shape, declared));
     OpCall call = call_of(walk, node);
     const OpResult result = run_rule(call);
     if (result.outs.empty() || static_cast<size_t>(to) >= result.outs[0].dims.size()) continue;
@@ -192,29 +194,30 @@ int dim_before(Walk& walk, const TapeEntry& entry, SlotId operand, size_t axis, 
   return found;
 }
 
-bool moved_claim(BackwardCall& c, DeclaredPlacements& claim) {
+bool declare_moved(BackwardCall& c, DeclaredPlacements& declared) {
   Walk& walk = c.b.walk;
   if (c.ins.size() != 1 || !(is_view(c.op) || kMoves[index_of(c.op)])) return false;
   const std::vector<int64_t> from = sizes_of(walk, c.result), to = sizes_of(walk, c.ins[0]);
-  claim = c.grad.claim;
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
-    if (!is_shard(claim[axis])) continue;
+  declared = c.grad.declared;
+  for (size_t axis = 0; axis < declared.size(); ++axis) {
+    if (!is_shard(declared[axis])) continue;
     if (is_view(c.op)) {
       std::string ignored;
-      const auto one = viewed(claim[axis], from, to, static_cast<int64_t>(walk.memory.table.maps.axes[axis]), ignored);
-      if (!one || one->in != claim[axis]) return false;
-      claim[axis] = one->out;
+      const auto one =
+          viewed(declared[axis], from, to, static_cast<int64_t>(walk.memory.table.maps.axes[axis]), ignored);
+      if (!one || one->in != declared[axis]) return false;
+      declared[axis] = one->out;
       continue;
     }
-    claim[axis].dim = dim_before(walk, c.entry, c.ins[0], axis, claim[axis].dim);
-    if (claim[axis].dim < 0) return false;
+    declared[axis].dim = dim_before(walk, c.entry, c.ins[0], axis, declared[axis].dim);
+    if (declared[axis].dim < 0) return false;
   }
   return true;
 }
 
 bool is_foreign(const Grad& grad, const ValueLayout& y) {
-  for (size_t axis = 0; axis < grad.claim.size(); ++axis) {
-    if (is_shard(grad.claim[axis]) && grad.claim[axis] != y.claim[axis]) return true;
+  for (size_t axis = 0; axis < grad.declared.size(); ++axis) {
+    if (is_shard(grad.declared[axis]) && grad.declared[axis] != y.declared[axis]) return true;
   }
   return false;
 }
@@ -243,13 +246,13 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
   }
   BackwardCall call = back_call(b, entry, 0, o);
   if (kMatmuls[index_of(call.op)] || element_way(call) != ElementWay::None || has_derivative(call)) return;
-  if (DeclaredPlacements taken; moved_claim(call, taken)) return;
+  if (DeclaredPlacements taken; declare_moved(call, taken)) return;
   const ValueLayout y = walk.memory.table.layouts[result.layout];
   if (is_foreign(call.grad, y)) {
-    redistribute_incoming_grad(call, for_gradient(y.claim));
+    redistribute_incoming_grad(call, for_gradient(y.declared));
     b.grads[result.slot] = std::move(call.grad);
   }
-  reduce_before(b, entry, result, pieces_of(walk, result.slot, b.grads[result.slot].claim));
+  reduce_before(b, entry, result, pieces_of(walk, result.slot, b.grads[result.slot].declared));
 }
 
 bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad& grad) {
@@ -257,17 +260,17 @@ bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad&
   const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
   if (!is_exact(b, entry, result)) return false;
   BackwardCall call = back_call(b, entry, i, o);
-  DeclaredPlacements claim;
-  const bool known =
-      kMatmuls[index_of(call.op)]
-          ? product_claim(call, claim)
-          : element_claim(call, claim) || (has_derivative(call) && derive(call, claim)) || moved_claim(call, claim);
+  DeclaredPlacements declared;
+  const bool known = kMatmuls[index_of(call.op)]
+                         ? declare_matmul(call, declared)
+                         : declare_elementwise(call, declared) || (has_derivative(call) && derive(call, declared)) ||
+                               declare_moved(call, declared);
   if (!known || call.grad.state == kWrongGrad) return false;
-  const bool opened = (partial_mask(claim) & ~call.grad.state.open) != 0;
+  const bool opened = (partial_mask(declared) & ~call.grad.state.open) != 0;
   grad = std::move(call.grad);
-  grad.state = {GradKind::Known, partial_mask(claim)};
-  grad.layout = pieces_of(walk, call.ins[i], claim);
-  grad.claim = std::move(claim);
+  grad.state = {GradKind::Known, partial_mask(declared)};
+  grad.layout = pieces_of(walk, call.ins[i], declared);
+  grad.declared = std::move(declared);
   if (opened && walk.memory.slots[result.slot].origin != kNoRule) grad.rule = walk.memory.slots[result.slot].origin;
   return true;
 }

@@ -25,7 +25,7 @@ struct BackStep {
 // Propagates a gradient by the layouts only.
 Grad pass(Backward& b, const BackStep& step, const Grad& out) {
   Grad grad = out;
-  grad.has_claim = false;
+  grad.has_declared = false;
   bool opened = false, broken = false;
   each_state(grad, [&](GradState& state) {
     const GradState before = state;
@@ -76,35 +76,35 @@ Grad pass_parts(Backward& b, const BackStep& step, const Grad& given, bool place
 
 // Declares the gradient of a plain one-element tensor among DTensors. Torch makes it a replicated DTensor, so its
 // gradient is a DTensor too, which is declared Partial if it is partial.
-void claim_of_plain(Backward& b, const BackStep& step, Grad& grad) {
+void declare_plain_gradient(Backward& b, const BackStep& step, Grad& grad) {
   const bool is_one = std::all_of(step.x.dims.begin(), step.x.dims.end(),
                                   [&](DimLayoutId dim) { return b.walk.memory.table.maps.maps[dim].size == 1; });
-  if (!is_one || !(step.y.is_dtensor || step.out.has_claim) || grad.state.kind != GradKind::Known) return;
-  grad.has_claim = true;
-  grad.claim = replicated_placements(b.walk);
-  for (size_t axis = 0; axis < grad.claim.size(); ++axis) {
-    if ((grad.state.open & axis_bit(axis)) != 0) grad.claim[axis].kind = PlacementKind::Partial;
+  if (!is_one || !(step.y.is_dtensor || step.out.has_declared) || grad.state.kind != GradKind::Known) return;
+  grad.has_declared = true;
+  grad.declared = replicated_placements(b.walk);
+  for (size_t axis = 0; axis < grad.declared.size(); ++axis) {
+    if ((grad.state.open & axis_bit(axis)) != 0) grad.declared[axis].kind = PlacementKind::Partial;
   }
 }
 
 // Sets the placements that DTensor declares for an operand's gradient. A sharded operand has its own shards. A
 // replicated operand has Partial if the result is sharded or partial; otherwise a Partial gradient stays Partial.
-void claim_gradient(Backward& b, const BackStep& step, Grad& grad, const Grad& given) {
-  if (!step.x.is_dtensor) return claim_of_plain(b, step, grad);
+void declare_gradient(Backward& b, const BackStep& step, Grad& grad, const Grad& given) {
+  if (!step.x.is_dtensor) return declare_plain_gradient(b, step, grad);
   if (!step.y.is_dtensor) return;
-  grad.has_claim = true;
-  grad.claim = replicated_placements(b.walk);
+  grad.has_declared = true;
+  grad.declared = replicated_placements(b.walk);
   bool once = false;
   for (size_t axis = 0; axis < b.walk.in.axes.size(); ++axis) {
-    const Placement &from = step.x.claim[axis], &to = step.y.claim[axis];
+    const Placement &from = step.x.declared[axis], &to = step.y.declared[axis];
     const bool is_bias = step.op == OpId::Linear && step.operand == 2 && to.kind == PlacementKind::Partial;
-    const bool stays_open = step.out.has_claim && step.out.claim[axis].kind == PlacementKind::Partial;
+    const bool stays_open = step.out.has_declared && step.out.declared[axis].kind == PlacementKind::Partial;
     if (is_shard(from))
-      grad.claim[axis] = from;
+      grad.declared[axis] = from;
     else if (is_bias || to.kind == PlacementKind::Replicate || from.kind == PlacementKind::Partial)
-      grad.claim[axis] = stays_open ? step.out.claim[axis] : Placement{};
+      grad.declared[axis] = stays_open ? step.out.declared[axis] : Placement{};
     else
-      grad.claim[axis].kind = PlacementKind::Partial;
+      grad.declared[axis].kind = PlacementKind::Partial;
     once = once || is_bias;
   }
   if (once && grad.state != kWrongGrad) {
@@ -150,7 +150,7 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
     grad = put_in_place(std::move(grad), *segment, is_uniform ? all : kWrongGrad);
   }
   grad.layout = in.layout;
-  claim_gradient(b, step, grad, given);
+  declare_gradient(b, step, grad, given);
   accumulate(b, in.slot, std::move(grad), entry);
 }
 

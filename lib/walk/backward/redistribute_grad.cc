@@ -46,17 +46,17 @@ namespace {
 
 // Returns the local layout during a redistribution. It is sharded if the gradient is declared so, even if the value is
 // not. It has the full size if the gradient is declared replicated or Partial, even if the value is sharded.
-ValueLayout claimed_pieces(Walk& walk, ValueLayoutId layout, const DeclaredPlacements& claim) {
+ValueLayout declared_shards(Walk& walk, ValueLayoutId layout, const DeclaredPlacements& declared) {
   DimLayoutTable& maps = walk.memory.table.maps;
   ValueLayout piece = walk.memory.table.layouts[layout];
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
-    if (!is_shard(claim[axis])) {
+  for (size_t axis = 0; axis < declared.size(); ++axis) {
+    if (!is_shard(declared[axis])) {
       for (DimLayoutId& map : piece.dims) {
         if (maps.maps[map].axes == axis_bit(axis)) map = replicated_dim(maps, maps.maps[map].size);
       }
       continue;
     }
-    const auto dim = static_cast<size_t>(claim[axis].dim);
+    const auto dim = static_cast<size_t>(declared[axis].dim);
     if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(axis)) == 0)
       piece.dims[dim] = sharded_dim(maps, piece.dims[dim], axis);
   }
@@ -73,15 +73,15 @@ bool is_open_along(const Grad& grad, size_t axis) {
 
 Grad redistribute_to_declared(Backward& b, const TapeEntry& entry, Grad grad, const DeclaredPlacements& to, SlotId slot,
                               bool hidden) {
-  const DeclaredPlacements from = grad.claim;
-  grad.claim = to;
+  const DeclaredPlacements from = grad.declared;
+  grad.declared = to;
   if (from == to) return grad;
   const ValueLayoutId layout = grad.layout;
   DeclaredPlacements current = from;
   const auto steps = redistribute(from, to);
   for (const Collective& step : steps.value_or(std::vector<Collective>{})) {
     if (step.kind != CollectiveKind::LocalSlice)
-      append_grad_call(b, entry, step, claimed_pieces(b.walk, layout, current), slot, hidden);
+      append_grad_call(b, entry, step, declared_shards(b.walk, layout, current), slot, hidden);
     if (current[step.axis].kind == PlacementKind::Partial)
       grad = reduce_partial(b, entry, std::move(grad), step.axis);
     else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))
@@ -90,7 +90,7 @@ Grad redistribute_to_declared(Backward& b, const TapeEntry& entry, Grad grad, co
     grad.layout = layout;
     current[step.axis] = placement_after(step, to);
   }
-  grad.claim = to;
+  grad.declared = to;
   return grad;
 }
 
@@ -105,20 +105,20 @@ bool goes_back_by_piece(OpId op) { return op_row(op).rule == rule_norm || is_ele
 void reduce_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held) {
   Grad& grad = b.grads[result.slot];
   const ValueLayout& y = b.walk.memory.table.layouts[result.layout];
-  if (!grad.has_claim || !y.is_dtensor) return;
+  if (!grad.has_declared || !y.is_dtensor) return;
   AxisMask pieces = y.partial;
   for (uint32_t in = entry.in_begin; in < entry.in_end; ++in)
     pieces |= sharding_axes(b.walk.memory.table, b.walk.memory.table.layouts[b.walk.memory.tape_slots[in].layout]);
   const bool keeps_cut = goes_back_by_piece(op_of(b.walk, entry));
-  DeclaredPlacements closed = grad.claim;
+  DeclaredPlacements closed = grad.declared;
   for (size_t axis = 0; axis < closed.size(); ++axis) {
     if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
-    closed[axis] = keeps_cut && is_shard(y.claim[axis]) ? y.claim[axis] : Placement{};
+    closed[axis] = keeps_cut && is_shard(y.declared[axis]) ? y.declared[axis] : Placement{};
   }
-  if (closed == grad.claim) return;
+  if (closed == grad.declared) return;
   grad.layout = held;
   grad = redistribute_to_declared(b, entry, std::move(grad), closed, result.slot, true);
-  grad.has_claim = true;
+  grad.has_declared = true;
 }
 
 }  // namespace tpplan

@@ -18,8 +18,8 @@ namespace {
 constexpr auto kParts = op_set({OpId::Split, OpId::Chunk, OpId::SplitWithSizes, OpId::Unbind});
 constexpr auto kDivides = op_set({OpId::Std, OpId::Norm, OpId::LinalgVectorNorm});
 
-bool is_open(std::span<const Placement> claim, size_t axis) {
-  return axis < claim.size() && claim[axis].kind == PlacementKind::Partial;
+bool is_open(std::span<const Placement> declared, size_t axis) {
+  return axis < declared.size() && declared[axis].kind == PlacementKind::Partial;
 }
 
 // True if the derivative of std or of a norm fills a partial tensor in place, which torch rejects. That happens if the
@@ -33,14 +33,14 @@ bool fills_open_sum(const Backward& b, const TapeEntry& entry, OpId op) {
   Walk& walk = b.walk;
   const TapeSlot &in = walk.memory.tape_slots[entry.in_begin], &result = walk.memory.tape_slots[entry.out_begin];
   const Grad& grad = b.grads[result.slot];
-  const DeclaredPlacements self = layout_of(walk, in.slot).claim, made = layout_of(walk, result.slot).claim;
-  const std::span<const Placement> coming = grad.has_claim ? std::span(grad.claim) : std::span(self);
+  const DeclaredPlacements self = layout_of(walk, in.slot).declared, made = layout_of(walk, result.slot).declared;
+  const std::span<const Placement> coming = grad.has_declared ? std::span(grad.declared) : std::span(self);
   const double p = op == OpId::Std ? 0 : norm_order(walk, entry);
   for (size_t axis = 0; axis < made.size(); ++axis) {
     const bool is_fully_replicated = made[axis].kind == PlacementKind::Replicate;
     if (op == OpId::Std || p == 2) {
       if (is_fully_replicated && is_open(op == OpId::Std ? coming : std::span(self), axis)) return true;
-    } else if (p > 1 && !std::isinf(p) && !is_shard(made[axis]) && grad.has_claim && is_open(coming, axis)) {
+    } else if (p > 1 && !std::isinf(p) && !is_shard(made[axis]) && grad.has_declared && is_open(coming, axis)) {
       return true;
     }
   }

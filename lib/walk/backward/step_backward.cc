@@ -62,12 +62,12 @@ Grad sum_tail_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
 Grad bring_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   DeclaredPlacements to = for_gradient(entry.gradient);
   for (size_t axis = 0; axis < to.size(); ++axis) {
-    const bool stays_open = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_claim &&
-                            grad.claim[axis].kind == PlacementKind::Partial;
-    if (stays_open) to[axis] = grad.claim[axis];
+    const bool stays_open = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_declared &&
+                            grad.declared[axis].kind == PlacementKind::Partial;
+    if (stays_open) to[axis] = grad.declared[axis];
   }
   grad = redistribute_to_declared(b, entry, std::move(grad), to, in, false);
-  grad.has_claim = entry.kind == TapeKind::Redistribute;
+  grad.has_declared = entry.kind == TapeKind::Redistribute;
   return grad;
 }
 
@@ -76,8 +76,8 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
     case TapeKind::Gather:
       return gather_back(b, entry, std::move(grad));
     case TapeKind::ToLocal:
-      grad.has_claim = true;
-      grad.claim = entry.gradient;
+      grad.has_declared = true;
+      grad.declared = entry.gradient;
       return grad;
     case TapeKind::FromLocal:
     case TapeKind::Redistribute:
@@ -110,8 +110,8 @@ bool is_misplaced(const Walk& walk, const Grad& grad, const ValueLayout& x) {
   GradState state{};
   if (grad.state == kWrongGrad || !uniform(grad, state)) return false;
   AxisMask misplaced = state.open & sharding_axes(walk.memory.table, x) & ~x.partial;
-  for (size_t axis = 0; grad.has_claim && axis < grad.claim.size(); ++axis) {
-    if (grad.claim[axis].kind == PlacementKind::Partial) misplaced &= ~axis_bit(axis);
+  for (size_t axis = 0; grad.has_declared && axis < grad.declared.size(); ++axis) {
+    if (grad.declared[axis].kind == PlacementKind::Partial) misplaced &= ~axis_bit(axis);
   }
   return misplaced != 0;
 }
@@ -133,8 +133,8 @@ void step_backward(Backward& b, const TapeEntry& entry) {
                    "the gradient is partial and never reduced, but is used as the full gradient of a shard", grad.rule);
   // A wrong gradient keeps its declared placements.
   if (grad.state == kWrongGrad && (entry.kind == TapeKind::ToLocal || entry.kind == TapeKind::Redistribute)) {
-    grad.has_claim = true;
-    grad.claim = entry.kind == TapeKind::ToLocal ? entry.gradient : for_gradient(entry.gradient);
+    grad.has_declared = true;
+    grad.declared = entry.kind == TapeKind::ToLocal ? entry.gradient : for_gradient(entry.gradient);
   }
   accumulate(b, in.slot, std::move(grad), entry);
 }

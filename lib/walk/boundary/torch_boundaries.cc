@@ -66,7 +66,7 @@ uint32_t find_tensor(const Passing& passing, int position, std::string_view key)
 // is on the tape too, because its gradient is redistributed to the placements of the input.
 SlotId redistribute_called(Walk& walk, SlotId slot, const Placement& to, RuleId rule) {
   const ValueLayout& layout = layout_of(walk, slot);
-  const DeclaredPlacements from = layout.claim,
+  const DeclaredPlacements from = layout.declared,
                            wanted = normalised(DeclaredPlacements(walk.in.axes.size(), to), layout.dims.size());
   if (to.kind == PlacementKind::Partial && from[0] != to) {
     crash_at(walk, Code::UnsupportedCall,
@@ -180,7 +180,7 @@ Placement placement_of(const Walk& walk, RuleId rule, const BoundaryStep& step,
 
 // Redistributes a value if its placement differs. A plain tensor that has just become a DTensor has the right one.
 SlotId redistribute_other(Walk& walk, SlotId slot, const Placement& wanted, RuleId rule) {
-  return layout_of(walk, slot).claim[0] == wanted ? slot : redistribute_called(walk, slot, wanted, rule);
+  return layout_of(walk, slot).declared[0] == wanted ? slot : redistribute_called(walk, slot, wanted, rule);
 }
 
 // The hook receives inputs[0], and what it returns replaces all positional arguments.
@@ -284,7 +284,7 @@ ValueLayout torch_param_layout(Walk& walk, ParamId id, RuleId& rule) {
   if (layout.is_dtensor || !is_distributed(walk, param.module)) return layout;
   const auto shape = shape_of(walk.in.model, param);
   layout.is_dtensor = true;
-  layout.claim = replicated_placements(walk);
+  layout.declared = replicated_placements(walk);
   layout.declared_shape.assign(shape.begin(), shape.end());
   return layout;
 }

@@ -70,8 +70,8 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   ValueLayout layout = layout_of(walk, view);
   RuleId ignored = kNoRule;
   layout.is_dtensor = true;
-  layout.claim = param_layout(walk, id, ignored).claim;
-  if (layout.claim.empty()) layout.claim = replicated_placements(walk);
+  layout.declared = param_layout(walk, id, ignored).declared;
+  if (layout.declared.empty()) layout.declared = replicated_placements(walk);
   const auto shape = shape_of(walk, slot);
   layout.declared_shape.assign(shape.begin(), shape.end());
   const bool fused = [&] {
@@ -91,7 +91,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const SlotId seen = shared ? view : slot;
   if (shared) view = derived(walk, view, layout_of(walk, view), kNoRule);
   walk.memory.slots[view].layout = intern(walk.memory.table, layout);
-  append_step(walk, TapeKind::FromLocal, seen, view, layout.claim, rule);
+  append_step(walk, TapeKind::FromLocal, seen, view, layout.declared, rule);
   return view;
 }
 

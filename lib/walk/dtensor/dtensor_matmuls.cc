@@ -49,7 +49,7 @@ std::optional<Strategy> product_way(DtensorRun& run, const Folds& folds, size_t 
   return way;
 }
 
-std::vector<std::vector<int64_t>> claimed_shapes(const DtensorRun& run) {
+std::vector<std::vector<int64_t>> declared_shapes(const DtensorRun& run) {
   std::vector<std::vector<int64_t>> shapes;
   for (size_t i = 0; i < run.slots.size(); ++i) shapes.push_back(declared_shape(run, i));
   return shapes;
@@ -57,7 +57,7 @@ std::vector<std::vector<int64_t>> claimed_shapes(const DtensorRun& run) {
 
 void run_module_matmul(DtensorRun& run, const Folds& folds) {
   std::vector<std::optional<Strategy>> ways;
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     ways.push_back(product_way(run, folds, axis));
     if (run.walk.out.crash != kNoId) return;
   }
@@ -66,9 +66,13 @@ void run_module_matmul(DtensorRun& run, const Folds& folds) {
 
 }  // namespace
 
-void run_linear(DtensorRun& run) { run_module_matmul(run, linear_folds(claimed_shapes(run), declared_out_shape(run))); }
+void run_linear(DtensorRun& run) {
+  run_module_matmul(run, linear_folds(declared_shapes(run), declared_out_shape(run)));
+}
 
-void run_matmul(DtensorRun& run) { run_module_matmul(run, matmul_folds(claimed_shapes(run), declared_out_shape(run))); }
+void run_matmul(DtensorRun& run) {
+  run_module_matmul(run, matmul_folds(declared_shapes(run), declared_out_shape(run)));
+}
 
 void run_embedding(DtensorRun& run) {
   Walk& walk = run.walk;
@@ -76,7 +80,7 @@ void run_embedding(DtensorRun& run) {
   const size_t ndim = declared_shape(run, 0).size();
   std::vector<std::optional<Strategy>> ways;
   size_t masks = 0;
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     std::vector<Strategy> all{replicated_strategy(2), {shard_of(ndim), {{}, shard_of(1)}}, {mask, {mask, shard_of(0)}}};
     for (size_t dim = 0; dim < ndim; ++dim) all.push_back({shard_of(dim), {shard_of(dim), {}}});
     ways.push_back(
@@ -101,8 +105,8 @@ void run_embedding(DtensorRun& run) {
   if (ids.partial != 0)
     make_wrong(run.result, Code::PartialUsedAsFull,
                "the indices are a pending partial sum, but are used as the full sum");
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
-    if (run.claim[axis] != mask) continue;
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
+    if (run.declared[axis] != mask) continue;
     out.partial |= sharding_axes(walk.memory.table, weight) & axis_bit(axis);
     if ((sharding_axes(walk.memory.table, ids) & axis_bit(axis)) != 0)
       make_wrong(run.result, Code::ShardsMismatch,

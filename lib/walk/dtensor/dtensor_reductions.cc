@@ -66,13 +66,13 @@ void run_reduction(DtensorRun& run) {
   const std::vector<bool> along = dims_along(call);
   const bool keeps = shape_of(walk.in.graph, walk.in.graph.outs[run.node.out_begin]).size() == along.size();
   DeclaredPlacements in = declared_of(run, 0);
-  run.claim = in;
+  run.declared = in;
   for (size_t axis = 0; axis < in.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
     Placement& at = in[axis];
     const bool is_along = is_shard(at) && along[static_cast<size_t>(at.dim)];
     if (!goes_on(run, at, row.op, along, ranks) && (is_along || at.kind == PlacementKind::Partial)) at = {};
-    Placement& out = run.claim[axis] = at;
+    Placement& out = run.declared[axis] = at;
     if (!is_shard(at)) continue;
     if (is_along)
       out = {.kind = PlacementKind::Partial, .op = row.op};
@@ -87,7 +87,7 @@ void run_layer_norm(DtensorRun& run) {
   Walk& walk = run.walk;
   const size_t normalised_ = normalised_dims(run);
   std::vector<std::optional<Strategy>> ways;
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     const std::vector<OperandSpec> faces = faces_of(run, axis);
     std::vector<Strategy> all{replicated_strategy(faces.size())};
     for (size_t dim = 0; dim + normalised_ < faces[0].shape.size(); ++dim) {
@@ -105,9 +105,9 @@ void run_layer_norm(DtensorRun& run) {
 void run_rms_norm(DtensorRun& run) {
   Walk& walk = run.walk;
   const size_t first = declared_shape(run, 0).size() - normalised_dims(run);
-  run.claim = declared_of(run, 0);
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
-    const Placement& at = run.claim[axis];
+  run.declared = declared_of(run, 0);
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
+    const Placement& at = run.declared[axis];
     if (is_shard(at) && static_cast<size_t>(at.dim) >= first)
       return crash_at(
           walk, Code::UnsupportedCall,
@@ -127,16 +127,16 @@ void run_normalize(DtensorRun& run) {
   OpCall call = call_of(walk, run.node);
   begin_call(call);
   const std::vector<bool> along = dims_along(call);
-  run.claim = declared_of(run, 0);
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
-    const Placement& at = run.claim[axis];
+  run.declared = declared_of(run, 0);
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
+    const Placement& at = run.declared[axis];
     const bool is_along = is_shard(at) && along[static_cast<size_t>(at.dim)];
     if (!is_along && at.kind != PlacementKind::Partial) continue;
     if (!run.exact) {
-      DeclaredPlacements whole = run.claim;
+      DeclaredPlacements whole = run.declared;
       whole[axis] = {};
       redistribute_operand(run, 0, whole);
-      run.claim = whole;
+      run.declared = whole;
       continue;
     }
     std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, run.slots[0]), 0);

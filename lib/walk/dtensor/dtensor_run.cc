@@ -16,7 +16,7 @@ namespace tpplan {
 
 DeclaredPlacements declared_of(const DtensorRun& run, size_t operand) {
   const ValueLayout& layout = layout_of(run.walk, run.slots[operand]);
-  return layout.is_dtensor ? layout.claim : replicated_placements(run.walk);
+  return layout.is_dtensor ? layout.declared : replicated_placements(run.walk);
 }
 
 std::span<const int64_t> shape_of(const DtensorRun& run, size_t operand) {
@@ -44,7 +44,7 @@ std::vector<OperandSpec> faces_of(const DtensorRun& run, size_t axis) {
 void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Placement> to) {
   Walk& walk = run.walk;
   if (!layout_of(walk, run.slots[operand]).is_dtensor) return;
-  const DeclaredPlacements from = layout_of(walk, run.slots[operand]).claim;
+  const DeclaredPlacements from = layout_of(walk, run.slots[operand]).declared;
   DeclaredPlacements stays(to.begin(), to.end());
   AxisMask terms = 0;
   for (size_t axis = 0; axis < stays.size(); ++axis) {
@@ -55,13 +55,13 @@ void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Place
   run.slots[operand] = redistribute_slot(walk, run.slots[operand], stays, false);
   if (terms == 0 || walk.out.crash != kNoId) return;
   ValueLayout layout = layout_of(walk, run.slots[operand]);
-  layout.claim.assign(to.begin(), to.end());
+  layout.declared.assign(to.begin(), to.end());
   layout.partial |= terms;
   run.slots[operand] = derived(walk, run.slots[operand], layout, kNoRule);
 }
 
 bool redistribute_operands(DtensorRun& run, std::span<const std::optional<Strategy>> by_axis) {
-  run.claim = replicated_placements(run.walk);
+  run.declared = replicated_placements(run.walk);
   for (const auto& way : by_axis) {
     if (way) continue;
     crash_at(run.walk, Code::UnsupportedCall,
@@ -74,7 +74,7 @@ bool redistribute_operands(DtensorRun& run, std::span<const std::optional<Strate
     for (const auto& way : by_axis) to.push_back(way->ins[i]);
     redistribute_operand(run, i, to);
   }
-  for (size_t axis = 0; axis < by_axis.size(); ++axis) run.claim[axis] = by_axis[axis]->out;
+  for (size_t axis = 0; axis < by_axis.size(); ++axis) run.declared[axis] = by_axis[axis]->out;
   return run.walk.out.crash == kNoId;
 }
 
@@ -86,7 +86,7 @@ void settle(DtensorRun& run) {
   run.result.is_write = run.node.in_place;
   for (uint32_t i = run.node.out_begin; i < run.node.out_end; ++i) {
     const auto shape = shape_of(run.walk.in.graph, run.walk.in.graph.outs[i]);
-    run.result.outs.push_back(placed_layout(run.walk.memory.table, shape, normalised(run.claim, shape.size())));
+    run.result.outs.push_back(placed_layout(run.walk.memory.table, shape, normalised(run.declared, shape.size())));
   }
 }
 
@@ -96,8 +96,8 @@ bool is_as_declared(DtensorRun& run, size_t operand) {
   if (!held.is_dtensor ||
       !std::equal(shape.begin(), shape.end(), held.declared_shape.begin(), held.declared_shape.end()))
     return false;
-  const ValueLayout claimed = placed_layout(run.walk.memory.table, shape, held.claim);
-  return held.dims == claimed.dims && (held.partial == claimed.partial || held.zero);
+  const ValueLayout expected = placed_layout(run.walk.memory.table, shape, held.declared);
+  return held.dims == expected.dims && (held.partial == expected.partial || held.zero);
 }
 
 OpResult run_on(DtensorRun& run, std::span<const ValueLayoutId> layouts) {
@@ -116,18 +116,18 @@ OpResult run_on(DtensorRun& run, std::span<const ValueLayoutId> layouts) {
 namespace {
 
 // Runs the rule on operands that have their declared sizes on every rank, as torch does to compute the result's sizes.
-OpResult run_claimed_sizes(DtensorRun& run) {
+OpResult run_declared_sizes(DtensorRun& run) {
   Walk& walk = run.walk;
   std::vector<ValueLayoutId> layouts;
   for (size_t i = 0; i < run.slots.size(); ++i) {
     const auto recorded = shape_of(run, i);
-    const std::vector<int64_t> claimed = declared_shape(run, i);
+    const std::vector<int64_t> expected = declared_shape(run, i);
     ValueLayout layout;
     for (size_t dim = 0; dim < recorded.size(); ++dim)
-      layout.dims.push_back(claimed[dim] == recorded[dim]
+      layout.dims.push_back(expected[dim] == recorded[dim]
                                 ? replicated_dim(walk.memory.table.maps, recorded[dim])
                                 : unknown_dim(walk.memory.table.maps, recorded[dim],
-                                              std::vector<int64_t>(walk.in.ranks, claimed[dim]), 0));
+                                              std::vector<int64_t>(walk.in.ranks, expected[dim]), 0));
     layouts.push_back(intern(walk.memory.table, layout));
   }
   std::vector<uint32_t> held = std::exchange(run.held_sizes, walk.memory.size_numbers);
@@ -142,20 +142,20 @@ std::vector<int64_t> declared_out_shape(DtensorRun& run) {
   const auto recorded = shape_of(run.walk.in.graph, run.walk.in.graph.outs[run.node.out_begin]);
   std::vector<int64_t> shape(recorded.begin(), recorded.end());
   if (run.exact) return shape;
-  const OpResult result = run_claimed_sizes(run);
+  const OpResult result = run_declared_sizes(run);
   if (result.crash.empty() && !result.outs.empty() && result.outs[0].dims.size() == shape.size())
     shape = local_shape(run.walk.memory.table, result.outs[0], 0);
   return shape;
 }
 
-std::string declared_crash(DtensorRun& run) { return run.exact ? std::string() : run_claimed_sizes(run).crash; }
+std::string declared_crash(DtensorRun& run) { return run.exact ? std::string() : run_declared_sizes(run).crash; }
 
 std::vector<ValueLayoutId> held_layouts(DtensorRun& run) {
   std::vector<ValueLayoutId> held;
   for (const SlotId slot : run.slots) {
     ValueLayout layout = layout_of(run.walk, slot);
     layout.is_dtensor = false;
-    layout.claim = {};
+    layout.declared = {};
     layout.declared_shape.clear();
     held.push_back(intern(run.walk.memory.table, layout));
   }
@@ -164,29 +164,29 @@ std::vector<ValueLayoutId> held_layouts(DtensorRun& run) {
 
 std::vector<ValueLayoutId> declared_layouts(DtensorRun& run) {
   ValueLayoutTable& table = run.walk.memory.table;
-  std::vector<ValueLayoutId> claimed;
+  std::vector<ValueLayoutId> expected;
   for (size_t i = 0; i < run.slots.size(); ++i) {
     const bool is_dtensor = layout_of(run.walk, run.slots[i]).is_dtensor;
     const auto shape = shape_of(run, i);
-    claimed.push_back(
+    expected.push_back(
         intern(table, is_dtensor ? placed_layout(table, shape, declared_of(run, i)) : replicated_layout(table, shape)));
   }
-  return claimed;
+  return expected;
 }
 
-bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& claim) {
-  claim = replicated_placements(walk);
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
+bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared) {
+  declared = replicated_placements(walk);
+  for (size_t axis = 0; axis < declared.size(); ++axis) {
     size_t cut = 0;
     for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
       const DimLayout& map = walk.memory.table.maps.maps[layout.dims[dim]];
       if (map.kind == DimLayoutKind::Cut && map.axes == 0) return false;
       if ((map.axes & axis_bit(axis)) == 0) continue;
-      claim[axis] = shard_of(dim);
+      declared[axis] = shard_of(dim);
       ++cut;
     }
     const bool open = (layout.partial & axis_bit(axis)) != 0;
-    if (open) claim[axis].kind = PlacementKind::Partial;
+    if (open) declared[axis].kind = PlacementKind::Partial;
     if (cut > 1 || (cut == 1 && open)) return false;
   }
   return true;

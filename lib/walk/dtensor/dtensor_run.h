@@ -22,7 +22,7 @@ struct DtensorRun {
   std::vector<uint32_t> held_sizes;
   // Its outputs: actual layouts of the results, and their declared placements.
   OpResult result;
-  DeclaredPlacements claim;
+  DeclaredPlacements declared;
 };
 
 // Returns the declared placements of an operand; replicated for a plain operand, which has one element.
@@ -54,7 +54,7 @@ void settle(DtensorRun& run);
 [[nodiscard]] std::vector<ValueLayoutId> held_layouts(DtensorRun& run);
 [[nodiscard]] std::vector<ValueLayoutId> declared_layouts(DtensorRun& run);
 // Sets the placements that describe a layout. Returns false if none do.
-[[nodiscard]] bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& claim);
+[[nodiscard]] bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared);
 // Returns the error of the rule for operands of the declared sizes; empty if they fit.
 [[nodiscard]] std::string declared_crash(DtensorRun& run);
 

@@ -147,7 +147,7 @@ void run_view(DtensorRun& run) {
   const auto to = declared_out_shape(run);
   const auto from = declared_shape(run, 0);
   DeclaredPlacements in = declared_of(run, 0);
-  run.claim = in;
+  run.declared = in;
   for (size_t axis = 0; axis < in.size(); ++axis) {
     std::string fault;
     const auto one = viewed(in[axis], from, to, static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]), fault);
@@ -157,7 +157,7 @@ void run_view(DtensorRun& run) {
                                   to_text(std::span<const Placement>(declared_of(run, 0))), fault),
                       run.rule, kNoRule, std::string(run.name));
     in[axis] = one->in;
-    run.claim[axis] = one->out;
+    run.declared[axis] = one->out;
   }
   redistribute_operand(run, 0, in);
   if (run.walk.out.crash != kNoId) return;

@@ -61,7 +61,7 @@ void set_result(LocalOp& op, const ValueLayout& layout, Code code, std::string w
   MemoEntry entry{.outs = {}, .segments = {}, .crash = {}, .wrong = std::move(wrong), .code = code};
   ValueLayout out = layout;
   out.wrong = out.is_dtensor = out.local_view = false;
-  out.claim.clear();
+  out.declared.clear();
   out.declared_shape.clear();
   entry.outs.push_back(intern(op.walk.memory.table, out));
   finish_op(op.walk, op.node, op.index, entry, operands_of(op));

@@ -226,7 +226,7 @@ void run_known(LocalOp& op) {
 ValueLayout shard_map_param_layout(Walk& walk, ParamId param, RuleId& rule) {
   ValueLayout layout = param_layout(walk, param, rule);
   layout.is_dtensor = false;
-  layout.claim.clear();
+  layout.declared.clear();
   layout.declared_shape.clear();
   return layout;
 }

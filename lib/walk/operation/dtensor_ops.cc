@@ -50,7 +50,7 @@ void run_pointwise(DtensorRun& run) {
   if (drops && partial_mask(declared_of(run, 0)) != 0)
     return refuse(run, fmt::format("{} of a DTensor that is Partial, which torch rejects", run.name));
   std::vector<std::optional<Strategy>> ways;
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     std::vector<OperandSpec> faces = faces_of(run, axis);
     std::vector<Strategy> all = pointwise_strategies(faces, linearity, has_number(run, call));
     const bool keeps_all = linearity == Linearity::Linear && faces[0].at.kind == PlacementKind::Partial;
@@ -66,10 +66,10 @@ void run_pointwise(DtensorRun& run) {
 
 // Copies the reduce op of a partial operand to the result: a mean, maximum or norm stays one.
 void keep_reductions(DtensorRun& run) {
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
-    for (size_t i = 0; i < run.slots.size() && run.claim[axis].kind == PlacementKind::Partial; ++i) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
+    for (size_t i = 0; i < run.slots.size() && run.declared[axis].kind == PlacementKind::Partial; ++i) {
       const Placement at = declared_of(run, i)[axis];
-      if (at.kind == PlacementKind::Partial) run.claim[axis].op = at.op;
+      if (at.kind == PlacementKind::Partial) run.declared[axis].op = at.op;
     }
   }
 }
@@ -82,14 +82,14 @@ void run_by_rule(DtensorRun& run) {
   for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || !is_fully_replicated(declared_of(run, i));
   bool follows = !cut;
   if (cut) {
-    const OpResult claimed = run_on(run, declared_layouts(run));
-    follows = claimed.crash.empty() && claimed.wrong.empty() && !claimed.unknown && !claimed.outs.empty() &&
-              declared_for(walk, claimed.outs[0], run.claim);
+    const OpResult expected = run_on(run, declared_layouts(run));
+    follows = expected.crash.empty() && expected.wrong.empty() && !expected.unknown && !expected.outs.empty() &&
+              declared_for(walk, expected.outs[0], run.declared);
     if (follows) keep_reductions(run);
   }
   if (!follows) {
-    run.claim = replicated_placements(walk);
-    for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.claim);
+    run.declared = replicated_placements(walk);
+    for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.declared);
   }
   if (walk.out.crash == kNoId) settle(run);
 }
@@ -100,7 +100,7 @@ void run_cat(DtensorRun& run) {
   const OpCall call = described(run);
   const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
   std::vector<std::optional<Strategy>> ways;
-  for (size_t axis = 0; axis < run.claim.size(); ++axis) {
+  for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     const std::vector<OperandSpec> faces = faces_of(run, axis);
     std::vector<Strategy> all;
     for (const OperandSpec& face : faces) {
@@ -118,8 +118,8 @@ void run_cat(DtensorRun& run) {
 void run_fill(DtensorRun& run) {
   const FillSpec& fill = op_row(run.node.op).fill;
   const std::vector<int64_t> from = declared_shape(run, 0), to = declared_out_shape(run);
-  run.claim = for_gradient(declared_of(run, 0));
-  if (fill.size != FillSize::Like && from != to) run.claim = replicated_placements(run.walk);
+  run.declared = for_gradient(declared_of(run, 0));
+  if (fill.size != FillSize::Like && from != to) run.declared = replicated_placements(run.walk);
   settle(run);
   for (ValueLayout& out : run.result.outs) out.zero = fill.is_zero;
 }
@@ -179,12 +179,12 @@ void run_scan(DtensorRun& run) {
   const int64_t dim = number_at(call, 1, "dim", 0).traced;
   if (dim >= 0) return run_by_rule(run);
   const size_t scanned = from_end(dim, declared_shape(run, 0).size());
-  run.claim = declared_of(run, 0);
-  for (Placement& placement : run.claim) {
+  run.declared = declared_of(run, 0);
+  for (Placement& placement : run.declared) {
     if (placement.kind == PlacementKind::Partial) placement = {};
     run.exact = run.exact && !(is_shard(placement) && static_cast<size_t>(placement.dim) == scanned);
   }
-  redistribute_operand(run, 0, run.claim);
+  redistribute_operand(run, 0, run.declared);
   if (run.walk.out.crash == kNoId) settle(run);
 }
 
@@ -243,7 +243,7 @@ DtensorRun begin_run(Walk& walk, const GraphNode& node) {
                  .slots = {},
                  .held_sizes = local_size_numbers(walk, node),
                  .result = {},
-                 .claim = replicated_placements(walk)};
+                 .declared = replicated_placements(walk)};
   for (const ValueId value : run.values) {
     const SlotId slot = walk.memory.slot_of[value];
     run.slots.push_back(slot);
@@ -267,12 +267,12 @@ bool mixes_tensors(const DtensorRun& run) {
 }
 
 // Returns the global size of a dim as torch's DTensor has it: the sum of local sizes along the axes that shard the dim.
-int64_t claimed_size(const Walk& walk, const ValueLayout& out, int dim) {
+int64_t declared_size(const Walk& walk, const ValueLayout& out, int dim) {
   int64_t sum = 0;
   for (size_t rank = 0; rank < walk.in.ranks; ++rank) {
     bool counts = true;
-    for (size_t axis = 0; axis < out.claim.size(); ++axis) {
-      const bool cuts = is_shard(out.claim[axis]) && out.claim[axis].dim == dim;
+    for (size_t axis = 0; axis < out.declared.size(); ++axis) {
+      const bool cuts = is_shard(out.declared[axis]) && out.declared[axis].dim == dim;
       counts = counts && (cuts || coordinate(walk.memory.table.maps, rank, axis) == 0);
     }
     sum += counts ? local_size(walk.memory.table, out, static_cast<size_t>(dim), rank) : 0;
@@ -285,11 +285,11 @@ ValueLayout claiming(const DtensorRun& run, const ValueLayout& held) {
   ValueLayout out = held;
   out.wrong = out.local_view = false;
   out.is_dtensor = true;
-  out.claim = normalised(run.claim, out.dims.size());
+  out.declared = normalised(run.declared, out.dims.size());
   out.declared_shape = local_shape(run.walk.memory.table, out, 0);
-  for (const Placement& placement : out.claim) {
+  for (const Placement& placement : out.declared) {
     if (is_shard(placement) && static_cast<size_t>(placement.dim) < out.dims.size())
-      out.declared_shape[static_cast<size_t>(placement.dim)] = claimed_size(run.walk, out, placement.dim);
+      out.declared_shape[static_cast<size_t>(placement.dim)] = declared_size(run.walk, out, placement.dim);
   }
   return out;
 }

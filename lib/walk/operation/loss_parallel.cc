@@ -23,8 +23,8 @@ bool is_inside(const DtensorRun& run) {
 
 // True if one axis shards this dim of the first operand.
 bool is_cut_once(const DtensorRun& run, size_t dim) {
-  const DeclaredPlacements& claim = layout_of(run.walk, run.slots[0]).claim;
-  return std::ranges::count(claim, shard_of(dim)) == 1;
+  const DeclaredPlacements& declared = layout_of(run.walk, run.slots[0]).declared;
+  return std::ranges::count(declared, shard_of(dim)) == 1;
 }
 
 // Returns the dim of a softmax, or the dim of the classes of a loss.
@@ -59,7 +59,7 @@ bool is_in_loss_parallel(const Walk& walk, OpId op) {
 bool is_parallel_loss(const DtensorRun& run) {
   if (!is_inside(run)) return false;
   const bool follows_softmax =
-      run.node.op == OpId::NllLoss && is_fully_replicated(layout_of(run.walk, run.slots[0]).claim);
+      run.node.op == OpId::NllLoss && is_fully_replicated(layout_of(run.walk, run.slots[0]).declared);
   return follows_softmax || is_cut_once(run, dim_of_classes(run));
 }
 
@@ -69,11 +69,11 @@ void run_parallel_loss(DtensorRun& run) {
   Walk& walk = run.walk;
   const SlotId logits = run.slots[0];
   const size_t calls = walk.out.calls.size();
-  run.claim = replicated_placements(walk);
-  for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.claim);
+  run.declared = replicated_placements(walk);
+  for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.declared);
   walk.out.calls.resize(calls);
   walk.out.call_modules.resize(calls);
-  if (!is_fully_replicated(layout_of(walk, logits).claim)) append_loss_calls(walk, logits, module_at(walk));
+  if (!is_fully_replicated(layout_of(walk, logits).declared)) append_loss_calls(walk, logits, module_at(walk));
   if (walk.out.crash == kNoId) settle(run);
 }
 

@@ -69,7 +69,7 @@ MemoEntry remember(Walk& walk, OpResult result) {
   for (ValueLayout& out : result.outs) {
     out.wrong = false;
     out.is_dtensor = false;
-    out.claim = {};
+    out.declared = {};
     out.declared_shape.clear();
     entry.outs.push_back(intern(walk.memory.table, out));
   }

@@ -13,7 +13,7 @@ std::string value_text(const Walk& walk, SlotId slot) {
   const ValueLayout& layout = layout_of(walk, slot);
   std::string out = fmt::format("{}  {}", shape_text(shape_of(walk, slot)), layout_text(walk.memory.table, layout));
   if (layout.zero) out += ", zero";
-  if (layout.is_dtensor) out += fmt::format(", DTensor {}", to_text(std::span<const Placement>(layout.claim)));
+  if (layout.is_dtensor) out += fmt::format(", DTensor {}", to_text(std::span<const Placement>(layout.declared)));
   if (layout.wrong) out += ", wrong";
   return out;
 }

@@ -17,7 +17,7 @@ void append_loss_calls(Walk& walk, SlotId logits, ModuleId module) {
   std::vector<int64_t> shape = local_shape(walk.memory.table, layout, 0);
   shape.back() = 1;
   const auto axis = static_cast<size_t>(
-      std::find(layout.claim.begin(), layout.claim.end(), shard_of(shape.size() - 1)) - layout.claim.begin());
+      std::find(layout.declared.begin(), layout.declared.end(), shard_of(shape.size() - 1)) - layout.declared.begin());
   for (const std::string_view dtype : {is_half ? "float32" : own, is_half ? "float32" : own, own})
     append_call(walk, false, CollectiveKind::AllReduce, axis, module, shape, dtype, true);
 }

@@ -88,7 +88,7 @@ void bind_leaves(Walk& walk) {
         if (walk.in.runtime.shows_params) {
           slot.held = param;
           layout.is_dtensor = false;
-          layout.claim.clear();
+          layout.declared.clear();
           layout.declared_shape.clear();
         }
         slot.layout = intern(walk.memory.table, layout);

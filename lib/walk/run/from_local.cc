@@ -34,7 +34,7 @@ std::vector<int64_t> added_up(const DimLayoutTable& maps, std::span<const int64_
 // (DTensor.from_local without a shape). Otherwise the run ends, because the next collective waits for other sizes.
 bool declares_one_size(Walk& walk, const ValueLayout& layout, size_t axis, RuleId rule, RuleId origin) {
   const DimLayoutTable& maps = walk.memory.table.maps;
-  const int dim = layout.claim[axis].dim;
+  const int dim = layout.declared[axis].dim;
   const std::vector<int64_t>& local = maps.maps[layout.dims[static_cast<size_t>(dim)]].local;
   const std::vector<int64_t> sums = added_up(maps, local, axis);
   for (size_t rank = 0; rank < local.size(); ++rank) {
@@ -58,20 +58,20 @@ bool declares_one_size(Walk& walk, const ValueLayout& layout, size_t axis, RuleI
 
 // Sets the declared shape. Returns false after a crash if a placement shards a dim that does not exist, or if ranks
 // declare different shapes.
-bool claim_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t width, RuleId rule, RuleId origin,
-                 WholeSizes& sizes) {
+bool declare_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t width, RuleId rule, RuleId origin,
+                   WholeSizes& sizes) {
   const DimLayoutTable& maps = walk.memory.table.maps;
   const size_t ndim = layout.dims.size();
-  const auto cuts = std::count_if(layout.claim.begin(), layout.claim.end(), is_shard);
+  const auto cuts = std::count_if(layout.declared.begin(), layout.declared.end(), is_shard);
   layout.declared_shape = local_shape(walk.memory.table, layout, 0);
   sizes.assign(ndim, {});
-  for (size_t axis = 0; axis < layout.claim.size(); ++axis) {
-    if (!is_shard(layout.claim[axis])) continue;
-    const auto dim = static_cast<size_t>(layout.claim[axis].dim);
+  for (size_t axis = 0; axis < layout.declared.size(); ++axis) {
+    if (!is_shard(layout.declared[axis])) continue;
+    const auto dim = static_cast<size_t>(layout.declared[axis].dim);
     if (dim >= ndim) {
       crash_at(walk, Code::UnsupportedCall,
                fmt::format("{} treats its input as sharded over dim {}, but it has {} dims", style_name(walk, rule),
-                           layout.claim[axis].dim, ndim),
+                           layout.declared[axis].dim, ndim),
                rule);
       return false;
     }
@@ -93,11 +93,11 @@ bool claim_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t width,
 }
 
 // Returns the local size of a rank that the placements require for a dim of `size`.
-int64_t claimed_length(const DimLayoutTable& maps, const DeclaredPlacements& claim, size_t dim, int64_t size,
-                       size_t rank) {
+int64_t declared_length(const DimLayoutTable& maps, const DeclaredPlacements& declared, size_t dim, int64_t size,
+                        size_t rank) {
   Interval wanted{0, size};
-  for (size_t axis = 0; axis < claim.size(); ++axis) {
-    if (is_shard(claim[axis]) && claim[axis].dim == static_cast<int>(dim))
+  for (size_t axis = 0; axis < declared.size(); ++axis) {
+    if (is_shard(declared[axis]) && declared[axis].dim == static_cast<int>(dim))
       wanted = chunk(wanted, static_cast<int64_t>(maps.axes[axis]), static_cast<int64_t>(coordinate(maps, rank, axis)));
   }
   return length(wanted);
@@ -108,7 +108,7 @@ bool check_pieces(Walk& walk, const ValueLayout& layout, const WholeSizes& sizes
   const DimLayoutTable& maps = walk.memory.table.maps;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     for (size_t rank = 0; rank < sizes[dim].size(); ++rank) {
-      const int64_t wanted = claimed_length(maps, layout.claim, dim, sizes[dim][rank], rank);
+      const int64_t wanted = declared_length(maps, layout.declared, dim, sizes[dim][rank], rank);
       if (local_size(walk.memory.table, layout, dim, rank) == wanted) continue;
       if (is_fully_replicated(maps, layout.dims[dim])) {
         crash_at(
@@ -137,27 +137,27 @@ SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, 
                   RuleId rule) {
   ValueLayout layout = layout_of(walk, in);
   if (layout.is_dtensor) return in;
-  layout.claim = normalised(placements, layout.dims.size());
+  layout.declared = normalised(placements, layout.dims.size());
   layout.is_dtensor = true;
   layout.local_view = false;
   WholeSizes sizes;
-  if (!claim_shape(walk, layout, size_of, width, rule, walk.memory.slots[in].origin, sizes)) return in;
+  if (!declare_shape(walk, layout, size_of, width, rule, walk.memory.slots[in].origin, sizes)) return in;
   if (!check_pieces(walk, layout, sizes, rule, walk.memory.slots[in].origin)) return in;
   const SlotId out = derived(walk, in, layout, rule);
-  append_step(walk, TapeKind::FromLocal, in, out, for_gradient(layout.claim), rule);
+  append_step(walk, TapeKind::FromLocal, in, out, for_gradient(layout.declared), rule);
   return out;
 }
 
 SlotId to_local(Walk& walk, SlotId in, AxisMask open, RuleId rule) {
   ValueLayout layout = layout_of(walk, in);
   if (!layout.is_dtensor) return in;
-  DeclaredPlacements gradient = for_gradient(layout.claim);
+  DeclaredPlacements gradient = for_gradient(layout.declared);
   for (size_t axis = 0; axis < gradient.size(); ++axis) {
-    if ((open & axis_bit(axis)) != 0 && layout.claim[axis].kind == PlacementKind::Replicate)
+    if ((open & axis_bit(axis)) != 0 && layout.declared[axis].kind == PlacementKind::Replicate)
       gradient[axis].kind = PlacementKind::Partial;
   }
   layout.is_dtensor = false;
-  layout.claim = {};
+  layout.declared = {};
   layout.declared_shape.clear();
   layout.local_view = true;
   const SlotId out = derived(walk, in, layout, kNoRule);

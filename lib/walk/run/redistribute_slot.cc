@@ -110,11 +110,11 @@ bool cast_sent(Walk& walk, SlotId in, SlotId out, const SentTypes& sent, RuleId 
 }
 
 // Returns a new slot with the same placements: at most a cast, but its backward is on the tape.
-SlotId stay(Walk& walk, SlotId in, const DeclaredPlacements& claim, const SentTypes& sent, RuleId rule) {
+SlotId stay(Walk& walk, SlotId in, const DeclaredPlacements& declared, const SentTypes& sent, RuleId rule) {
   const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
   if (!cast_sent(walk, in, out, sent, rule)) return in;
   if (dtype_of(walk, in) != dtype_of(walk, out)) walk.memory.slots[out].memory = SlotMemory::Copy;
-  append_step(walk, TapeKind::Redistribute, in, out, claim, rule, 0, sent.backward);
+  append_step(walk, TapeKind::Redistribute, in, out, declared, rule, 0, sent.backward);
   return out;
 }
 
@@ -131,7 +131,7 @@ SlotId cast_slot(Walk& walk, SlotId in, const SentTypes& sent, RuleId rule) {
 SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wanted, bool on_tape,
                          const SentTypes& sent) {
   ValueLayout layout = layout_of(walk, in);
-  const DeclaredPlacements from = layout.claim, to = normalised(wanted, layout.dims.size());
+  const DeclaredPlacements from = layout.declared, to = normalised(wanted, layout.dims.size());
   const RuleId rule = walk.memory.frames.empty() ? kNoRule : walk.memory.frames.back().rule;
   if (from == to) return sent.forward.empty() && sent.backward.empty() ? in : stay(walk, in, from, sent, rule);
   const bool was_wrong = layout.wrong;
@@ -157,7 +157,7 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
     if (is_shard(change.to) && !cut_axis(walk, layout, change, rule, fault)) return in;
     current[step.axis] = change.to;
   }
-  layout.claim = to;
+  layout.declared = to;
   // An all_gather allocates the full tensor, every other step a copy.
   const SlotId out = derived(walk, in, layout, rule);
   const bool gathers = std::any_of(steps->begin(), steps->end(),

@@ -312,7 +312,7 @@ uint32_t repeat_layers(Walk& walk, uint32_t node) {
 namespace {
 
 bool same_grad(const Grad& a, const Grad& b) {
-  return a.state == b.state && a.dim == b.dim && a.has_claim == b.has_claim && a.claim == b.claim &&
+  return a.state == b.state && a.dim == b.dim && a.has_declared == b.has_declared && a.declared == b.declared &&
          a.layout == b.layout && a.cause == b.cause && a.rule == b.rule &&
          std::equal(a.segments.begin(), a.segments.end(), b.segments.begin(), b.segments.end(),
                     [](const GradSegment& x, const GradSegment& y) {

@@ -16,7 +16,7 @@ bool reduces_gradient(TapeKind kind) {
 
 // Returns the axes over which a gradient is partial: as a DTensor declares it, or for a plain tensor as it is.
 AxisMask partial_axes(const Grad& grad) {
-  if (grad.has_claim) return partial_mask(grad.claim);
+  if (grad.has_declared) return partial_mask(grad.declared);
   AxisMask open = grad.segments.empty() ? grad.state.open : 0;
   for (const GradSegment& segment : grad.segments) open |= segment.state.open;
   return open;
@@ -30,7 +30,7 @@ std::optional<OverriddenLayout> overridden_layout(const Walk& walk, RuleId rule,
   const auto axis = std::ranges::find(walk.in.axes, walk.in.plan.rules[rule].axis);
   if (!layout.is_dtensor || axis == walk.in.axes.end()) return std::nullopt;
   const auto at = static_cast<size_t>(axis - walk.in.axes.begin());
-  const Placement wanted = normalised(declared, layout.dims.size())[at], actual = layout.claim[at];
+  const Placement wanted = normalised(declared, layout.dims.size())[at], actual = layout.declared[at];
   return wanted == actual ? std::nullopt : std::optional(OverriddenLayout{wanted, actual});
 }
 

@@ -5,30 +5,31 @@
 namespace tpplan {
 
 DeclaredPlacements normalised(std::span<const Placement> placements, size_t ndim) {
-  DeclaredPlacements claim(placements.begin(), placements.end());
-  for (Placement& placement : claim) {
+  DeclaredPlacements declared(placements.begin(), placements.end());
+  for (Placement& placement : declared) {
     if (is_shard(placement) && placement.dim < 0) placement.dim += static_cast<int>(ndim);
   }
-  return claim;
+  return declared;
 }
 
 DeclaredPlacements for_gradient(std::span<const Placement> placements) {
-  DeclaredPlacements claim(placements.begin(), placements.end());
-  for (Placement& placement : claim) {
+  DeclaredPlacements declared(placements.begin(), placements.end());
+  for (Placement& placement : declared) {
     if (placement.kind == PlacementKind::Partial) placement = {};
   }
-  return claim;
+  return declared;
 }
 
-AxisMask partial_mask(std::span<const Placement> claim) {
+AxisMask partial_mask(std::span<const Placement> declared) {
   AxisMask open = 0;
-  for (size_t axis = 0; axis < claim.size(); ++axis)
-    open |= claim[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
+  for (size_t axis = 0; axis < declared.size(); ++axis)
+    open |= declared[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
   return open;
 }
 
-bool is_fully_replicated(std::span<const Placement> claim) {
-  return std::all_of(claim.begin(), claim.end(), [](const Placement& p) { return p.kind == PlacementKind::Replicate; });
+bool is_fully_replicated(std::span<const Placement> declared) {
+  return std::all_of(declared.begin(), declared.end(),
+                     [](const Placement& p) { return p.kind == PlacementKind::Replicate; });
 }
 
 }  // namespace tpplan

@@ -19,7 +19,7 @@ namespace tpplan {
 [[nodiscard]] DeclaredPlacements for_gradient(std::span<const Placement> placements);
 
 // Returns the axes whose placement is Partial.
-[[nodiscard]] AxisMask partial_mask(std::span<const Placement> claim);
-[[nodiscard]] bool is_fully_replicated(std::span<const Placement> claim);
+[[nodiscard]] AxisMask partial_mask(std::span<const Placement> declared);
+[[nodiscard]] bool is_fully_replicated(std::span<const Placement> declared);
 
 }  // namespace tpplan

@@ -25,8 +25,8 @@ struct Grad {
   GradState state;
   uint32_t dim = 0;
   std::vector<GradSegment> segments;  // sorted, of one dim of the traced value; empty: `state` applies to all of it
-  bool has_claim = false;
-  DeclaredPlacements claim;
+  bool has_declared = false;
+  DeclaredPlacements declared;
   ValueLayoutId layout = 0;  // of the operand with this gradient
   uint32_t cause = kNoId;    // why it is wrong
   RuleId rule = kNoRule;     // that made it partial

@@ -16,10 +16,10 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
   if (entry.op == SizeOp::Size) {
     const ValueLayout& layout = walk.memory.table.layouts[walk.memory.layout_of[static_cast<size_t>(entry.a.number)]];
     const auto dim = static_cast<size_t>(entry.b.number);
-    const bool claimed = !local && layout.is_dtensor && dim < layout.declared_shape.size();
-    if (!claimed) number.axes = walk.memory.table.maps.maps[layout.dims[dim]].axes;
+    const bool expected = !local && layout.is_dtensor && dim < layout.declared_shape.size();
+    if (!expected) number.axes = walk.memory.table.maps.maps[layout.dims[dim]].axes;
     for (size_t rank = 0; rank < walk.in.ranks; ++rank)
-      number.local[rank] = claimed ? layout.declared_shape[dim] : local_size(walk.memory.table, layout, dim, rank);
+      number.local[rank] = expected ? layout.declared_shape[dim] : local_size(walk.memory.table, layout, dim, rank);
   } else {
     const auto operand = [&](const SizeOperand& o) {
       if (!o.is_entry) return SizeNumber{std::vector<int64_t>(walk.in.ranks, o.number), 0};

@@ -24,7 +24,7 @@ DimLayoutId cut_segments(Walk& walk, int64_t size, std::span<const int64_t> segm
   return layout_of_intervals(maps, size, std::move(runs));
 }
 
-DeclaredPlacements make_claim(const Walk& walk, const Sharding& sharding) {
+DeclaredPlacements declared_for_sharding(const Walk& walk, const Sharding& sharding) {
   Mesh mesh;
   for (const AxisId axis : walk.in.axes) mesh.axes.push_back(walk.in.plan.mesh.axes[axis]);
   PartitionSpec spec(sharding.spec.size());
@@ -34,8 +34,8 @@ DeclaredPlacements make_claim(const Walk& walk, const Sharding& sharding) {
       if (at != walk.in.axes.end()) spec[dim].push_back(static_cast<AxisId>(at - walk.in.axes.begin()));
     }
   }
-  DeclaredPlacements claim = placements_of({spec, {}}, mesh).value_or(replicated_placements(walk));
-  for (Placement& placement : claim) {
+  DeclaredPlacements declared = placements_of({spec, {}}, mesh).value_or(replicated_placements(walk));
+  for (Placement& placement : declared) {
     if (!is_shard(placement)) continue;
     const auto segments = segments_of(sharding, static_cast<size_t>(placement.dim));
     if (segments.size() > 1 && placement.kind == PlacementKind::Shard)
@@ -43,13 +43,13 @@ DeclaredPlacements make_claim(const Walk& walk, const Sharding& sharding) {
                    .dim = placement.dim,
                    .split_factor = static_cast<int64_t>(segments.size())};
   }
-  return claim;
+  return declared;
 }
 
 // Returns the placements of a parameter's spec, on the walked axes only; sharded segments are StridedShard.
 const DeclaredPlacements& declared_of(Walk& walk, ParamId id) {
-  const auto [known, is_new] = walk.memory.claim_of_sharding.try_emplace(walk.in.shardings.params[id].sharding);
-  if (is_new) known->second = make_claim(walk, sharding_of(walk.in.shardings, id));
+  const auto [known, is_new] = walk.memory.declared_by_sharding.try_emplace(walk.in.shardings.params[id].sharding);
+  if (is_new) known->second = declared_for_sharding(walk, sharding_of(walk.in.shardings, id));
   return known->second;
 }
 
@@ -77,7 +77,7 @@ ValueLayout param_layout(Walk& walk, ParamId id, RuleId& rule) {
     }
     layout.is_dtensor = true;
   }
-  layout.claim = declared_of(walk, id);
+  layout.declared = declared_of(walk, id);
   // A style that shards parameters also makes DTensors of the ones that it replicates.
   if (style != nullptr && !style->shard_dim.empty()) layout.is_dtensor = true;
   const RuleId module_rule = walk.memory.rule_of_module[param.module];
@@ -86,7 +86,7 @@ ValueLayout param_layout(Walk& walk, ParamId id, RuleId& rule) {
   if (layout.is_dtensor)
     layout.declared_shape.assign(shape.begin(), shape.end());
   else
-    layout.claim.clear();
+    layout.declared.clear();
   return layout;
 }
 

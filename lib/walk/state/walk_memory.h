@@ -166,8 +166,8 @@ struct WalkMemory {
   std::vector<ValueLayoutId> layout_of;  // by value
   std::vector<uint32_t> size_numbers;    // by size entry; kNoId: not evaluated yet
 
-  std::map<uint32_t, DeclaredPlacements> claim_of_sharding;  // by index in ShardingTable, computed on request
-  std::vector<RuleId> rule_of_module;                        // by ModuleId
+  std::map<uint32_t, DeclaredPlacements> declared_by_sharding;  // by index in ShardingTable, computed on request
+  std::vector<RuleId> rule_of_module;                           // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in plan order; of torch, which runs all hooks
   std::map<ParamId, SlotId> untied;                  // the separate tensor of each name of a tie that torch unties
   ModulePrograms programs;                           // of tpplan's runtime

@@ -37,7 +37,8 @@ struct WalkTables {
   std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
   std::vector<uint32_t> traced_numbers;  // by size entry
   TextMap<std::string, MemoEntry> memo;  // by the key of an operation (walk/operation/operations.h)
-  std::vector<uint8_t> as_claimed;  // by layout: 1 if the actual layout is the declared one, 2 if not, 0 if unknown
+  std::vector<uint8_t>
+      matches_declared;  // by layout: 1 if the actual layout is the declared one, 2 if not, 0 if unknown
 };
 
 // Prepares the tables and the layouts in `table` for a graph and axes of these sizes. Retains the entries if both are
