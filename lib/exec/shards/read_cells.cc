@@ -34,7 +34,7 @@ void read_through_staging(const ReadTo& to, const CellList& list, WorkQueue& que
     throw Fault{.code = Code::OutOfMemory,
                 .message = fmt::format("cannot allocate {} of staging memory", human_bytes(2 * block))};
   std::optional<ReadItem> before;  // whose copies may still run
-  const auto settle = [&] {
+  const auto compute_result = [&] {
     device.synchronize();
     if (before && done) done(*before);
   };
@@ -44,13 +44,13 @@ void read_through_staging(const ReadTo& to, const CellList& list, WorkQueue& que
     char* read = static_cast<char*>(host.get()) + half;
     char* there = static_cast<char*>(scratch.get()) + half;
     const uint64_t bytes = read_packed(to, item, read);
-    settle();  // the copies of the other half, which ran meanwhile
+    compute_result();  // the copies of the other half, which ran meanwhile
     device.from_host(there, read, bytes);
     copy_to_targets(to, item, there);
     before = item;
     queue.done_bytes += bytes;
   }
-  settle();
+  compute_result();
 }
 
 void read_on_host(const ReadTo& to, const CellList& list, WorkQueue& queue, const ItemDone& done) {

@@ -36,13 +36,13 @@ void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeE
   DeclaredPlacements have_to = have.declared, add_to = add.declared, sum = have.declared;
   for (size_t axis = 0; axis < sum.size(); ++axis) {
     const std::vector<int64_t> sizes(shape.begin(), shape.end());
-    const std::vector<OperandSpec> faces{{sizes, have.declared[axis], bytes}, {sizes, add.declared[axis], bytes}};
-    const auto way =
-        choose_strategy(pointwise_strategies(faces, Linearity::Add, false), faces,
+    const std::vector<OperandSpec> specs{{sizes, have.declared[axis], bytes}, {sizes, add.declared[axis], bytes}};
+    const auto strategy =
+        choose_strategy(pointwise_strategies(specs, Linearity::Add, false), specs,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
-    have_to[axis] = way ? way->ins[0] : Placement{};
-    add_to[axis] = way ? way->ins[1] : Placement{};
-    sum[axis] = way ? way->out : Placement{};
+    have_to[axis] = strategy ? strategy->ins[0] : Placement{};
+    add_to[axis] = strategy ? strategy->ins[1] : Placement{};
+    sum[axis] = strategy ? strategy->out : Placement{};
   }
   have = bring_to_add(b, entry, std::move(have), have_to, slot);
   add = bring_to_add(b, entry, std::move(add), add_to, slot);

@@ -43,15 +43,15 @@ void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& 
   redistribute_made(c, kept, shape_of(c.b.walk, kept), layout_of(c.b.walk, kept).declared, to);
 }
 
-OperandSpec face_of(const Walk& walk, SlotId slot, const Placement& at) {
+OperandSpec operand_spec(const Walk& walk, SlotId slot, const Placement& at) {
   DType type{};
   const bool known = find_dtype(dtype_of(walk, slot), type);
   return {.shape = sizes_of(walk, slot), .at = at, .bytes = known ? static_cast<double>(dtypes()[type].bits) / 8 : 8};
 }
 
-bool makes_partial(const Strategy& way, std::span<const OperandSpec> faces) {
-  for (size_t i = 0; i < faces.size(); ++i) {
-    if (way.ins[i].kind == PlacementKind::Partial && way.ins[i] != faces[i].at) return true;
+bool makes_partial(const Strategy& strategy, std::span<const OperandSpec> specs) {
+  for (size_t i = 0; i < specs.size(); ++i) {
+    if (strategy.ins[i].kind == PlacementKind::Partial && strategy.ins[i] != specs[i].at) return true;
   }
   return false;
 }

@@ -34,9 +34,9 @@ void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> sh
 // Lists the calls that redistribute an operand saved for backward.
 void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& to);
 
-[[nodiscard]] OperandSpec face_of(const Walk& walk, SlotId slot, const Placement& at);
+[[nodiscard]] OperandSpec operand_spec(const Walk& walk, SlotId slot, const Placement& at);
 // True if the strategy makes an operand partial that is not.
-[[nodiscard]] bool makes_partial(const Strategy& way, std::span<const OperandSpec> faces);
+[[nodiscard]] bool makes_partial(const Strategy& strategy, std::span<const OperandSpec> specs);
 
 // Returns the placements of a gradient after its sum over the dims along which the operand is broadcast.
 [[nodiscard]] DeclaredPlacements reduced_placements(const BackwardCall& c, DeclaredPlacements declared);

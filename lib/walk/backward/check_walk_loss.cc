@@ -63,7 +63,7 @@ bool find_fault(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
 }
 
 // Returns true with the error if torch 2.13 cannot compute the cross-entropy of a DTensor (tensor/parallel/loss.py).
-bool finds_no_way(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
+bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
   const CrossEntropy how = walk.in.plan.loss->cross_entropy;
   if (how == CrossEntropy::Unsaid || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
   const std::string text = to_text(std::span<const Placement>(layout.declared));
@@ -93,7 +93,7 @@ bool check_walk_loss(Walk& walk, bool is_reporting) {
   const SlotId slot = walk.memory.slot_of[loss_value(walk)];
   const ValueLayout& layout = layout_of(walk, slot);
   LossFault fault;
-  if (finds_no_way(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
+  if (has_no_strategy(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
     if (is_reporting)
       report_cause(walk,
                    {.code = fault.code,

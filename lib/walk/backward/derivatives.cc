@@ -71,10 +71,10 @@ void redistribute_operand(Derivative& d, const Made& made, DeclaredPlacements to
   redistribute_incoming_grad(d.c, to);
 }
 
-OperandSpec face_of(const Derivative& d, const Made& made, size_t axis) {
-  OperandSpec face = face_of(d.c.b.walk, d.c.result, made.at[axis]);
-  face.shape = made.shape;
-  return face;
+OperandSpec operand_spec(const Derivative& d, const Made& made, size_t axis) {
+  OperandSpec spec_of_operand = operand_spec(d.c.b.walk, d.c.result, made.at[axis]);
+  spec_of_operand.shape = made.shape;
+  return spec_of_operand;
 }
 
 // Applies an elementwise operation to two tensors, with redistributions to the strategy that it chooses.
@@ -87,15 +87,15 @@ Made by_elements(Derivative& d, const Made& a, const Made& b, Linearity linearit
   for (size_t dim = 0; dim < other.shape.size(); ++dim)
     out.shape[missing + dim] = std::max(out.shape[missing + dim], other.shape[dim]);
   for (size_t axis = 0; axis < a.at.size() && d.known; ++axis) {
-    const std::vector<OperandSpec> faces{face_of(d, a, axis), face_of(d, b, axis)};
-    const auto way =
-        choose_strategy(pointwise_strategies(faces, linearity, false), faces,
+    const std::vector<OperandSpec> specs{operand_spec(d, a, axis), operand_spec(d, b, axis)};
+    const auto strategy =
+        choose_strategy(pointwise_strategies(specs, linearity, false), specs,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
-    d.known = way && !makes_partial(*way, faces);
+    d.known = strategy && !makes_partial(*strategy, specs);
     if (!d.known) return out;
-    a_to[axis] = way->ins[0];
-    b_to[axis] = way->ins[1];
-    out.at[axis] = way->out;
+    a_to[axis] = strategy->ins[0];
+    b_to[axis] = strategy->ins[1];
+    out.at[axis] = strategy->out;
   }
   redistribute_operand(d, a, std::move(a_to));
   redistribute_operand(d, b, std::move(b_to));

@@ -8,7 +8,7 @@
 #include "walk/backward/derivatives.h"
 #include "walk/backward/redistribute_grad.h"
 #include "walk/dtensor/dtensor_views.h"
-#include "walk/dtensor/product_folds.h"
+#include "walk/dtensor/matmul_views.h"
 #include "walk/state/node_args.h"
 #include "walk/state/slots.h"
 #include "walk/state/tape.h"
@@ -58,16 +58,16 @@ constexpr auto kMatmuls = op_set({OpId::Linear, OpId::Matmul, OpId::Bmm, OpId::M
 
 OperandSpec folded_face(const Walk& walk, SlotId slot, const Placement& at, const std::vector<int64_t>& folded,
                         int64_t ranks) {
-  OperandSpec face = face_of(walk, slot, folded_placement(at, sizes_of(walk, slot), folded, ranks));
-  face.shape = folded;
-  return face;
+  OperandSpec spec_of_operand = operand_spec(walk, slot, placement_of_view(at, sizes_of(walk, slot), folded, ranks));
+  spec_of_operand.shape = folded;
+  return spec_of_operand;
 }
 
-Folds folds_of(const BackwardCall& c) {
+MatmulViews folds_of(const BackwardCall& c) {
   std::vector<std::vector<int64_t>> shapes;
   for (const SlotId slot : c.ins) shapes.push_back(sizes_of(c.b.walk, slot));
   const std::vector<int64_t> out = sizes_of(c.b.walk, c.result);
-  return c.op == OpId::Linear ? linear_folds(shapes, out) : matmul_folds(shapes, out);
+  return c.op == OpId::Linear ? linear_views(shapes, out) : matmul_views(shapes, out);
 }
 
 // Returns the placements of a bias gradient, which is the sum over the rows of the result's gradient.
@@ -88,7 +88,7 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
     return true;
   }
   const Walk& walk = c.b.walk;
-  const Folds folds = folds_of(c);
+  const MatmulViews folds = folds_of(c);
   const SlotId kept = c.ins[1 - c.target];
   std::vector<MatmulDim> dims;
   for (const MatmulDim& dim : folds.dims)
@@ -98,15 +98,15 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
-    const std::vector<OperandSpec> faces{folded_face(walk, c.result, c.grad.declared[axis], folds.out, ranks),
+    const std::vector<OperandSpec> specs{folded_face(walk, c.result, c.grad.declared[axis], folds.out, ranks),
                                          folded_face(walk, kept, from[axis], folds.operands[1 - c.target], ranks)};
-    const auto way = choose_strategy(matmul_strategies(faces, dims, false), faces, {.ranks = ranks});
-    if (!way || makes_partial(*way, faces)) return false;
-    if (way->ins[0] != faces[0].at)
-      grad_to[axis] = folded_placement(way->ins[0], folds.out, sizes_of(walk, c.result), ranks);
-    if (way->ins[1] != faces[1].at)
-      kept_to[axis] = folded_placement(way->ins[1], faces[1].shape, sizes_of(walk, kept), ranks);
-    declared[axis] = folded_placement(way->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
+    const auto strategy = choose_strategy(matmul_strategies(specs, dims, false), specs, {.ranks = ranks});
+    if (!strategy || makes_partial(*strategy, specs)) return false;
+    if (strategy->ins[0] != specs[0].at)
+      grad_to[axis] = placement_of_view(strategy->ins[0], folds.out, sizes_of(walk, c.result), ranks);
+    if (strategy->ins[1] != specs[1].at)
+      kept_to[axis] = placement_of_view(strategy->ins[1], specs[1].shape, sizes_of(walk, kept), ranks);
+    declared[axis] = placement_of_view(strategy->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
   }
   redistribute_incoming_grad(c, grad_to);
   redistribute_saved(c, kept, kept_to);
@@ -122,16 +122,17 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
 // - ByItself: multiplied by a value of the operand itself, for nonlinear operations
 //
 // The factor is saved for backward, and the product chooses a strategy.
-enum class ElementWay : uint8_t { None, AsItIs, ByOther, ByItself };
+enum class ElementwiseStrategy : uint8_t { None, AsItIs, ByOther, ByItself };
 
-ElementWay element_way(const BackwardCall& c) {
+ElementwiseStrategy elementwise_strategy(const BackwardCall& c) {
   const Linearity linearity = op_row(c.op).linearity;
-  if (!is_elementwise(c.op) || c.op == OpId::Where || c.op == OpId::Copy) return ElementWay::None;
+  if (!is_elementwise(c.op) || c.op == OpId::Where || c.op == OpId::Copy) return ElementwiseStrategy::None;
   const bool is_product = linearity == Linearity::Mul || linearity == Linearity::Div;
   if (linearity == Linearity::Linear || linearity == Linearity::Add || (is_product && c.ins.size() == 1))
-    return ElementWay::AsItIs;
-  if (is_product && c.ins.size() == 2 && (linearity == Linearity::Mul || c.target == 0)) return ElementWay::ByOther;
-  return linearity == Linearity::Other && c.ins.size() == 1 ? ElementWay::ByItself : ElementWay::None;
+    return ElementwiseStrategy::AsItIs;
+  if (is_product && c.ins.size() == 2 && (linearity == Linearity::Mul || c.target == 0))
+    return ElementwiseStrategy::ByOther;
+  return linearity == Linearity::Other && c.ins.size() == 1 ? ElementwiseStrategy::ByItself : ElementwiseStrategy::None;
 }
 
 // Returns the tensor that autograd saves for the backward of a unary operation: the result if the derivative uses it,
@@ -139,28 +140,28 @@ ElementWay element_way(const BackwardCall& c) {
 SlotId kept_by_itself(const BackwardCall& c) { return op_row(c.op).saves == "r0" ? c.result : c.ins[0]; }
 
 bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
-  const ElementWay kind = element_way(c);
-  if (kind == ElementWay::None) return false;
-  if (kind == ElementWay::AsItIs) {
+  const ElementwiseStrategy kind = elementwise_strategy(c);
+  if (kind == ElementwiseStrategy::None) return false;
+  if (kind == ElementwiseStrategy::AsItIs) {
     declared = reduced_placements(c, c.grad.declared);
     return true;
   }
   const Walk& walk = c.b.walk;
-  const SlotId kept = kind == ElementWay::ByOther ? c.ins[1 - c.target] : kept_by_itself(c);
+  const SlotId kept = kind == ElementwiseStrategy::ByOther ? c.ins[1 - c.target] : kept_by_itself(c);
   const DeclaredPlacements from = layout_of(walk, kept).declared;
   const Linearity linearity = op_row(c.op).linearity;
   DeclaredPlacements grad_to = c.grad.declared, kept_to = from;
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
-    const std::vector<OperandSpec> faces{face_of(walk, c.result, c.grad.declared[axis]),
-                                         face_of(walk, kept, from[axis])};
-    const auto way =
-        choose_strategy(pointwise_strategies(faces, linearity, false), faces,
+    const std::vector<OperandSpec> specs{operand_spec(walk, c.result, c.grad.declared[axis]),
+                                         operand_spec(walk, kept, from[axis])};
+    const auto strategy =
+        choose_strategy(pointwise_strategies(specs, linearity, false), specs,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
-    if (!way || makes_partial(*way, faces)) return false;
-    grad_to[axis] = way->ins[0];
-    kept_to[axis] = way->ins[1];
-    declared[axis] = way->out;
+    if (!strategy || makes_partial(*strategy, specs)) return false;
+    grad_to[axis] = strategy->ins[0];
+    kept_to[axis] = strategy->ins[1];
+    declared[axis] = strategy->out;
   }
   redistribute_incoming_grad(c, grad_to);
   redistribute_saved(c, kept, kept_to);
@@ -204,7 +205,7 @@ bool declare_moved(BackwardCall& c, DeclaredPlacements& declared) {
     if (is_view(c.op)) {
       std::string ignored;
       const auto one =
-          viewed(declared[axis], from, to, static_cast<int64_t>(walk.memory.table.maps.axes[axis]), ignored);
+          view_placement(declared[axis], from, to, static_cast<int64_t>(walk.memory.table.maps.axes[axis]), ignored);
       if (!one || one->in != declared[axis]) return false;
       declared[axis] = one->out;
       continue;
@@ -245,7 +246,8 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
     return;
   }
   BackwardCall call = back_call(b, entry, 0, o);
-  if (kMatmuls[index_of(call.op)] || element_way(call) != ElementWay::None || has_derivative(call)) return;
+  if (kMatmuls[index_of(call.op)] || elementwise_strategy(call) != ElementwiseStrategy::None || has_derivative(call))
+    return;
   if (DeclaredPlacements taken; declare_moved(call, taken)) return;
   const ValueLayout y = walk.memory.table.layouts[result.layout];
   if (is_foreign(call.grad, y)) {

@@ -80,26 +80,27 @@ void run_reduction(DtensorRun& run) {
       out.dim -= static_cast<int>(std::count(along.begin(), along.begin() + at.dim, true));
   }
   redistribute_operand(run, 0, in);
-  if (walk.out.crash == kNoId) settle(run);
+  if (walk.out.crash == kNoId) compute_result(run);
 }
 
 void run_layer_norm(DtensorRun& run) {
   Walk& walk = run.walk;
   const size_t normalised_ = normalised_dims(run);
-  std::vector<std::optional<Strategy>> ways;
+  std::vector<std::optional<Strategy>> strategies;
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
-    const std::vector<OperandSpec> faces = faces_of(run, axis);
-    std::vector<Strategy> all{replicated_strategy(faces.size())};
-    for (size_t dim = 0; dim + normalised_ < faces[0].shape.size(); ++dim) {
-      Placement cut = is_shard(faces[0].at) ? faces[0].at : shard_of(dim);
+    const std::vector<OperandSpec> specs = operand_specs(run, axis);
+    std::vector<Strategy> all{replicated_strategy(specs.size())};
+    for (size_t dim = 0; dim + normalised_ < specs[0].shape.size(); ++dim) {
+      Placement cut = is_shard(specs[0].at) ? specs[0].at : shard_of(dim);
       cut.dim = static_cast<int>(dim);
-      Strategy way = replicated_strategy(faces.size());
-      way.out = way.ins[0] = cut;
-      all.push_back(std::move(way));
+      Strategy strategy = replicated_strategy(specs.size());
+      strategy.out = strategy.ins[0] = cut;
+      all.push_back(std::move(strategy));
     }
-    ways.push_back(choose_strategy(all, faces, {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis])}));
+    strategies.push_back(
+        choose_strategy(all, specs, {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis])}));
   }
-  if (redistribute_operands(run, ways)) settle(run);
+  if (redistribute_operands(run, strategies)) compute_result(run);
 }
 
 void run_rms_norm(DtensorRun& run) {
@@ -119,7 +120,7 @@ void run_rms_norm(DtensorRun& run) {
       if (!run.exact) redistribute_operand(run, 0, replicated_placements(walk));
     }
   }
-  settle(run);
+  compute_result(run);
 }
 
 void run_normalize(DtensorRun& run) {
@@ -144,7 +145,7 @@ void run_normalize(DtensorRun& run) {
     append_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), std::move(shape),
                 dtype_of(walk, run.slots[0]), true);
   }
-  if (walk.out.crash == kNoId) settle(run);
+  if (walk.out.crash == kNoId) compute_result(run);
 }
 
 }  // namespace tpplan

@@ -29,16 +29,16 @@ std::vector<int64_t> declared_shape(const DtensorRun& run, size_t operand) {
   return layout.is_dtensor ? layout.declared_shape : std::vector<int64_t>(shape.begin(), shape.end());
 }
 
-std::vector<OperandSpec> faces_of(const DtensorRun& run, size_t axis) {
-  std::vector<OperandSpec> faces;
+std::vector<OperandSpec> operand_specs(const DtensorRun& run, size_t axis) {
+  std::vector<OperandSpec> specs;
   for (size_t i = 0; i < run.slots.size(); ++i) {
     DType type{};
     const bool known = find_dtype(dtype_of(run.walk, run.slots[i]), type);
-    faces.push_back({.shape = declared_shape(run, i),
+    specs.push_back({.shape = declared_shape(run, i),
                      .at = declared_of(run, i)[axis],
                      .bytes = known ? static_cast<double>(dtypes()[type].bits) / 8 : 8});
   }
-  return faces;
+  return specs;
 }
 
 void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Placement> to) {
@@ -62,8 +62,8 @@ void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Place
 
 bool redistribute_operands(DtensorRun& run, std::span<const std::optional<Strategy>> by_axis) {
   run.declared = replicated_placements(run.walk);
-  for (const auto& way : by_axis) {
-    if (way) continue;
+  for (const auto& strategy : by_axis) {
+    if (strategy) continue;
     crash_at(run.walk, Code::UnsupportedCall,
              fmt::format("{} writes into a DTensor that needs a redistribution first, which torch rejects", run.name),
              run.rule, kNoRule, std::string(run.name));
@@ -71,16 +71,16 @@ bool redistribute_operands(DtensorRun& run, std::span<const std::optional<Strate
   }
   for (size_t i = 0; i < run.slots.size(); ++i) {
     DeclaredPlacements to;
-    for (const auto& way : by_axis) to.push_back(way->ins[i]);
+    for (const auto& strategy : by_axis) to.push_back(strategy->ins[i]);
     redistribute_operand(run, i, to);
   }
   for (size_t axis = 0; axis < by_axis.size(); ++axis) run.declared[axis] = by_axis[axis]->out;
   return run.walk.out.crash == kNoId;
 }
 
-void settle(DtensorRun& run) {
+void compute_result(DtensorRun& run) {
   if (!run.exact) {
-    run.result = run_on(run, held_layouts(run));
+    run.result = run_rule_on(run, actual_layouts(run));
     return;
   }
   run.result.is_write = run.node.in_place;
@@ -100,14 +100,14 @@ bool is_as_declared(DtensorRun& run, size_t operand) {
   return held.dims == expected.dims && (held.partial == expected.partial || held.zero);
 }
 
-OpResult run_on(DtensorRun& run, std::span<const ValueLayoutId> layouts) {
+OpResult run_rule_on(DtensorRun& run, std::span<const ValueLayoutId> layouts) {
   // Rules read layouts by value, so replace them while the rule runs.
   std::vector<ValueLayoutId> before;
   for (const ValueId value : run.values) before.push_back(run.walk.memory.layout_of[value]);
   for (size_t i = 0; i < run.values.size(); ++i) run.walk.memory.layout_of[run.values[i]] = layouts[i];
   OpCall call = call_of(run.walk, run.node);
   // Elementwise operations compute with the number that the code read.
-  if (!is_elementwise(run.node.op)) call.size_numbers = run.held_sizes;
+  if (!is_elementwise(run.node.op)) call.size_numbers = run.local_size_ids;
   OpResult result = run_rule(call);
   for (size_t i = 0; i < run.values.size(); ++i) run.walk.memory.layout_of[run.values[i]] = before[i];
   return result;
@@ -130,9 +130,9 @@ OpResult run_declared_sizes(DtensorRun& run) {
                                               std::vector<int64_t>(walk.in.ranks, expected[dim]), 0));
     layouts.push_back(intern(walk.memory.table, layout));
   }
-  std::vector<uint32_t> held = std::exchange(run.held_sizes, walk.memory.size_numbers);
-  OpResult result = run_on(run, layouts);
-  run.held_sizes = std::move(held);
+  std::vector<uint32_t> held = std::exchange(run.local_size_ids, walk.memory.size_numbers);
+  OpResult result = run_rule_on(run, layouts);
+  run.local_size_ids = std::move(held);
   return result;
 }
 
@@ -150,7 +150,7 @@ std::vector<int64_t> declared_out_shape(DtensorRun& run) {
 
 std::string declared_crash(DtensorRun& run) { return run.exact ? std::string() : run_declared_sizes(run).crash; }
 
-std::vector<ValueLayoutId> held_layouts(DtensorRun& run) {
+std::vector<ValueLayoutId> actual_layouts(DtensorRun& run) {
   std::vector<ValueLayoutId> held;
   for (const SlotId slot : run.slots) {
     ValueLayout layout = layout_of(run.walk, slot);

@@ -19,7 +19,7 @@ struct DtensorRun {
   std::vector<ValueId> values;
   std::vector<SlotId> slots;  // by operand, after its redistribution
   // Local sizes of the size arguments, for rules. The code itself reads sizes of the declared shape from a DTensor.
-  std::vector<uint32_t> held_sizes;
+  std::vector<uint32_t> local_size_ids;
   // Its outputs: actual layouts of the results, and their declared placements.
   OpResult result;
   DeclaredPlacements declared;
@@ -33,7 +33,7 @@ struct DtensorRun {
 // Returns the declared shape of the first result, by the rule of the operation; the traced shape if the rule fails.
 [[nodiscard]] std::vector<int64_t> declared_out_shape(DtensorRun& run);
 // Returns the operands along one axis.
-[[nodiscard]] std::vector<OperandSpec> faces_of(const DtensorRun& run, size_t axis);
+[[nodiscard]] std::vector<OperandSpec> operand_specs(const DtensorRun& run, size_t axis);
 
 // Redistributes a DTensor operand, with its collectives. A plain operand is unchanged. A replicated value can become
 // partial without a call: each rank divides it.
@@ -46,12 +46,12 @@ void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Place
 
 // Computes the result for the current operands and declared placements. If all operands are as declared, so is the
 // result; otherwise the rule of the operation computes its actual layout.
-void settle(DtensorRun& run);
+void compute_result(DtensorRun& run);
 
 // Runs the rule of the operation on operands with these layouts, as if they were plain.
-[[nodiscard]] OpResult run_on(DtensorRun& run, std::span<const ValueLayoutId> layouts);
+[[nodiscard]] OpResult run_rule_on(DtensorRun& run, std::span<const ValueLayoutId> layouts);
 // Return by operand the actual layouts, and the layouts that the declared placements specify.
-[[nodiscard]] std::vector<ValueLayoutId> held_layouts(DtensorRun& run);
+[[nodiscard]] std::vector<ValueLayoutId> actual_layouts(DtensorRun& run);
 [[nodiscard]] std::vector<ValueLayoutId> declared_layouts(DtensorRun& run);
 // Sets the placements that describe a layout. Returns false if none do.
 [[nodiscard]] bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared);

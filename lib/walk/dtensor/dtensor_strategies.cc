@@ -11,14 +11,14 @@ namespace {
 constexpr double kNever = std::numeric_limits<double>::infinity();
 
 // Returns torch's estimate for a redistribution on one host, in microseconds.
-double cost_of(const OperandSpec& face, const Placement& to, int64_t ranks) {
-  if (face.at == to || face.at.kind == PlacementKind::Replicate) return 0;
+double cost_of(const OperandSpec& spec_of_operand, const Placement& to, int64_t ranks) {
+  if (spec_of_operand.at == to || spec_of_operand.at.kind == PlacementKind::Replicate) return 0;
   // torch 2.13 treats a strided shard as no shard here, so that its redistribution is free.
-  if (face.at.kind == PlacementKind::StridedShard) return 0;
+  if (spec_of_operand.at.kind == PlacementKind::StridedShard) return 0;
   if (to.kind == PlacementKind::Partial) return kNever;
-  const bool cut = is_shard(face.at), stays_sharded = is_shard(to);
-  double count = face.bytes;
-  for (const int64_t size : face.shape) count *= static_cast<double>(size);
+  const bool cut = is_shard(spec_of_operand.at), stays_sharded = is_shard(to);
+  double count = spec_of_operand.bytes;
+  for (const int64_t size : spec_of_operand.shape) count *= static_cast<double>(size);
   const double n = static_cast<double>(ranks);
   // An all_to_all counts local bytes, an all_gather the bytes of its result. An all_reduce has twice the hops.
   const double bytes = cut && stays_sharded ? count / n : count;
@@ -27,18 +27,19 @@ double cost_of(const OperandSpec& face, const Placement& to, int64_t ranks) {
   return latency + bytes / (1024.0 * 1024 * 1024) * hops / n / 87.7 * 1e6;
 }
 
-bool fits(const OperandSpec& face, const Placement& to, const StrategyRules& rules) {
+bool fits(const OperandSpec& spec_of_operand, const Placement& to, const StrategyRules& rules) {
   if (!is_shard(to)) return true;
-  if (to.dim < 0 || static_cast<size_t>(to.dim) >= face.shape.size()) return false;
+  if (to.dim < 0 || static_cast<size_t>(to.dim) >= spec_of_operand.shape.size()) return false;
   const int64_t pieces = rules.ranks * (to.kind == PlacementKind::StridedShard ? to.split_factor : 1);
-  return face.shape[static_cast<size_t>(to.dim)] >= pieces || (rules.takes_uneven && face.at == to);
+  return spec_of_operand.shape[static_cast<size_t>(to.dim)] >= pieces ||
+         (rules.takes_uneven && spec_of_operand.at == to);
 }
 
 // Returns the kinds of shards among the operands. Each of them is a strategy for each dim.
-std::vector<Placement> cuts_of(std::span<const OperandSpec> faces) {
+std::vector<Placement> cuts_of(std::span<const OperandSpec> specs) {
   std::vector<Placement> cuts;
-  for (const OperandSpec& face : faces) {
-    Placement cut = face.at;
+  for (const OperandSpec& spec_of_operand : specs) {
+    Placement cut = spec_of_operand.at;
     cut.dim = 0;
     if (is_shard(cut) && std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(cut);
   }
@@ -51,96 +52,98 @@ Placement at_dim(Placement cut, int dim) {
   return cut;
 }
 
-Placement open_sum(ReduceOp op) { return {.kind = PlacementKind::Partial, .op = op}; }
+Placement partial_sum(ReduceOp op) { return {.kind = PlacementKind::Partial, .op = op}; }
 
 }  // namespace
 
 Strategy replicated_strategy(size_t operands) { return {.out = {}, .ins = std::vector<Placement>(operands)}; }
 
-std::optional<Strategy> choose_strategy(std::span<const Strategy> ways, std::span<const OperandSpec> faces,
+std::optional<Strategy> choose_strategy(std::span<const Strategy> strategies, std::span<const OperandSpec> specs,
                                         const StrategyRules& rules) {
   const Strategy *as_is = nullptr, *free = nullptr, *cheapest = nullptr;
   double least = kNever;
-  for (const Strategy& way : ways) {
-    if (rules.in_place && (way.ins[0] != faces[0].at || way.out != faces[0].at)) continue;
+  for (const Strategy& strategy : strategies) {
+    if (rules.in_place && (strategy.ins[0] != specs[0].at || strategy.out != specs[0].at)) continue;
     bool shardable = true, moves = false;
     double cost = 0;
-    for (size_t i = 0; i < faces.size(); ++i) {
-      shardable = shardable && fits(faces[i], way.ins[i], rules);
-      moves = moves || faces[i].at != way.ins[i];
-      cost += cost_of(faces[i], way.ins[i], rules.ranks);
+    for (size_t i = 0; i < specs.size(); ++i) {
+      shardable = shardable && fits(specs[i], strategy.ins[i], rules);
+      moves = moves || specs[i].at != strategy.ins[i];
+      cost += cost_of(specs[i], strategy.ins[i], rules.ranks);
     }
     if (!shardable) continue;
-    if (cost == 0 && !moves) as_is = &way;
-    if (cost == 0 && moves && free == nullptr) free = &way;
+    if (cost == 0 && !moves) as_is = &strategy;
+    if (cost == 0 && moves && free == nullptr) free = &strategy;
     if (cost < least) {
       least = cost;
-      cheapest = &way;
+      cheapest = &strategy;
     }
   }
   const Strategy* chosen = as_is != nullptr ? as_is : free != nullptr ? free : cheapest;
   return chosen == nullptr ? std::nullopt : std::optional(*chosen);
 }
 
-std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> faces, Linearity linearity, bool scalar) {
+std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, Linearity linearity, bool scalar) {
   size_t ndim = 0;
-  for (const OperandSpec& face : faces) ndim = std::max(ndim, face.shape.size());
-  std::vector<Strategy> ways{replicated_strategy(faces.size())};
-  const std::vector<Placement> cuts = cuts_of(faces);
-  const auto size_at = [&](const OperandSpec& face, size_t dim) {
-    const size_t missing = ndim - face.shape.size();
-    return dim < missing ? 1 : face.shape[dim - missing];
+  for (const OperandSpec& spec_of_operand : specs) ndim = std::max(ndim, spec_of_operand.shape.size());
+  std::vector<Strategy> strategies{replicated_strategy(specs.size())};
+  const std::vector<Placement> cuts = cuts_of(specs);
+  const auto size_at = [&](const OperandSpec& spec_of_operand, size_t dim) {
+    const size_t missing = ndim - spec_of_operand.shape.size();
+    return dim < missing ? 1 : spec_of_operand.shape[dim - missing];
   };
   for (size_t dim = 0; dim < ndim; ++dim) {
     int64_t common = 1;
-    for (const OperandSpec& face : faces) common = std::max(common, size_at(face, dim));
+    for (const OperandSpec& spec_of_operand : specs) common = std::max(common, size_at(spec_of_operand, dim));
     for (const Placement& cut : cuts) {
-      Strategy way{.out = at_dim(cut, static_cast<int>(dim)), .ins = {}};
-      for (const OperandSpec& face : faces) {
-        const bool broadcasts = size_at(face, dim) != common || dim < ndim - face.shape.size();
-        way.ins.push_back(broadcasts ? Placement{} : at_dim(cut, static_cast<int>(dim - (ndim - face.shape.size()))));
+      Strategy strategy{.out = at_dim(cut, static_cast<int>(dim)), .ins = {}};
+      for (const OperandSpec& spec_of_operand : specs) {
+        const bool broadcasts = size_at(spec_of_operand, dim) != common || dim < ndim - spec_of_operand.shape.size();
+        strategy.ins.push_back(broadcasts ? Placement{}
+                                          : at_dim(cut, static_cast<int>(dim - (ndim - spec_of_operand.shape.size()))));
       }
-      ways.push_back(std::move(way));
+      strategies.push_back(std::move(strategy));
     }
   }
-  const bool unary = faces.size() == 1, binary = faces.size() == 2;
+  const bool unary = specs.size() == 1, binary = specs.size() == 2;
   const bool passes = linearity == Linearity::Linear ||
                       ((linearity == Linearity::Mul || linearity == Linearity::Div) && unary && scalar);
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
-    const Placement open = open_sum(op);
-    if (unary && passes) ways.push_back({open, {open}});
-    if (binary && linearity == Linearity::Add) ways.push_back({open, {open, open}});
-    if (binary && (linearity == Linearity::Mul || linearity == Linearity::Div)) ways.push_back({open, {open, {}}});
-    if (binary && linearity == Linearity::Mul) ways.push_back({open, {{}, open}});
+    const Placement open = partial_sum(op);
+    if (unary && passes) strategies.push_back({open, {open}});
+    if (binary && linearity == Linearity::Add) strategies.push_back({open, {open, open}});
+    if (binary && (linearity == Linearity::Mul || linearity == Linearity::Div))
+      strategies.push_back({open, {open, {}}});
+    if (binary && linearity == Linearity::Mul) strategies.push_back({open, {{}, open}});
   }
   if (binary && linearity == Linearity::Add) {
     for (const ReduceOp op : {ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min})
-      ways.push_back({open_sum(op), {open_sum(op), {}}});
-    ways.push_back({open_sum(ReduceOp::Avg), {{}, open_sum(ReduceOp::Avg)}});
+      strategies.push_back({partial_sum(op), {partial_sum(op), {}}});
+    strategies.push_back({partial_sum(ReduceOp::Avg), {{}, partial_sum(ReduceOp::Avg)}});
   }
-  return ways;
+  return strategies;
 }
 
-std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> faces, std::span<const MatmulDim> dims,
+std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> specs, std::span<const MatmulDim> dims,
                                         bool bias) {
-  std::vector<Strategy> ways{replicated_strategy(faces.size())};
-  const std::vector<Placement> cuts = cuts_of(faces);
+  std::vector<Strategy> strategies{replicated_strategy(specs.size())};
+  const std::vector<Placement> cuts = cuts_of(specs);
   int last = -1;
   for (const MatmulDim& dim : dims) last = std::max(last, dim.out);
   const auto add = [&](Placement out, Placement a, Placement b) {
-    Strategy way{.out = out, .ins = {a, b}};
-    if (bias) way.ins.push_back(is_shard(out) ? (out.dim == last ? at_dim(out, 0) : Placement{}) : out);
-    ways.push_back(std::move(way));
+    Strategy strategy{.out = out, .ins = {a, b}};
+    if (bias) strategy.ins.push_back(is_shard(out) ? (out.dim == last ? at_dim(out, 0) : Placement{}) : out);
+    strategies.push_back(std::move(strategy));
   };
   for (const MatmulDim& dim : dims) {
     for (const Placement& cut : cuts)
-      add(dim.out < 0 ? open_sum(ReduceOp::Sum) : at_dim(cut, dim.out), at_dim(cut, dim.a), at_dim(cut, dim.b));
+      add(dim.out < 0 ? partial_sum(ReduceOp::Sum) : at_dim(cut, dim.out), at_dim(cut, dim.a), at_dim(cut, dim.b));
   }
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
-    add(open_sum(op), open_sum(op), {});
-    add(open_sum(op), {}, open_sum(op));
+    add(partial_sum(op), partial_sum(op), {});
+    add(partial_sum(op), {}, partial_sum(op));
   }
-  return ways;
+  return strategies;
 }
 
 }  // namespace tpplan

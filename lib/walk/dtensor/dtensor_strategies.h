@@ -33,12 +33,12 @@ struct StrategyRules {
 
 // Returns the best strategy: one that fits without a redistribution, then one whose redistribution is free, then the
 // cheapest. Returns nullopt if none is possible, in which case torch raises an error.
-[[nodiscard]] std::optional<Strategy> choose_strategy(std::span<const Strategy> ways,
-                                                      std::span<const OperandSpec> faces, const StrategyRules& rules);
+[[nodiscard]] std::optional<Strategy> choose_strategy(std::span<const Strategy> strategies,
+                                                      std::span<const OperandSpec> specs, const StrategyRules& rules);
 
 // Returns the strategies of an elementwise operation with broadcasting (_pointwise_ops.py). `scalar`: an operand is a
 // number.
-[[nodiscard]] std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> faces, Linearity linearity,
+[[nodiscard]] std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, Linearity linearity,
                                                          bool scalar);
 
 // One dim of a matmul: its index in the operands and in the result; -1 if it is not there.
@@ -47,7 +47,7 @@ struct MatmulDim {
 };
 // Returns the strategies of a matmul of [a, b], or of [a, b, bias] with a bias along the last dim of the result
 // (_matrix_ops.py, gen_single_dim_einsum_strategies). `dims` are in the order batch, summed, a's, b's.
-[[nodiscard]] std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> faces,
+[[nodiscard]] std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> specs,
                                                       std::span<const MatmulDim> dims, bool bias);
 
 // Returns the strategy with replicated operands and a replicated result.

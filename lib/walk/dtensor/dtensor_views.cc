@@ -127,8 +127,8 @@ std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims
 
 }  // namespace
 
-std::optional<ViewedPlacement> viewed(const Placement& at, std::span<const int64_t> from, std::span<const int64_t> to,
-                                      int64_t ranks, std::string& fault) {
+std::optional<ViewedPlacement> view_placement(const Placement& at, std::span<const int64_t> from,
+                                              std::span<const int64_t> to, int64_t ranks, std::string& fault) {
   if (!is_shard(at)) return ViewedPlacement{at, at};
   for (const RegroupedDims& group : view_groups(from, to)) {
     if (std::find(group.in.begin(), group.in.end(), static_cast<size_t>(at.dim)) == group.in.end()) continue;
@@ -150,7 +150,8 @@ void run_view(DtensorRun& run) {
   run.declared = in;
   for (size_t axis = 0; axis < in.size(); ++axis) {
     std::string fault;
-    const auto one = viewed(in[axis], from, to, static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]), fault);
+    const auto one =
+        view_placement(in[axis], from, to, static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]), fault);
     if (!one)
       return crash_at(run.walk, Code::GlobalSizeInView,
                       fmt::format("{} of a DTensor {}: {}", run.name,
@@ -161,7 +162,7 @@ void run_view(DtensorRun& run) {
   }
   redistribute_operand(run, 0, in);
   if (run.walk.out.crash != kNoId) return;
-  settle(run);
+  compute_result(run);
   // DTensor computes the local sizes of the view from the declared ones. If the actual sizes differ, the view does not
   // fail but its elements are wrong.
   if (run.exact || run.result.crash.empty()) return;

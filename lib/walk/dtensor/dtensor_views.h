@@ -20,8 +20,9 @@ struct ViewedPlacement {
 // _ViewShardingPropagator with strict_view). A sharded dim that is merged into preceding dims becomes a strided shard.
 // If a sharded dim is split, its first part is sharded. Returns nullopt with the reason in `fault` if torch raises an
 // error.
-[[nodiscard]] std::optional<ViewedPlacement> viewed(const Placement& at, std::span<const int64_t> from,
-                                                    std::span<const int64_t> to, int64_t ranks, std::string& fault);
+[[nodiscard]] std::optional<ViewedPlacement> view_placement(const Placement& at, std::span<const int64_t> from,
+                                                            std::span<const int64_t> to, int64_t ranks,
+                                                            std::string& fault);
 
 // Runs a view of the first operand.
 void run_view(DtensorRun& run);

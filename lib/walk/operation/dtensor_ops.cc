@@ -49,23 +49,23 @@ void run_pointwise(DtensorRun& run) {
   const bool drops = drops_values(call);
   if (drops && partial_mask(declared_of(run, 0)) != 0)
     return refuse(run, fmt::format("{} of a DTensor that is Partial, which torch rejects", run.name));
-  std::vector<std::optional<Strategy>> ways;
+  std::vector<std::optional<Strategy>> strategies;
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
-    std::vector<OperandSpec> faces = faces_of(run, axis);
-    std::vector<Strategy> all = pointwise_strategies(faces, linearity, has_number(run, call));
-    const bool keeps_all = linearity == Linearity::Linear && faces[0].at.kind == PlacementKind::Partial;
-    if (keeps_all && faces.size() == 1 && op != OpId::Neg) all.push_back({faces[0].at, {faces[0].at}});
-    if (op == OpId::Copy && faces.size() == 2) all.push_back({faces[0].at, {faces[0].at, faces[0].at}});
-    ways.push_back(choose_strategy(all, faces,
-                                   {.ranks = static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]),
-                                    .takes_uneven = true,
-                                    .in_place = run.node.in_place}));
+    std::vector<OperandSpec> specs = operand_specs(run, axis);
+    std::vector<Strategy> all = pointwise_strategies(specs, linearity, has_number(run, call));
+    const bool is_linear_partial = linearity == Linearity::Linear && specs[0].at.kind == PlacementKind::Partial;
+    if (is_linear_partial && specs.size() == 1 && op != OpId::Neg) all.push_back({specs[0].at, {specs[0].at}});
+    if (op == OpId::Copy && specs.size() == 2) all.push_back({specs[0].at, {specs[0].at, specs[0].at}});
+    strategies.push_back(choose_strategy(all, specs,
+                                         {.ranks = static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]),
+                                          .takes_uneven = true,
+                                          .in_place = run.node.in_place}));
   }
-  if (redistribute_operands(run, ways)) settle(run);
+  if (redistribute_operands(run, strategies)) compute_result(run);
 }
 
 // Copies the reduce op of a partial operand to the result: a mean, maximum or norm stays one.
-void keep_reductions(DtensorRun& run) {
+void declare_reductions(DtensorRun& run) {
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     for (size_t i = 0; i < run.slots.size() && run.declared[axis].kind == PlacementKind::Partial; ++i) {
       const Placement at = declared_of(run, i)[axis];
@@ -82,16 +82,16 @@ void run_by_rule(DtensorRun& run) {
   for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || !is_fully_replicated(declared_of(run, i));
   bool follows = !cut;
   if (cut) {
-    const OpResult expected = run_on(run, declared_layouts(run));
+    const OpResult expected = run_rule_on(run, declared_layouts(run));
     follows = expected.crash.empty() && expected.wrong.empty() && !expected.unknown && !expected.outs.empty() &&
               declared_for(walk, expected.outs[0], run.declared);
-    if (follows) keep_reductions(run);
+    if (follows) declare_reductions(run);
   }
   if (!follows) {
     run.declared = replicated_placements(walk);
     for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.declared);
   }
-  if (walk.out.crash == kNoId) settle(run);
+  if (walk.out.crash == kNoId) compute_result(run);
 }
 
 // Runs a cat. Each strategy uses the placement of one operand for all, replicated if it shards the dim of the cat
@@ -99,18 +99,19 @@ void run_by_rule(DtensorRun& run) {
 void run_cat(DtensorRun& run) {
   const OpCall call = described(run);
   const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
-  std::vector<std::optional<Strategy>> ways;
+  std::vector<std::optional<Strategy>> strategies;
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
-    const std::vector<OperandSpec> faces = faces_of(run, axis);
+    const std::vector<OperandSpec> specs = operand_specs(run, axis);
     std::vector<Strategy> all;
-    for (const OperandSpec& face : faces) {
-      const Placement followed = is_shard(face.at) && face.at.dim == dim ? Placement{} : face.at;
-      all.push_back({followed, std::vector<Placement>(faces.size(), followed)});
+    for (const OperandSpec& spec_of_operand : specs) {
+      const Placement followed =
+          is_shard(spec_of_operand.at) && spec_of_operand.at.dim == dim ? Placement{} : spec_of_operand.at;
+      all.push_back({followed, std::vector<Placement>(specs.size(), followed)});
     }
-    ways.push_back(choose_strategy(
-        all, faces, {.ranks = static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]), .takes_uneven = true}));
+    strategies.push_back(choose_strategy(
+        all, specs, {.ranks = static_cast<int64_t>(run.walk.memory.table.maps.axes[axis]), .takes_uneven = true}));
   }
-  if (redistribute_operands(run, ways)) settle(run);
+  if (redistribute_operands(run, strategies)) compute_result(run);
 }
 
 // Runs a tensor factory. A result of `*_like` has the placements of the operand; a result of `new_*` has them only if
@@ -120,7 +121,7 @@ void run_fill(DtensorRun& run) {
   const std::vector<int64_t> from = declared_shape(run, 0), to = declared_out_shape(run);
   run.declared = for_gradient(declared_of(run, 0));
   if (fill.size != FillSize::Like && from != to) run.declared = replicated_placements(run.walk);
-  settle(run);
+  compute_result(run);
   for (ValueLayout& out : run.result.outs) out.zero = fill.is_zero;
 }
 
@@ -185,15 +186,15 @@ void run_scan(DtensorRun& run) {
     run.exact = run.exact && !(is_shard(placement) && static_cast<size_t>(placement.dim) == scanned);
   }
   redistribute_operand(run, 0, run.declared);
-  if (run.walk.out.crash == kNoId) settle(run);
+  if (run.walk.out.crash == kNoId) compute_result(run);
 }
 
-void run_refused(DtensorRun& run) {
+void run_rejected(DtensorRun& run) {
   refuse(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
 }
 
 void run_where(DtensorRun& run) {
-  run.slots.size() == 1 && described(run).args.size() == 1 ? run_refused(run) : run_pointwise(run);
+  run.slots.size() == 1 && described(run).args.size() == 1 ? run_rejected(run) : run_pointwise(run);
 }
 
 struct StrategyRow {
@@ -219,15 +220,15 @@ constexpr auto kStrategies = by_op<StrategyRow>({
     {OpId::Logcumsumexp, {run_scan}},
     {OpId::GetItem, {run_index}},
     {OpId::SetItem, {run_index}},
-    {OpId::RepeatInterleave, {run_refused, 2}},  // if an argument is a tensor
-    {OpId::Fill, {run_refused, 2}},
+    {OpId::RepeatInterleave, {run_rejected, 2}},  // if an argument is a tensor
+    {OpId::Fill, {run_rejected, 2}},
 });
 
 void run_strategy(DtensorRun& run) {
   const OpId op = run.node.op;
   const StrategyRow& row = kStrategies[index_of(op)];
   if (row.run != nullptr && run.slots.size() >= row.operands) return row.run(run);
-  if (op_row(op).dtensor == DtensorSupport::NoStrategy) return run_refused(run);
+  if (op_row(op).dtensor == DtensorSupport::NoStrategy) return run_rejected(run);
   if (is_view(op)) return run_view(run);
   if (ignores_values(op)) return run_fill(run);
   if (is_elementwise(op)) return run_pointwise(run);
@@ -241,7 +242,7 @@ DtensorRun begin_run(Walk& walk, const GraphNode& node) {
                  .name = plain_op(walk.in.graph.strings[node.name]),
                  .values = values_in(walk, node),
                  .slots = {},
-                 .held_sizes = local_size_numbers(walk, node),
+                 .local_size_ids = local_size_numbers(walk, node),
                  .result = {},
                  .declared = replicated_placements(walk)};
   for (const ValueId value : run.values) {

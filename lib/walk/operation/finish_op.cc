@@ -69,7 +69,7 @@ std::pair<RuleId, RuleId> origins(const Walk& walk, const GraphNode& node) {
 }
 
 // Returns the reason, with the name of the operation in front if the reason does not contain it.
-std::string said_of_op(const DoneOp& op, const std::string& reason) {
+std::string text_about_op(const DoneOp& op, const std::string& reason) {
   return reason.find(op.name) != std::string::npos ? reason : fmt::format("{}: {}", op.name, reason);
 }
 
@@ -103,7 +103,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
                ? fmt::format(
                      "{} gets a value that is not replicated, but has no sharding rule: its results are not checked",
                      op.name)
-               : said_of_op(op, entry.wrong),
+               : text_about_op(op, entry.wrong),
        .op = std::string(op.name),
        .module = module_at(walk),
        .rule = op.rule,
@@ -157,7 +157,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
                   .entry = entry,
                   .ins = ins};
   if (!entry.crash.empty()) {
-    crash_at(walk, entry.code, said_of_op(op, entry.crash), rule, partner, std::string(op.name));
+    crash_at(walk, entry.code, text_about_op(op, entry.crash), rule, partner, std::string(op.name));
     if (walk.out.crash != kNoId) {
       walk.out.causes[walk.out.crash].layouts = operand_texts(walk, node);
       walk.out.causes[walk.out.crash].example = example_of(walk, node, true);
@@ -166,7 +166,7 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
   }
   const OpTypes types = op_types(walk, node, entry.is_write, ins);
   if (!types.crash.empty())
-    return crash_at(walk, Code::OperandDtypesDiffer, said_of_op(op, types.crash), types.rule, kNoRule,
+    return crash_at(walk, Code::OperandDtypesDiffer, text_about_op(op, types.crash), types.rule, kNoRule,
                     std::string(op.name));
   const bool any_gradient =
       std::any_of(ins.begin(), ins.end(), [&](const TapeSlot& in) { return walk.memory.slots[in.slot].requires_grad; });

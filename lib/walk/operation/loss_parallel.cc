@@ -22,7 +22,7 @@ bool is_inside(const DtensorRun& run) {
 }
 
 // True if one axis shards this dim of the first operand.
-bool is_cut_once(const DtensorRun& run, size_t dim) {
+bool is_sharded_once(const DtensorRun& run, size_t dim) {
   const DeclaredPlacements& declared = layout_of(run.walk, run.slots[0]).declared;
   return std::ranges::count(declared, shard_of(dim)) == 1;
 }
@@ -60,7 +60,7 @@ bool is_parallel_loss(const DtensorRun& run) {
   if (!is_inside(run)) return false;
   const bool follows_softmax =
       run.node.op == OpId::NllLoss && is_fully_replicated(layout_of(run.walk, run.slots[0]).declared);
-  return follows_softmax || is_cut_once(run, dim_of_classes(run));
+  return follows_softmax || is_sharded_once(run, dim_of_classes(run));
 }
 
 // The layouts are those of gathered logits, so that a later nll_loss has a replicated operand. The calls are those of
@@ -74,7 +74,7 @@ void run_parallel_loss(DtensorRun& run) {
   walk.out.calls.resize(calls);
   walk.out.call_modules.resize(calls);
   if (!is_fully_replicated(layout_of(walk, logits).declared)) append_loss_calls(walk, logits, module_at(walk));
-  if (walk.out.crash == kNoId) settle(run);
+  if (walk.out.crash == kNoId) compute_result(run);
 }
 
 void check_log_softmax(const DtensorRun& run) {
@@ -86,7 +86,7 @@ void check_log_softmax(const DtensorRun& run) {
     const GraphArg* smoothing = find_arg(call, 7, "label_smoothing");
     return smoothing != nullptr && smoothing->number != 0;
   }();
-  if (!is_cut_once(run, dim_of_classes(run))) return;
+  if (!is_sharded_once(run, dim_of_classes(run))) return;
   const bool is_softmax = run.node.op == OpId::LogSoftmax;
   if (is_softmax ? feeds_losses(walk, walk.in.graph.outs[run.node.out_begin]) : !is_smoothed) return;
   report_cause(walk,

@@ -87,7 +87,7 @@ std::string_view out_type(const TypedCall& call, DtypeRule rule, bool is_write, 
 }
 
 // Returns the error if a matmul has operands of two dtypes; empty otherwise.
-std::string unlike_types(const TypedCall& call) {
+std::string different_types(const TypedCall& call) {
   std::string_view known;
   for (const TapeSlot& in : call.ins) {
     const std::string_view type = dtype_of(call.walk, in.slot);
@@ -113,7 +113,7 @@ OpTypes op_types(const Walk& walk, const GraphNode& node, bool is_write, std::sp
   const DtypeRule rule = rule_of(node.op);
   types.rule =
       retyped == ins.end() ? walk.memory.frames.back().retyped[0].rule : walk.memory.slots[retyped->slot].typed_by;
-  if (rule == DtypeRule::OneType) types.crash = unlike_types(call);
+  if (rule == DtypeRule::OneType) types.crash = different_types(call);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)
     types.outs.push_back(
         out_type(call, rule, is_write, walk.in.graph.strings[walk.in.graph.values[walk.in.graph.outs[i]].dtype]));

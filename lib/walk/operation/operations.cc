@@ -50,7 +50,7 @@ OpResult as_recorded(const Walk& walk, const GraphNode& node, const OpResult& by
   return result;
 }
 
-OpResult ask_rule(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
+OpResult apply_rule(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
   OpCall call = call_of(walk, node);
   OpResult result = run_rule(call);
   const bool fill = op_row(node.op).rule == rule_fill;
@@ -90,7 +90,7 @@ void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   if (seen.dtensors) return run_on_dtensors(walk, node, index, seen);
   auto found = walk.memory.tables.memo.find(seen.key);
   if (found == walk.memory.tables.memo.end())
-    found = walk.memory.tables.memo.emplace(std::move(seen.key), remember(walk, ask_rule(walk, node, seen))).first;
+    found = walk.memory.tables.memo.emplace(std::move(seen.key), remember(walk, apply_rule(walk, node, seen))).first;
   finish_op(walk, node, index, found->second, seen.ins);
   if (walk.out.trace == nullptr) return;
   std::vector<SlotId> ins;

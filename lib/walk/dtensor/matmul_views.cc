@@ -1,4 +1,4 @@
-#include "walk/dtensor/product_folds.h"
+#include "walk/dtensor/matmul_views.h"
 
 #include <algorithm>
 #include <string>
@@ -19,16 +19,16 @@ std::vector<int64_t> folded(std::span<const int64_t> shape, size_t kept) {
 
 }  // namespace
 
-Folds linear_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> out) {
-  Folds folds{.operands = {folded(shapes[0], 1), shapes[1]},
-              .out = folded(out, 1),
-              .dims = {{.a = 1, .b = 1}, {.a = 0, .out = 0}, {.b = 0, .out = 1}},
-              .bias = shapes.size() > 2};
-  if (folds.bias) folds.operands.push_back(shapes[2]);
-  return folds;
+MatmulViews linear_views(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> out) {
+  MatmulViews views{.operands = {folded(shapes[0], 1), shapes[1]},
+                    .out = folded(out, 1),
+                    .dims = {{.a = 1, .b = 1}, {.a = 0, .out = 0}, {.b = 0, .out = 1}},
+                    .bias = shapes.size() > 2};
+  if (views.bias) views.operands.push_back(shapes[2]);
+  return views;
 }
 
-Folds matmul_folds(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> result) {
+MatmulViews matmul_views(std::span<const std::vector<int64_t>> shapes, std::span<const int64_t> result) {
   std::vector<int64_t> a = shapes[0], b = shapes[1], out(result.begin(), result.end());
   // A vector is a matrix of one row as first operand and of one column as second. The result does not have this dim.
   const bool is_row = a.size() == 1, is_column = b.size() == 1;
@@ -49,10 +49,10 @@ Folds matmul_folds(std::span<const std::vector<int64_t>> shapes, std::span<const
           .dims = {{.a = 0, .b = 0, .out = 0}, {.a = 2, .b = 1}, {.a = 1, .out = 1}, {.b = 2, .out = 2}}};
 }
 
-Placement folded_placement(const Placement& at, std::span<const int64_t> from, std::span<const int64_t> to,
-                           int64_t ranks) {
+Placement placement_of_view(const Placement& at, std::span<const int64_t> from, std::span<const int64_t> to,
+                            int64_t ranks) {
   std::string ignored;
-  const auto one = viewed(at, from, to, ranks, ignored);
+  const auto one = view_placement(at, from, to, ranks, ignored);
   return one ? one->out : Placement{};
 }
 
