@@ -29,8 +29,8 @@ inline constexpr GradState kNoGrad{}, kComplete{GradKind::Known, 0}, kWrongGrad{
 //   partial              sharded      as y's: a shard of x contributes to the same rank's partial value only
 //
 // (In JAX's shard_map these are the transposes of psum and pbroadcast.) A partial gradient is an error at a sharded
-// operand, and at a y that is partial if x is not. `opened`: the gradient became partial here.
+// operand, and at a y that is partial if x is not. `made_partial`: the gradient became partial here.
 [[nodiscard]] GradState gradient_through(const ValueLayoutTable& table, GradState state, const ValueLayout& x,
-                                         const ValueLayout& y, bool& opened);
+                                         const ValueLayout& y, bool& made_partial);
 
 }  // namespace tpplan

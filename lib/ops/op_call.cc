@@ -160,10 +160,10 @@ std::vector<DimLayoutId> broadcast_dims(OpCall& call, OpResult& result, std::spa
 void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
                   bool number_added, ValueLayout& out) {
   // By axis: partial in some operand, partial in two, complete in a nonzero one.
-  AxisMask open = 0, open_twice = 0, complete = 0;
+  AxisMask open = 0, partial_twice = 0, complete = 0;
   size_t zero = 0, counted = 0;
   for (const Operand& operand : operands) {
-    open_twice |= open & operand.layout->partial;
+    partial_twice |= open & operand.layout->partial;
     open |= operand.layout->partial;
     zero += operand.layout->partial == 0 && operand.layout->zero;
     if (operand.layout->partial == 0 && operand.layout->zero) continue;
@@ -187,7 +187,7 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
                         name_of(call), call.table.maps.ranks));
       return;
     case Linearity::Mul:
-      if (open_twice != 0)
+      if (partial_twice != 0)
         say(Code::PartialUsedAsFull,
             fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
                         name_of(call)));

@@ -36,10 +36,10 @@ std::optional<size_t> dim_of(const PartitionSpec& spec, AxisId axis) {
   return std::nullopt;
 }
 
-constexpr Placement kOpen{.kind = PlacementKind::Partial};
+constexpr Placement kPartial{.kind = PlacementKind::Partial};
 
 // Replaces Partial by Replicate: the gradient of a Partial value is replicated.
-std::vector<Placement> whole_sums(std::span<const Placement> layout) {
+std::vector<Placement> reduced_layout(std::span<const Placement> layout) {
   std::vector<Placement> whole(layout.begin(), layout.end());
   for (Placement& placement : whole) {
     if (placement.kind == PlacementKind::Partial) placement = {};
@@ -175,18 +175,18 @@ std::optional<std::vector<Step>> steps_between(std::span<const Placement> from, 
 
 GradientLayouts gradient_layouts(std::span<const Placement> from, std::span<const Placement> to, AxisId axis,
                                  GradientSums sums) {
-  GradientLayouts gradient{.from = whole_sums(to), .to = whole_sums(from)};
-  if (sums != GradientSums::None) gradient.from[axis] = kOpen;
-  if (sums == GradientSums::Open) gradient.to[axis] = kOpen;
+  GradientLayouts gradient{.from = reduced_layout(to), .to = reduced_layout(from)};
+  if (sums != GradientSums::None) gradient.from[axis] = kPartial;
+  if (sums == GradientSums::Partial) gradient.to[axis] = kPartial;
   return gradient;
 }
 
 bool is_gradient_of(const GradientLayouts& gradient, std::span<const Placement> from, std::span<const Placement> to) {
-  const std::vector<Placement> arrives = whole_sums(to), leaves = whole_sums(from);
+  const std::vector<Placement> arrives = reduced_layout(to), leaves = reduced_layout(from);
   if (gradient.from.size() != arrives.size() || gradient.to.size() != leaves.size()) return false;
   for (size_t axis = 0; axis < arrives.size(); ++axis) {
-    const bool open = gradient.from[axis] == kOpen && arrives[axis].kind == PlacementKind::Replicate;
-    const bool stays = open && gradient.to[axis] == kOpen && leaves[axis].kind == PlacementKind::Replicate;
+    const bool open = gradient.from[axis] == kPartial && arrives[axis].kind == PlacementKind::Replicate;
+    const bool stays = open && gradient.to[axis] == kPartial && leaves[axis].kind == PlacementKind::Replicate;
     if (!open && gradient.from[axis] != arrives[axis]) return false;
     if (!stays && gradient.to[axis] != leaves[axis]) return false;
   }

@@ -59,7 +59,7 @@ struct GradientLayouts {
 
 // The treatment of a partial gradient at a boundary: Closed reduces it, Open passes it on for an enclosing module to
 // reduce.
-enum class GradientSums : uint8_t { None, Closed, Open };
+enum class GradientSums : uint8_t { None, Reduced, Partial };
 
 // Returns the gradient layouts of a value that is redistributed from `from` to `to`; `sums` states whether the gradient
 // is partial over `axis`. It is sharded as the value is, and Replicate if the value is Partial (torch 2.13,

@@ -36,7 +36,7 @@ struct Forecast {
   std::vector<Example> examples;      // of diagnostics, on request (walk/report/example.h)
   StepTrace trace;                    // on request, if all axes are walked together
   uint32_t repeated = 0,
-           repeated_back = 0;  // layers that were skipped forward and backward (walk/run/repeat_layers.h)
+           repeated_backward = 0;  // layers that were skipped forward and backward (walk/run/repeat_layers.h)
 };
 
 // Return the human-readable reason and the fix of a gap; empty for None.

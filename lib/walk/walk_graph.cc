@@ -24,7 +24,7 @@
 namespace tpplan {
 namespace {
 
-void judge_output(Walk& walk) {
+void check_output(Walk& walk) {
   for (const ValueId output : walk.in.graph.outputs) {
     const SlotId slot = walk.memory.slot_of[output];
     const ValueLayout& layout = layout_of(walk, slot);
@@ -81,7 +81,7 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   }
   finish_trace(walk);
   report_overridden_layouts(walk);
-  judge_output(walk);
+  check_output(walk);
   bool loss_is_right = true;
   if (walk.in.loss && !layout_of(walk, walk.memory.slot_of[loss_value(walk)]).wrong)
     loss_is_right = check_walk_loss(walk, !walk.in.infer);
@@ -90,7 +90,7 @@ void walk_axes(Walk& walk, Forecast& forecast) {
     list_walked_gradients(walk);
   }
   forecast.repeated += walk.out.repeated;
-  forecast.repeated_back += walk.out.repeated_back;
+  forecast.repeated_backward += walk.out.repeated_backward;
   if (forecast.gap != ForecastLimit::None) return;
   forecast.calls.insert(forecast.calls.end(), std::move_iterator(walk.out.calls.begin()),
                         std::move_iterator(walk.out.calls.end()));

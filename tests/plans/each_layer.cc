@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   const ModelGraph graph = read_model(model_file, reading);
   const TpPlan plan = read_plan(plan_file, argc > 3 ? sizes_of(argv[3]) : MeshSizes{}, reading);
   if (has_errors(reading)) return 2;
-  uint32_t repeated = 0, repeated_back = 0, judged = 0, wrong = 0;
+  uint32_t repeated = 0, repeated_backward = 0, judged = 0, wrong = 0;
   for (size_t left_out = 0; left_out <= plan.rules.size(); ++left_out) {
     TpPlan tried = plan;
     if (left_out < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(left_out));
@@ -43,12 +43,13 @@ int main(int argc, char** argv) {
           return 1;
         }
         repeated += folded.judgement.forecast.repeated;
-        repeated_back += folded.judgement.forecast.repeated_back;
+        repeated_backward += folded.judgement.forecast.repeated_backward;
         ++judged;
         wrong += has_errors(folded.found);
       }
     }
   }
-  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", judged, wrong, repeated, repeated_back);
+  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", judged, wrong, repeated,
+              repeated_backward);
   return 0;
 }

@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // Returns an axis that shards the module's input but not the parameter, and over which its gradient is never reduced.
-AxisId open_axis(const ModuleLayout& module, const ParamLayout& param) {
+AxisId partial_axis(const ModuleLayout& module, const ParamLayout& param) {
   for (const ManifestValue& input : module.inputs) {
     for (size_t axis = 0; input.to && axis < input.to->size(); ++axis) {
       const auto id = static_cast<AxisId>(axis);
@@ -34,7 +34,7 @@ std::optional<Fault> find_unreduced_norm(const Manifest& manifest) {
     const std::string_view path = path_of(manifest, param);
     const auto module = modules.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
     if (module == modules.end() || module->second->rule != layout_of(manifest, param).rule) continue;
-    const AxisId axis = open_axis(*module->second, layout_of(manifest, param));
+    const AxisId axis = partial_axis(*module->second, layout_of(manifest, param));
     if (axis == kNoAxis) continue;
     return Fault{.code = Code::ResultsDiffer,
                  .message = fmt::format("the gradient of `{}` is never reduced over {}: its module's input is sharded "

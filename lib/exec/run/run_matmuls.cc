@@ -48,7 +48,7 @@ bool is_summed_above(const MatmulTest& w, const LocalTensor& tensor, bool gradie
 }
 
 // Reduces declared Partial axes, only for the comparison.
-bool close_sums(MatmulTest& w, LocalTensor& tensor) {
+bool reduce_partial_sums(MatmulTest& w, LocalTensor& tensor) {
   for (const AxisId axis : partial_axes(tensor.placements)) {
     if (!redistribute_step(w.comm, w.mesh, {.kind = CollectiveKind::AllReduce, .axis = axis}, tensor)) return false;
   }
@@ -122,7 +122,7 @@ bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulRe
   if (output != nullptr && !redistribute_all(w, y, output->forward, w.y_to)) return false;
   if (!keeps_promise(y, w.y_to, MatmulError::OutputLayout, "its output", result)) return true;
   if (output == nullptr && !is_summed_above(w, y, false, result)) return true;
-  if (!close_sums(w, y)) return false;
+  if (!reduce_partial_sums(w, y)) return false;
   result.elements = y.bytes / sizeof(float);
   result.wrong = wrong_products(w, y, shape.out, x_value, w.in, kFactorV, kFactorU);
   return true;
@@ -174,7 +174,7 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
       !keeps_promise(dx, w.dx->to, MatmulError::GradientLayout, "the gradient of its input", result))
     return true;
   if (!is_summed_above(w, dx, true, result)) return true;
-  if (!close_sums(w, dx)) return false;
+  if (!reduce_partial_sums(w, dx)) return false;
   result.input_elements = dx.bytes / sizeof(float);
   result.input_wrong = wrong_products(w, dx, shape.in, dy_value, w.out, kFactorU, kFactorV);
   return true;

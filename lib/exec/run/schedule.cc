@@ -145,7 +145,7 @@ PartitionSpec gathered(const Manifest& manifest, PartitionSpec spec) {
 
 // Returns the axes over which the gradient of the parameter is partial, because ranks have different tokens: the batch
 // axes, and those over which its rule shards the module's input along batch or sequence.
-std::vector<AxisId> open_axes_of(const ScheduleBuilder& b, const ManifestParam& param) {
+std::vector<AxisId> partial_axes_of(const ScheduleBuilder& b, const ManifestParam& param) {
   std::vector<AxisId> axes = data_axes_of(b.manifest);
   const ParamLayout& layout = layout_of(b.manifest, param);
   const std::string_view path = path_of(b.manifest, param);
@@ -175,7 +175,7 @@ void add_param(ScheduleBuilder& b, const ManifestParam& param) {
   ScheduleEntry reduce = gather;
   reduce.part = SchedulePart::Reduce;
   reduce.from = unreduced_gradient(spec, layout.grad_reduce, mesh);
-  for (const AxisId axis : open_axes_of(b, param)) reduce.from[axis] = {.kind = PlacementKind::Partial};
+  for (const AxisId axis : partial_axes_of(b, param)) reduce.from[axis] = {.kind = PlacementKind::Partial};
   reduce.to = plain_placements(spec, mesh);
   for (const ParamStep& step : layout.steps)
     (step.part == StepPart::Gather ? gather : reduce).steps.push_back(step.step);

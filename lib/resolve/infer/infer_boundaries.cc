@@ -91,8 +91,8 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
                                          {.from = comes,
                                           .to = input.to,
                                           .sums = !input.gradient_is_partial ? GradientSums::None
-                                                  : around.fed_by_prepared   ? GradientSums::Open
-                                                                             : GradientSums::Closed,
+                                                  : around.fed_by_prepared   ? GradientSums::Partial
+                                                                             : GradientSums::Reduced,
                                           .has_gradient = !embedding,
                                           .use_local = {}}));
     if (style.second_input != 0) {
@@ -133,8 +133,8 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
     return AxisBoundary{.from = from,
                         .to = to,
                         .sums = !open       ? GradientSums::None
-                                : passes_on ? GradientSums::Open
-                                            : GradientSums::Closed,
+                                : passes_on ? GradientSums::Partial
+                                            : GradientSums::Reduced,
                         .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {

@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // Redistributes a gradient for an addition. A replicated one can become partial: each rank divides it.
-Grad bring_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlacements to, SlotId slot) {
+Grad convert_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlacements to, SlotId slot) {
   AxisMask terms = 0;
   for (size_t axis = 0; axis < to.size(); ++axis) {
     if (to[axis].kind != PlacementKind::Partial || grad.declared[axis].kind != PlacementKind::Replicate) continue;
@@ -28,7 +28,7 @@ Grad bring_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlacem
 
 // Redistributes two DTensor gradients as torch does to add them, by its strategies for additions
 // (walk/dtensor/dtensor_strategies.h).
-void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeEntry& entry) {
+void convert_to_common(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeEntry& entry) {
   Walk& walk = b.walk;
   const auto shape = shape_of(walk, slot);
   DType type{};
@@ -44,8 +44,8 @@ void bring_together(Backward& b, SlotId slot, Grad& have, Grad& add, const TapeE
     add_to[axis] = strategy ? strategy->ins[1] : Placement{};
     sum[axis] = strategy ? strategy->out : Placement{};
   }
-  have = bring_to_add(b, entry, std::move(have), have_to, slot);
-  add = bring_to_add(b, entry, std::move(add), add_to, slot);
+  have = convert_to_add(b, entry, std::move(have), have_to, slot);
+  add = convert_to_add(b, entry, std::move(add), add_to, slot);
   have.declared = sum;
 }
 
@@ -90,7 +90,8 @@ void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
     have = std::move(add);
     return;
   }
-  if (have.has_declared && add.has_declared && have.declared != add.declared) bring_together(b, slot, have, add, entry);
+  if (have.has_declared && add.has_declared && have.declared != add.declared)
+    convert_to_common(b, slot, have, add, entry);
   if (have.state == kWrongGrad) return;
   if (add.state == kWrongGrad) return replace(have, std::move(add));
   const bool fits = add_states(have, add, shape_of(b.walk, slot));

@@ -65,7 +65,7 @@ bool is_operation(TapeKind kind) {
 namespace {
 
 // Reports tied parameters that torch has untied: each name has only the gradient of its own uses.
-void judge_untied(Walk& walk) {
+void check_untied(Walk& walk) {
   for (const Tie& tie : walk.in.model.ties) {
     std::vector<ParamId> used;
     for (const ParamId id : tie.params) {
@@ -98,7 +98,7 @@ void judge_untied(Walk& walk) {
 }
 
 // Reports that the backward pass fails at this entry, so that the first training step fails.
-void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
+void report_rejected(Walk& walk, const TapeEntry& entry, std::string reason) {
   const SlotId result = walk.memory.tape_slots[entry.out_begin].slot;
   report_cause(walk,
                {.code = Code::UnsupportedCall,
@@ -114,7 +114,7 @@ void report_refused(Walk& walk, const TapeEntry& entry, std::string reason) {
 
 void walk_backward(Walk& walk, bool is_reporting) {
   Backward b = begin_backward(walk);
-  if (is_reporting) judge_untied(walk);
+  if (is_reporting) check_untied(walk);
   std::vector<ParamId>& params = walk.memory.param_of_slot;
   params.assign(walk.memory.slots.size(), kNone);
   for (ParamId id = 0; id < walk.memory.value_of_param.size(); ++id) {
@@ -133,7 +133,7 @@ void walk_backward(Walk& walk, bool is_reporting) {
     }
     const TapeEntry& entry = walk.memory.tape[i];
     if (std::string reason = rejected_backward(b, entry); !reason.empty()) {
-      if (is_reporting) report_refused(walk, entry, std::move(reason));
+      if (is_reporting) report_rejected(walk, entry, std::move(reason));
       return;
     }
     (is_operation(entry.kind) ? operation_backward : step_backward)(b, entry);

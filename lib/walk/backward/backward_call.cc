@@ -13,18 +13,18 @@ std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot) {
   return {shape.begin(), shape.end()};
 }
 
-ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared) {
+ValueLayoutId declared_layout_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared) {
   ValueLayout pieces = placed_layout(walk.memory.table, shape, declared);
   pieces.partial = 0;
   return intern(walk.memory.table, pieces);
 }
 
-ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared) {
-  return pieces_of(walk, shape_of(walk, slot), declared);
+ValueLayoutId declared_layout_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared) {
+  return declared_layout_of(walk, shape_of(walk, slot), declared);
 }
 
 void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to) {
-  c.grad.layout = pieces_of(c.b.walk, c.result, c.grad.declared);
+  c.grad.layout = declared_layout_of(c.b.walk, c.result, c.grad.declared);
   c.grad = redistribute_to_declared(c.b, c.entry, std::move(c.grad), to, c.result, true);
   c.grad.has_declared = true;
 }
@@ -33,7 +33,7 @@ void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> sh
                        const DeclaredPlacements& to) {
   Walk& walk = c.b.walk;
   for (const Collective& step : redistribute(at, to).value_or(std::vector<Collective>{})) {
-    const ValueLayout held = walk.memory.table.layouts[pieces_of(walk, shape, at)];
+    const ValueLayout held = walk.memory.table.layouts[declared_layout_of(walk, shape, at)];
     if (step.kind != CollectiveKind::LocalSlice) append_grad_call(c.b, c.entry, step, held, slot, true);
     at[step.axis] = placement_after(step, to);
   }

@@ -23,8 +23,9 @@ struct BackwardCall {
 
 [[nodiscard]] std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot);
 // Returns the layout of a tensor with these placements. A partial one has the global shape on every rank.
-[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared);
-[[nodiscard]] ValueLayoutId pieces_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared);
+[[nodiscard]] ValueLayoutId declared_layout_of(Walk& walk, std::span<const int64_t> shape,
+                                               const DeclaredPlacements& declared);
+[[nodiscard]] ValueLayoutId declared_layout_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared);
 
 // Redistributes the gradient of the result.
 void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to);

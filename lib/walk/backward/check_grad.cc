@@ -12,15 +12,15 @@ namespace {
 
 bool is_declared_partial(const Grad& grad) { return grad.has_declared && partial_mask(grad.declared) != 0; }
 
-enum class Verdict : uint8_t { Complete, Open, KnownOpen, Mixed, Wrong };
+enum class Verdict : uint8_t { Complete, Partial, KnownPartial, Mixed, Wrong };
 
 Verdict verdict_of(const Grad& grad) {
   GradState state{};
   const bool one = uniform(grad, state);
   if (grad.state == kWrongGrad) return Verdict::Wrong;
   if (!one) return Verdict::Mixed;
-  if (!is_open(state)) return Verdict::Complete;
-  return is_declared_partial(grad) ? Verdict::KnownOpen : Verdict::Open;
+  if (!is_partial(state)) return Verdict::Complete;
+  return is_declared_partial(grad) ? Verdict::KnownPartial : Verdict::Partial;
 }
 
 // By Verdict.
@@ -49,11 +49,11 @@ bool find_cause(const Backward& b, const Grad& grad, Verdict verdict, const std:
                                  name, walk.in.ranks);
       return true;
     }
-    case Verdict::Open:
+    case Verdict::Partial:
       cause.reason = fmt::format("each of {} ranks has only a partial gradient of `{}`, and it is never all-reduced",
                                  walk.in.ranks, name);
       return true;
-    case Verdict::KnownOpen:
+    case Verdict::KnownPartial:
       return false;
   }
   return false;

@@ -29,16 +29,16 @@ std::string names_of(const Walk& walk, AxisMask mask) {
   return fmt::format("{}", fmt::join(names, " and "));
 }
 
-struct LossFault {
+struct LossError {
   Code code{};
   std::string reason;
 };
 
 // Finds the error of a plain result. Returns false if it is right along every axis on which ranks differ.
-bool find_fault(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
-  const AxisMask own_terms = loss_axes(walk);
+bool find_fault(const Walk& walk, const ValueLayout& layout, LossError& fault) {
+  const AxisMask axes_with_tokens = loss_axes(walk);
   const bool is_loss = layout.dims.empty();
-  const AxisMask open = is_loss ? layout.partial & ~own_terms : layout.partial;
+  const AxisMask open = is_loss ? layout.partial & ~axes_with_tokens : layout.partial;
   if (open != 0) {
     fault = {Code::LossOfPartial, fmt::format("the loss uses a partial sum that is never reduced over {}: {}",
                                               names_of(walk, open), layout_text(walk.memory.table, layout))};
@@ -53,17 +53,17 @@ bool find_fault(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
                            names_of(walk, cut), layout_text(walk.memory.table, layout))};
       return true;
     }
-    if ((cut & ~own_terms) == 0) continue;
+    if ((cut & ~axes_with_tokens) == 0) continue;
     fault = {Code::LossOverShard,
              fmt::format("every rank along {} computes the loss of only its shard, and the losses are never summed: {}",
-                         names_of(walk, cut & ~own_terms), layout_text(walk.memory.table, layout))};
+                         names_of(walk, cut & ~axes_with_tokens), layout_text(walk.memory.table, layout))};
     return true;
   }
   return false;
 }
 
 // Returns true with the error if torch 2.13 cannot compute the cross-entropy of a DTensor (tensor/parallel/loss.py).
-bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossFault& fault) {
+bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossError& fault) {
   const CrossEntropy how = walk.in.plan.loss->cross_entropy;
   if (how == CrossEntropy::Unsaid || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
   const std::string text = to_text(std::span<const Placement>(layout.declared));
@@ -92,7 +92,7 @@ ValueId loss_value(const Walk& walk) {
 bool check_walk_loss(Walk& walk, bool is_reporting) {
   const SlotId slot = walk.memory.slot_of[loss_value(walk)];
   const ValueLayout& layout = layout_of(walk, slot);
-  LossFault fault;
+  LossError fault;
   if (has_no_strategy(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
     if (is_reporting)
       report_cause(walk,

@@ -120,7 +120,7 @@ Made reduced(const Derivative& d, const Made& x, ReduceOp op) {
 }
 
 // Each element has the gradient of the result.
-Made sum_back(Derivative& d) { return gradient_of(d); }
+Made sum_grad(Derivative& d) { return gradient_of(d); }
 
 // The rest follows at::native and FunctionsManual.cpp of torch 2.13, compared with the calls of single derivatives.
 
@@ -133,7 +133,7 @@ Made scaled_gradient(Derivative& d) {
 
 // p 2: grad * (self / norm).masked_fill_(norm == 0, 0). p inf: sgn(self) * ((abs(self) == norm) * (grad / count)).
 // Other p: sgn(self) * abs(self) ** (p - 1), times grad / norm ** (p - 1).
-Made norm_back(Derivative& d) {
+Made norm_grad(Derivative& d) {
   const double p = norm_order(d.c.b.walk, d.c.entry);
   if (p == 2) {
     const Made quotient = by_elements(d, operand_of(d, 0), result_of(d), Linearity::Div);
@@ -159,7 +159,7 @@ Made norm_back(Derivative& d) {
 }
 
 // (2 / (count - correction)) * grad * (self - self.mean(dim, keepdim)). The mean gathers uneven shards.
-Made spread_back(Derivative& d, const Made& gradient) {
+Made broadcast_grad(Derivative& d, const Made& gradient) {
   const Made self = operand_of(d, 0);
   Made whole = self;
   for (size_t axis = 0; axis < whole.at.size(); ++axis) {
@@ -174,24 +174,24 @@ Made spread_back(Derivative& d, const Made& gradient) {
   return by_elements(d, gradient, centred, Linearity::Mul);
 }
 
-Made var_back(Derivative& d) { return spread_back(d, gradient_of(d)); }
+Made var_grad(Derivative& d) { return broadcast_grad(d, gradient_of(d)); }
 
-// spread_back of (grad / (2 * std)).masked_fill_(std == 0, 0)
-Made std_back(Derivative& d) {
+// broadcast_grad of (grad / (2 * std)).masked_fill_(std == 0, 0)
+Made std_grad(Derivative& d) {
   const Made divided = by_elements(d, gradient_of(d), result_of(d), Linearity::Div);
   closed(d, result_of(d));
-  return spread_back(d, divided);
+  return broadcast_grad(d, divided);
 }
 
 // grad / mask.sum() * mask, with the mask `result == self`
-Made extreme_back(Derivative& d) {
+Made extreme_grad(Derivative& d) {
   const Made mask = by_elements(d, result_of(d), operand_of(d, 0), Linearity::Other);
   const Made share = by_elements(d, gradient_of(d), reduced(d, mask, ReduceOp::Sum), Linearity::Div);
   return by_elements(d, share, mask, Linearity::Mul);
 }
 
 // -grad * (self / other / other), summed over the dims along which `other` is broadcast
-Made divisor_back(Derivative& d) {
+Made divisor_grad(Derivative& d) {
   const Made once = by_elements(d, operand_of(d, 0), operand_of(d, 1), Linearity::Div);
   const Made twice = by_elements(d, once, operand_of(d, 1), Linearity::Div);
   Made found = by_elements(d, gradient_of(d), twice, Linearity::Mul);
@@ -206,15 +206,15 @@ struct DerivativeRow {
 };
 
 constexpr auto kDerivatives = by_op<DerivativeRow>({
-    {OpId::Sum, {sum_back}},
-    {OpId::Mean, {sum_back}},
-    {OpId::Norm, {norm_back}},
-    {OpId::LinalgVectorNorm, {norm_back}},
-    {OpId::Amax, {extreme_back}},
-    {OpId::Amin, {extreme_back}},
-    {OpId::Div, {divisor_back, 2, 1}},
-    {OpId::Var, {var_back}},
-    {OpId::Std, {std_back}},
+    {OpId::Sum, {sum_grad}},
+    {OpId::Mean, {sum_grad}},
+    {OpId::Norm, {norm_grad}},
+    {OpId::LinalgVectorNorm, {norm_grad}},
+    {OpId::Amax, {extreme_grad}},
+    {OpId::Amin, {extreme_grad}},
+    {OpId::Div, {divisor_grad, 2, 1}},
+    {OpId::Var, {var_grad}},
+    {OpId::Std, {std_grad}},
 });
 
 }  // namespace
@@ -229,12 +229,12 @@ double norm_order(Walk& walk, const TapeEntry& entry) {
 bool has_derivative(const BackwardCall& c) {
   const DerivativeRow& row = kDerivatives[index_of(c.op)];
   if (row.back == nullptr || c.ins.size() != row.operands || c.target != row.target) return false;
-  return row.back != norm_back || norm_order(c.b.walk, c.entry) != 0;  // a norm of order 0 counts elements
+  return row.back != norm_grad || norm_order(c.b.walk, c.entry) != 0;  // a norm of order 0 counts elements
 }
 
 bool derive(BackwardCall& c, DeclaredPlacements& declared) {
   const DerivativeRow& row = kDerivatives[index_of(c.op)];
-  Derivative d = row.back == divisor_back ? Derivative{.c = c} : reduction_of(c);
+  Derivative d = row.back == divisor_grad ? Derivative{.c = c} : reduction_of(c);
   declared = row.back(d).at;
   return d.known;
 }

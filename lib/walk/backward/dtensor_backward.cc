@@ -94,7 +94,7 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
   for (const MatmulDim& dim : folds.dims)
     dims.push_back({.a = dim.out, .b = c.target == 0 ? dim.b : dim.a, .out = c.target == 0 ? dim.a : dim.b});
   const DeclaredPlacements from = layout_of(walk, kept).declared;
-  DeclaredPlacements grad_to = c.grad.declared, kept_to = from;
+  DeclaredPlacements grad_to = c.grad.declared, saved_to = from;
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
@@ -105,11 +105,11 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
     if (strategy->ins[0] != specs[0].at)
       grad_to[axis] = placement_of_view(strategy->ins[0], folds.out, sizes_of(walk, c.result), ranks);
     if (strategy->ins[1] != specs[1].at)
-      kept_to[axis] = placement_of_view(strategy->ins[1], specs[1].shape, sizes_of(walk, kept), ranks);
+      saved_to[axis] = placement_of_view(strategy->ins[1], specs[1].shape, sizes_of(walk, kept), ranks);
     declared[axis] = placement_of_view(strategy->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
   }
   redistribute_incoming_grad(c, grad_to);
-  redistribute_saved(c, kept, kept_to);
+  redistribute_saved(c, kept, saved_to);
   return true;
 }
 
@@ -137,7 +137,7 @@ ElementwiseStrategy elementwise_strategy(const BackwardCall& c) {
 
 // Returns the tensor that autograd saves for the backward of a unary operation: the result if the derivative uses it,
 // otherwise the operand.
-SlotId kept_by_itself(const BackwardCall& c) { return op_row(c.op).saves == "r0" ? c.result : c.ins[0]; }
+SlotId saved_by_elementwise(const BackwardCall& c) { return op_row(c.op).saves == "r0" ? c.result : c.ins[0]; }
 
 bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
   const ElementwiseStrategy kind = elementwise_strategy(c);
@@ -147,10 +147,10 @@ bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
     return true;
   }
   const Walk& walk = c.b.walk;
-  const SlotId kept = kind == ElementwiseStrategy::ByOther ? c.ins[1 - c.target] : kept_by_itself(c);
+  const SlotId kept = kind == ElementwiseStrategy::ByOther ? c.ins[1 - c.target] : saved_by_elementwise(c);
   const DeclaredPlacements from = layout_of(walk, kept).declared;
   const Linearity linearity = op_row(c.op).linearity;
-  DeclaredPlacements grad_to = c.grad.declared, kept_to = from;
+  DeclaredPlacements grad_to = c.grad.declared, saved_to = from;
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const std::vector<OperandSpec> specs{operand_spec(walk, c.result, c.grad.declared[axis]),
@@ -160,11 +160,11 @@ bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
     if (!strategy || makes_partial(*strategy, specs)) return false;
     grad_to[axis] = strategy->ins[0];
-    kept_to[axis] = strategy->ins[1];
+    saved_to[axis] = strategy->ins[1];
     declared[axis] = strategy->out;
   }
   redistribute_incoming_grad(c, grad_to);
-  redistribute_saved(c, kept, kept_to);
+  redistribute_saved(c, kept, saved_to);
   declared = reduced_placements(c, std::move(declared));
   return true;
 }
@@ -223,7 +223,7 @@ bool is_foreign(const Grad& grad, const ValueLayout& y) {
   return false;
 }
 
-BackwardCall back_call(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
+BackwardCall backward_call_of(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
   BackwardCall call{.b = b,
                     .entry = entry,
                     .op = op_of(b.walk, entry),
@@ -245,7 +245,7 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
     reduce_before(b, entry, result, result.layout);
     return;
   }
-  BackwardCall call = back_call(b, entry, 0, o);
+  BackwardCall call = backward_call_of(b, entry, 0, o);
   if (kMatmuls[index_of(call.op)] || elementwise_strategy(call) != ElementwiseStrategy::None || has_derivative(call))
     return;
   if (DeclaredPlacements taken; declare_moved(call, taken)) return;
@@ -254,26 +254,27 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
     redistribute_incoming_grad(call, for_gradient(y.declared));
     b.grads[result.slot] = std::move(call.grad);
   }
-  reduce_before(b, entry, result, pieces_of(walk, result.slot, b.grads[result.slot].declared));
+  reduce_before(b, entry, result, declared_layout_of(walk, result.slot, b.grads[result.slot].declared));
 }
 
 bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad& grad) {
   Walk& walk = b.walk;
   const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
   if (!is_exact(b, entry, result)) return false;
-  BackwardCall call = back_call(b, entry, i, o);
+  BackwardCall call = backward_call_of(b, entry, i, o);
   DeclaredPlacements declared;
   const bool known = kMatmuls[index_of(call.op)]
                          ? declare_matmul(call, declared)
                          : declare_elementwise(call, declared) || (has_derivative(call) && derive(call, declared)) ||
                                declare_moved(call, declared);
   if (!known || call.grad.state == kWrongGrad) return false;
-  const bool opened = (partial_mask(declared) & ~call.grad.state.open) != 0;
+  const bool made_partial = (partial_mask(declared) & ~call.grad.state.open) != 0;
   grad = std::move(call.grad);
   grad.state = {GradKind::Known, partial_mask(declared)};
-  grad.layout = pieces_of(walk, call.ins[i], declared);
+  grad.layout = declared_layout_of(walk, call.ins[i], declared);
   grad.declared = std::move(declared);
-  if (opened && walk.memory.slots[result.slot].origin != kNoRule) grad.rule = walk.memory.slots[result.slot].origin;
+  if (made_partial && walk.memory.slots[result.slot].origin != kNoRule)
+    grad.rule = walk.memory.slots[result.slot].origin;
   return true;
 }
 

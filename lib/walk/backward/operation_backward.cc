@@ -13,7 +13,7 @@ namespace tpplan {
 namespace {
 
 // One operand and one result of an operation, with the gradient of the result.
-struct BackStep {
+struct BackwardStep {
   const TapeEntry& entry;
   OpId op;
   size_t operand = 0;
@@ -23,22 +23,22 @@ struct BackStep {
 };
 
 // Propagates a gradient by the layouts only.
-Grad pass(Backward& b, const BackStep& step, const Grad& out) {
+Grad pass(Backward& b, const BackwardStep& step, const Grad& out) {
   Grad grad = out;
   grad.has_declared = false;
-  bool opened = false, broken = false;
+  bool made_partial = false, broken = false;
   each_state(grad, [&](GradState& state) {
     const GradState before = state;
-    bool opened_here = false;
-    state = gradient_through(b.walk.memory.table, state, step.x, step.y, opened_here);
-    opened = opened || opened_here;
+    bool made_partial_here = false;
+    state = gradient_through(b.walk.memory.table, state, step.x, step.y, made_partial_here);
+    made_partial = made_partial || made_partial_here;
     broken = broken || (state == kWrongGrad && before != kWrongGrad);
   });
   if (broken)
     return wrong_grad(b, step.entry, Code::GradientNotReduced,
                       "the gradient is partial and never reduced, but is used as the full gradient of a shard",
                       out.rule);
-  if (opened && step.origin != kNoRule) grad.rule = step.origin;
+  if (made_partial && step.origin != kNoRule) grad.rule = step.origin;
   return grad;
 }
 
@@ -47,7 +47,7 @@ constexpr auto kMixesParts = op_set({OpId::Linear, OpId::Matmul, OpId::Bmm, OpId
 
 // Returns the gradient of the operand for the gradient `given` of the result. `placed`: the caller moves it to the
 // place of its segment, so that the sizes of the dim can differ.
-Grad pass_parts(Backward& b, const BackStep& step, const Grad& given, bool placed) {
+Grad pass_parts(Backward& b, const BackwardStep& step, const Grad& given, bool placed) {
   if (given.state == kWrongGrad) {
     Grad grad = given;
     grad.segments.clear();
@@ -76,7 +76,7 @@ Grad pass_parts(Backward& b, const BackStep& step, const Grad& given, bool place
 
 // Declares the gradient of a plain one-element tensor among DTensors. Torch makes it a replicated DTensor, so its
 // gradient is a DTensor too, which is declared Partial if it is partial.
-void declare_plain_gradient(Backward& b, const BackStep& step, Grad& grad) {
+void declare_plain_gradient(Backward& b, const BackwardStep& step, Grad& grad) {
   const bool is_one = std::all_of(step.x.dims.begin(), step.x.dims.end(),
                                   [&](DimLayoutId dim) { return b.walk.memory.table.maps.maps[dim].size == 1; });
   if (!is_one || !(step.y.is_dtensor || step.out.has_declared) || grad.state.kind != GradKind::Known) return;
@@ -89,7 +89,7 @@ void declare_plain_gradient(Backward& b, const BackStep& step, Grad& grad) {
 
 // Sets the placements that DTensor declares for an operand's gradient. A sharded operand has its own shards. A
 // replicated operand has Partial if the result is sharded or partial; otherwise a Partial gradient stays Partial.
-void declare_gradient(Backward& b, const BackStep& step, Grad& grad, const Grad& given) {
+void declare_gradient(Backward& b, const BackwardStep& step, Grad& grad, const Grad& given) {
   if (!step.x.is_dtensor) return declare_plain_gradient(b, step, grad);
   if (!step.y.is_dtensor) return;
   grad.has_declared = true;
@@ -98,11 +98,11 @@ void declare_gradient(Backward& b, const BackStep& step, Grad& grad, const Grad&
   for (size_t axis = 0; axis < b.walk.in.axes.size(); ++axis) {
     const Placement &from = step.x.declared[axis], &to = step.y.declared[axis];
     const bool is_bias = step.op == OpId::Linear && step.operand == 2 && to.kind == PlacementKind::Partial;
-    const bool stays_open = step.out.has_declared && step.out.declared[axis].kind == PlacementKind::Partial;
+    const bool stays_partial = step.out.has_declared && step.out.declared[axis].kind == PlacementKind::Partial;
     if (is_shard(from))
       grad.declared[axis] = from;
     else if (is_bias || to.kind == PlacementKind::Replicate || from.kind == PlacementKind::Partial)
-      grad.declared[axis] = stays_open ? step.out.declared[axis] : Placement{};
+      grad.declared[axis] = stays_partial ? step.out.declared[axis] : Placement{};
     else
       grad.declared[axis].kind = PlacementKind::Partial;
     once = once || is_bias;
@@ -131,13 +131,13 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
   if (!walk.memory.slots[in.slot].requires_grad) return;
   if (Grad grad; dtensor_grad(b, entry, i, o, grad)) return accumulate(b, in.slot, std::move(grad), entry);
   const Grad& out = b.grads[result.slot];
-  const BackStep step{.entry = entry,
-                      .op = op_of(walk, entry),
-                      .operand = i,
-                      .x = walk.memory.table.layouts[in.layout],
-                      .y = walk.memory.table.layouts[result.layout],
-                      .out = out,
-                      .origin = walk.memory.slots[result.slot].origin};
+  const BackwardStep step{.entry = entry,
+                          .op = op_of(walk, entry),
+                          .operand = i,
+                          .x = walk.memory.table.layouts[in.layout],
+                          .y = walk.memory.table.layouts[result.layout],
+                          .out = out,
+                          .origin = walk.memory.slots[result.slot].origin};
   const Segment* segment = segment_of(walk, entry, i, o);
   const bool is_part_of_cat = segment != nullptr && entry.segments_are_arguments && !out.segments.empty();
   const bool is_part_of_split = segment != nullptr && !entry.segments_are_arguments;

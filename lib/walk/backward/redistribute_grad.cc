@@ -63,7 +63,7 @@ ValueLayout declared_shards(Walk& walk, ValueLayoutId layout, const DeclaredPlac
   return piece;
 }
 
-bool is_open_along(const Grad& grad, size_t axis) {
+bool is_partial_along(const Grad& grad, size_t axis) {
   AxisMask open = grad.state.open;
   for (const GradSegment& s : grad.segments) open |= s.state.open;
   return (open & axis_bit(axis)) != 0;
@@ -84,7 +84,7 @@ Grad redistribute_to_declared(Backward& b, const TapeEntry& entry, Grad grad, co
       append_grad_call(b, entry, step, declared_shards(b.walk, layout, current), slot, hidden);
     if (current[step.axis].kind == PlacementKind::Partial)
       grad = reduce_partial(b, entry, std::move(grad), step.axis);
-    else if (grad.state != kWrongGrad && is_open_along(grad, step.axis))
+    else if (grad.state != kWrongGrad && is_partial_along(grad, step.axis))
       grad = wrong_grad(b, entry, Code::GradientNotReduced,
                         "the gradient is partial, but is sharded or gathered as if it were full", grad.rule);
     grad.layout = layout;
@@ -98,7 +98,7 @@ namespace {
 
 // True if a partial gradient is reduce-scattered to the shards of the result, not all-reduced. For elementwise
 // operations that is cheaper; for norms the strategy follows the operand (_ops/_math_ops.py).
-bool goes_back_by_piece(OpId op) { return op_row(op).rule == rule_norm || is_elementwise(op); }
+bool has_local_derivative(OpId op) { return op_row(op).rule == rule_norm || is_elementwise(op); }
 
 }  // namespace
 
@@ -109,11 +109,11 @@ void reduce_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, 
   AxisMask pieces = y.partial;
   for (uint32_t in = entry.in_begin; in < entry.in_end; ++in)
     pieces |= sharding_axes(b.walk.memory.table, b.walk.memory.table.layouts[b.walk.memory.tape_slots[in].layout]);
-  const bool keeps_cut = goes_back_by_piece(op_of(b.walk, entry));
+  const bool stays_local = has_local_derivative(op_of(b.walk, entry));
   DeclaredPlacements closed = grad.declared;
   for (size_t axis = 0; axis < closed.size(); ++axis) {
     if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
-    closed[axis] = keeps_cut && is_shard(y.declared[axis]) ? y.declared[axis] : Placement{};
+    closed[axis] = stays_local && is_shard(y.declared[axis]) ? y.declared[axis] : Placement{};
   }
   if (closed == grad.declared) return;
   grad.layout = held;

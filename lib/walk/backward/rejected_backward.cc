@@ -18,7 +18,7 @@ namespace {
 constexpr auto kParts = op_set({OpId::Split, OpId::Chunk, OpId::SplitWithSizes, OpId::Unbind});
 constexpr auto kDivides = op_set({OpId::Std, OpId::Norm, OpId::LinalgVectorNorm});
 
-bool is_open(std::span<const Placement> declared, size_t axis) {
+bool is_partial(std::span<const Placement> declared, size_t axis) {
   return axis < declared.size() && declared[axis].kind == PlacementKind::Partial;
 }
 
@@ -29,7 +29,7 @@ bool is_open(std::span<const Placement> declared, size_t axis) {
 // - norm of order 2: (self / norm).masked_fill_(norm == 0, 0)
 // - norm of another order above 1: (grad / norm ** (p - 1)).masked_fill_(norm == 0, 0) (torch 2.13,
 // FunctionsManual.cpp)
-bool fills_open_sum(const Backward& b, const TapeEntry& entry, OpId op) {
+bool completes_partial(const Backward& b, const TapeEntry& entry, OpId op) {
   Walk& walk = b.walk;
   const TapeSlot &in = walk.memory.tape_slots[entry.in_begin], &result = walk.memory.tape_slots[entry.out_begin];
   const Grad& grad = b.grads[result.slot];
@@ -39,8 +39,8 @@ bool fills_open_sum(const Backward& b, const TapeEntry& entry, OpId op) {
   for (size_t axis = 0; axis < made.size(); ++axis) {
     const bool is_fully_replicated = made[axis].kind == PlacementKind::Replicate;
     if (op == OpId::Std || p == 2) {
-      if (is_fully_replicated && is_open(op == OpId::Std ? coming : std::span(self), axis)) return true;
-    } else if (p > 1 && !std::isinf(p) && !is_shard(made[axis]) && grad.has_declared && is_open(coming, axis)) {
+      if (is_fully_replicated && is_partial(op == OpId::Std ? coming : std::span(self), axis)) return true;
+    } else if (p > 1 && !std::isinf(p) && !is_shard(made[axis]) && grad.has_declared && is_partial(coming, axis)) {
       return true;
     }
   }
@@ -63,7 +63,7 @@ std::string rejected_backward(const Backward& b, const TapeEntry& entry) {
   const std::string_view name = walk.in.graph.strings[walk.in.graph.nodes[entry.node].name];
   if (op_row(op).dtensor == DtensorSupport::ForwardOnly)
     return fmt::format("torch runs {} of a DTensor forward, but has no sharding strategy for its backward pass", name);
-  if (kDivides[index_of(op)] && entry.in_end - entry.in_begin == 1 && fills_open_sum(b, entry, op))
+  if (kDivides[index_of(op)] && entry.in_end - entry.in_begin == 1 && completes_partial(b, entry, op))
     return fmt::format("the backward of {} writes into a DTensor that is Partial, which torch rejects", name);
   if (kParts[index_of(op)] && used < results.size())
     return fmt::format(

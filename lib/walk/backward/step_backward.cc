@@ -16,15 +16,15 @@ namespace tpplan {
 namespace {
 
 // Shards the gradient again, without communication. This assumes that it is complete.
-Grad gather_back(Backward& b, const TapeEntry& entry, Grad grad) {
+Grad gather_grad(Backward& b, const TapeEntry& entry, Grad grad) {
   GradState state{};
-  if (grad.state == kWrongGrad || (uniform(grad, state) && !is_open(state))) return grad;
+  if (grad.state == kWrongGrad || (uniform(grad, state) && !is_partial(state))) return grad;
   return wrong_grad(b, entry, Code::GradientNotReduced, "the gradient is partial, but is sharded as if it were full",
                     grad.rule);
 }
 
 // mla_kv_a_proj: all-reduces the gradient of the last elements; the others are unchanged.
-Grad sum_tail_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
+Grad sum_tail_grad(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   const Walk& walk = b.walk;
   const auto shape = shape_of(walk, in);
   const int64_t tail = walk.in.model_tables.rope_dim;
@@ -59,12 +59,12 @@ Grad sum_tail_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
 
 // Redistributes the gradient to the placements of the step's input. After a redistribution from Partial, a Partial
 // gradient stays Partial (torch 2.13, _redistribute.py, _redistribute_backward).
-Grad bring_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
+Grad redistribute_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   DeclaredPlacements to = for_gradient(entry.gradient);
   for (size_t axis = 0; axis < to.size(); ++axis) {
-    const bool stays_open = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_declared &&
-                            grad.declared[axis].kind == PlacementKind::Partial;
-    if (stays_open) to[axis] = grad.declared[axis];
+    const bool stays_partial = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_declared &&
+                               grad.declared[axis].kind == PlacementKind::Partial;
+    if (stays_partial) to[axis] = grad.declared[axis];
   }
   grad = redistribute_to_declared(b, entry, std::move(grad), to, in, false);
   grad.has_declared = entry.kind == TapeKind::Redistribute;
@@ -74,20 +74,20 @@ Grad bring_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
 Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   switch (entry.kind) {
     case TapeKind::Gather:
-      return gather_back(b, entry, std::move(grad));
+      return gather_grad(b, entry, std::move(grad));
     case TapeKind::ToLocal:
       grad.has_declared = true;
       grad.declared = entry.gradient;
       return grad;
     case TapeKind::FromLocal:
     case TapeKind::Redistribute:
-      return bring_back(b, entry, std::move(grad), in);
+      return redistribute_back(b, entry, std::move(grad), in);
     case TapeKind::SumGradient:
       append_grad_call(b, entry, {.kind = CollectiveKind::AllReduce, .axis = static_cast<AxisId>(entry.axis)},
                        b.walk.memory.table.layouts[grad.layout], in);
       return reduce_partial(b, entry, std::move(grad), entry.axis);
     case TapeKind::SumTailGradient:
-      return sum_tail_back(b, entry, std::move(grad), in);
+      return sum_tail_grad(b, entry, std::move(grad), in);
     case TapeKind::View:
       list_calls(b.walk, data_calls(b.walk, b.walk.memory.slots[in].held).backward, entry.module);
       return grad;

@@ -96,7 +96,7 @@ int64_t in_features_of(const Walk& walk, ModuleId id) {
 }
 
 // Returns the axes along which to_local() declares a partial gradient; all axes if no placements are given.
-AxisMask open_gradient(std::span<const Placement> placements) {
+AxisMask partial_gradient(std::span<const Placement> placements) {
   return placements.empty() ? kAllAxes : partial_mask(placements);
 }
 
@@ -124,7 +124,7 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
     case StepKind::ToLocal:
       return to_local(walk, slot, 0, rule);
     case StepKind::ToLocalPartial:
-      return to_local(walk, slot, open_gradient(placements), rule);
+      return to_local(walk, slot, partial_gradient(placements), rule);
     case StepKind::SumGradient:
       return sum_gradient(walk, slot, 0, rule);
     case StepKind::SumValue:

@@ -257,7 +257,7 @@ std::span<const RuleId> hooks_of(const Walk& walk, const ModuleFrame& frame) {
   return frame.module == kNone ? std::span<const RuleId>{} : std::span(walk.memory.rules_of_module[frame.module]);
 }
 
-void hand_over(Walk& walk, const Passing& passing) {
+void pass_values(Walk& walk, const Passing& passing) {
   for (size_t i = 0; i < passing.given.size(); ++i) set_slot(walk, passing.crossings[i].to, passing.given[i]);
 }
 
@@ -304,7 +304,7 @@ void enter_torch_module(Walk& walk, const GraphNode& node) {
       prepare_inputs(walk, rule, passing);
     if (walk.out.crash != kNoId) return;
   }
-  hand_over(walk, passing);
+  pass_values(walk, passing);
   if (frame.module != kNone) show_untied(walk, walk.memory.frames.back());
 }
 
@@ -320,7 +320,7 @@ void exit_torch_module(Walk& walk, const GraphNode& node) {
       prepare_outputs(walk, rule, passing);
     if (walk.out.crash != kNoId) return;
   }
-  hand_over(walk, passing);
+  pass_values(walk, passing);
   walk.memory.frames.pop_back();
 }
 

@@ -38,7 +38,7 @@ bool has_dtensor(const Walk& walk, std::span<const SlotId> slots) {
   return std::any_of(slots.begin(), slots.end(), [&](SlotId slot) { return layout_of(walk, slot).is_dtensor; });
 }
 
-SlotId become_whole(Walk& walk, SlotId slot) {
+SlotId gather_replicated(Walk& walk, SlotId slot) {
   return run_step(walk, StepKind::FromLocal, replicated_placements(walk), slot, module_at(walk),
                   walk.memory.slots[slot].origin, false);
 }
@@ -125,7 +125,7 @@ SlotId run_steps(Walk& walk, const ValueProgram& value, SlotId slot, ModuleId mo
 
 // views.py: replaces the module's parameters by views during its forward; unused parameters have calls too. A bias that
 // is added to the result later comes first.
-void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
+void show_local_params(Walk& walk, ModuleFrame& frame, bool plain) {
   const Module& module = walk.in.model.modules[frame.module];
   const auto comes_late = [&](ParamId id) {
     return frame.steps->adds_bias_late && walk.in.model.params[id].name == "bias" &&
@@ -164,7 +164,7 @@ void show_own_params(Walk& walk, ModuleFrame& frame, bool plain) {
 
 SlotId add_bias(Walk& walk, SlotId result, const ModuleFrame& frame) {
   SlotId bias = frame.bias;
-  if (layout_of(walk, result).is_dtensor) bias = become_whole(walk, bias);
+  if (layout_of(walk, result).is_dtensor) bias = gather_replicated(walk, bias);
   if (!is_all_replicated(walk.memory.table, layout_of(walk, bias))) {
     crash_at(walk, Code::OperandSizesDiffer, "the layer adds a sharded bias to the full result", frame.rule,
              walk.memory.slots[bias].origin);
@@ -272,10 +272,10 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
     own.spreads = !plain;
   }
   for (size_t i = 0; i < given.size(); ++i) {
-    if (own.spreads) given[i] = become_whole(walk, given[i]);
+    if (own.spreads) given[i] = gather_replicated(walk, given[i]);
     set_slot(walk, crossings[i].to, given[i]);
   }
-  show_own_params(walk, own, plain);
+  show_local_params(walk, own, plain);
 }
 
 void exit_tpplan_module(Walk& walk, const GraphNode& node) {
@@ -325,7 +325,7 @@ void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
   }
   for (const ValueId value : values) {
     if ((dtensors || cut) && !layout_of(walk, walk.memory.slot_of[value]).is_dtensor && walk.out.crash == kNoId)
-      show(value, become_whole(walk, walk.memory.slot_of[value]));
+      show(value, gather_replicated(walk, walk.memory.slot_of[value]));
   }
 }
 

@@ -145,10 +145,10 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
                             {.position = 0, .key = {}, .rule = layout.rule, .steps = std::move(extra)});
     for (const ValueBoundary& value : layout.outputs) {
       add_output(module, value, layout.rule, axes, facts.is_fused);
-      const bool is_open = value.from && std::any_of(value.from->begin(), value.from->end(), [](const Placement& p) {
-                             return p.kind == PlacementKind::Partial;
-                           });
-      module.adds_bias_late = module.adds_bias_late || (is_open && module.runs_locally && facts.is_linear);
+      const bool is_partial = value.from && std::any_of(value.from->begin(), value.from->end(), [](const Placement& p) {
+                                return p.kind == PlacementKind::Partial;
+                              });
+      module.adds_bias_late = module.adds_bias_late || (is_partial && module.runs_locally && facts.is_linear);
     }
   }
   return module;

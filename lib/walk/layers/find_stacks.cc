@@ -31,20 +31,20 @@ bool is_layer_number(std::string_view atom) {
 
 std::vector<Siblings> find_siblings(const OpGraph& graph) {
   std::vector<Siblings> found;
-  std::vector<size_t> open;  // by open module: index into `found`, or kNobody
-  constexpr auto kNobody = static_cast<size_t>(-1);
+  std::vector<size_t> open;  // by open module: index into `found`, or kNoLayer
+  constexpr auto kNoLayer = static_cast<size_t>(-1);
   size_t inside = 0;  // number of open modules with a layer number
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     if (node.kind == NodeKind::Exit && !open.empty()) {
-      if (open.back() != kNobody) {
+      if (open.back() != kNoLayer) {
         found[open.back()].end = i + 1;
         --inside;
       }
       open.pop_back();
     }
     if (node.kind != NodeKind::Enter) continue;
-    open.push_back(kNobody);
+    open.push_back(kNoLayer);
     const std::string_view path = graph.strings[node.name];
     const size_t dot = path.rfind('.');
     if (inside > 0 || dot == std::string_view::npos || !is_layer_number(path.substr(dot + 1))) continue;
@@ -282,7 +282,7 @@ bool is_tied(const ModelGraph& model, const LayerStack& stack) {
 }
 
 // True if the first layer uses a parameter or another leaf of the layer before the stack.
-bool takes_leaves(const OpGraph& graph, const LayerStack& stack) {
+bool uses_leaves(const OpGraph& graph, const LayerStack& stack) {
   return std::any_of(graph.leaves.begin(), graph.leaves.end(), [&](const GraphLeaf& leaf) {
     return leaf.value >= stack.since && std::binary_search(stack.taken.begin(), stack.taken.end(), leaf.value);
   });
@@ -348,7 +348,7 @@ std::vector<LayerStack> find_stacks(const ModelGraph& model, std::span<const Mod
         LayerStack stack = stack_from(f, with_end, first, turn);
         if (stack.count < kFewestLayers || stack.count * turn <= covered) continue;
         stack.taken = taken_values(model.operations, stack);
-        if (is_tied(model, stack) || takes_leaves(model.operations, stack)) continue;
+        if (is_tied(model, stack) || uses_leaves(model.operations, stack)) continue;
         covered = stack.count * turn;
         best = std::move(stack);
       }

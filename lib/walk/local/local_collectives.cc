@@ -64,7 +64,7 @@ void run_extremum(LocalOp& op) {
   const LocalFact* known = fact_of(op.walk, x->value);
   LocalFact fact = known == nullptr ? LocalFact{} : *known;
   if (fact.kind != FactKind::None && !is_plain_fact(known)) return mark_unknown(op);
-  const bool other = fact.open_maximum != 0 && fact.is_minimum != (op.node.op == OpId::Pmin);
+  const bool other = fact.pending_maximum != 0 && fact.is_minimum != (op.node.op == OpId::Pmin);
   Code code = Code::ShardsMismatch;
   std::string wrong;
   for (const size_t axis : axes_at(op, 1)) {
@@ -75,7 +75,7 @@ void run_extremum(LocalOp& op) {
     } else if (is_cut_along(op, layout, axis)) {
       wrong = fmt::format("{} compares different shards: {}", op.name, layout_text(op.walk.memory.table, layout));
     }
-    if (!other) fact.open_maximum &= ~axis_bit(axis);
+    if (!other) fact.pending_maximum &= ~axis_bit(axis);
   }
   set_result(op, layout, code, wrong);
   set_fact(op, fact);
@@ -173,8 +173,9 @@ bool run_partial_maximum(LocalOp& op) {
   }
   if (cut == nullptr || (kept & open) != 0) return false;
   set_result(op, layout);
-  set_fact(op,
-           {.by_rank = {}, .whole = {}, .scaled_by = {}, .open_maximum = open, .is_minimum = op.node.op == OpId::Amin});
+  set_fact(
+      op,
+      {.by_rank = {}, .whole = {}, .scaled_by = {}, .pending_maximum = open, .is_minimum = op.node.op == OpId::Amin});
   return true;
 }
 

@@ -27,7 +27,7 @@ ValueId result_of(const LocalOp& op) { return op.walk.in.graph.outs[op.node.out_
 
 bool is_plain_fact(const LocalFact* fact) {
   if (fact == nullptr) return true;
-  if (fact->numerator != fact->denominator || fact->open_maximum != 0 || fact->kind == FactKind::Rows) return false;
+  if (fact->numerator != fact->denominator || fact->pending_maximum != 0 || fact->kind == FactKind::Rows) return false;
   return fact->kind == FactKind::None || std::all_of(fact->by_rank.begin(), fact->by_rank.end(),
                                                      [&](const RankFunction& f) { return f == fact->whole; });
 }
@@ -132,7 +132,7 @@ std::string fault_of(const LocalOp& op, const LocalFact& fact) {
   if (is_scaled(&fact))
     return fmt::format("{} of a value that is {} times the global value: {}", op.name, scale_text(fact),
                        fact.scaled_by);
-  if (fact.open_maximum != 0)
+  if (fact.pending_maximum != 0)
     return fmt::format("{} of the {} over only the local shard", op.name, fact.is_minimum ? "minimum" : "maximum");
   return fmt::format("{} of rows that belong to another rank", op.name);
 }

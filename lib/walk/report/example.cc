@@ -237,7 +237,7 @@ void add_value(const Walk& walk, std::string name, ValueId value, const ValueLay
 }
 
 // Adds the sizes that the operation requests, as each rank computes them; nothing if it has none.
-void add_asked(Walk& walk, const GraphNode& node, Example& example) {
+void add_requested(Walk& walk, const GraphNode& node, Example& example) {
   ExampleRow row{.name = "requested", .ranks = {}, .whole = {}};
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
     if (arg.kind != ArgKind::Int && arg.kind != ArgKind::Size) return;
@@ -313,7 +313,7 @@ Example crash_example(Walk& walk, const GraphNode& node, const std::string& reas
     if (slot != kNoId && !shape_of(walk.in.graph, value).empty())
       add_value(walk, name, value, layout_of(walk, slot), example);
   }
-  if (is_operation && is_sized_view(node.op)) add_asked(walk, node, example);
+  if (is_operation && is_sized_view(node.op)) add_requested(walk, node, example);
   if (is_operation && node.out_begin < node.out_end && !example.rows.empty()) {
     ExampleRow row{.name = "result", .ranks = {{{}, "none"}, {{}, "none"}}, .whole = {}};
     row.whole.numbers = numbers_of(shape_of(walk.in.graph, walk.in.graph.outs[node.out_begin]));

@@ -40,7 +40,7 @@ void append_module(const Walk& walk, const Module& module, std::string_view belo
 }
 
 // Returns the number of layers in which the module is identical: a run that fails in one would fail in all of them.
-uint64_t count_alike(const Walk& walk, ModuleId id) {
+uint64_t count_identical(const Walk& walk, ModuleId id) {
   const std::string_view path = walk.in.model.modules[id].path;
   const std::string kind = kind_of_path(path);
   if (kind == path) return 1;  // not in a layer
@@ -107,7 +107,7 @@ void report_cause(Walk& walk, const Cause& cause, FirstFailure fails) {
   if (!in_model) d->module = path;
   d->parameter = cause.parameter;
   d->counted = "layer";
-  d->count = in_model ? 1 : count_alike(walk, cause.module);
+  d->count = in_model ? 1 : count_identical(walk, cause.module);
   d->fails = cause.unknown ? FirstFailure::None : fails;
   if (!cause.layouts.empty()) d->notes.push_back({cause.layouts, {}});
   if (!in_model) {

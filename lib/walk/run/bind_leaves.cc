@@ -25,7 +25,7 @@ void untie(Walk& walk, const Tie& tie, ValueId value) {
 }
 
 // Returns for each leaf the index distance to the same leaf of the previous layer; 0 if it has none.
-std::vector<uint32_t> turns_of_leaves(const Walk& walk) {
+std::vector<uint32_t> layers_of_leaves(const Walk& walk) {
   std::vector<uint32_t> turns(walk.in.graph.leaves.size(), 0);
   for (const StackWalk& run : walk.memory.stacks) {
     const LayerStack& stack = *run.stack;
@@ -35,7 +35,7 @@ std::vector<uint32_t> turns_of_leaves(const Walk& walk) {
 }
 
 // True if all inputs of param_layout are equal for both parameters.
-bool are_cut_alike(const Walk& walk, ParamId a, ParamId b) {
+bool are_sharded_identically(const Walk& walk, ParamId a, ParamId b) {
   const Param &x = walk.in.model.params[a], &y = walk.in.model.params[b];
   const auto of_x = shape_of(walk.in.model, x), of_y = shape_of(walk.in.model, y);
   return walk.in.shardings.params[a].sharding == walk.in.shardings.params[b].sharding &&
@@ -56,13 +56,13 @@ ValueLayoutId input_layout(Walk& walk, ValueId value, ValueLayoutId replicated) 
 
 void bind_leaves(Walk& walk) {
   const bool is_common = walk.in.runtime.param_layout == param_layout;
-  const std::vector<uint32_t> turns = turns_of_leaves(walk);
+  const std::vector<uint32_t> turns = layers_of_leaves(walk);
   for (size_t i = 0; i < walk.in.graph.leaves.size(); ++i) {
     const GraphLeaf& leaf = walk.in.graph.leaves[i];
     const GraphValue& value = walk.in.graph.values[leaf.value];
     const ParamId here = walk.in.model_tables.param_of_leaf[i];
     const ParamId before = turns[i] == 0 ? kNone : walk.in.model_tables.param_of_leaf[i - turns[i]];
-    if (is_common && here != kNone && before != kNone && are_cut_alike(walk, here, before)) {
+    if (is_common && here != kNone && before != kNone && are_sharded_identically(walk, here, before)) {
       Slot slot = walk.memory.slots[i - turns[i]];  // leaves have the first slots
       slot.value = leaf.value;
       slot.requires_grad = value.requires_grad && !walk.in.infer;

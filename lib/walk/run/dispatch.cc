@@ -36,7 +36,7 @@ bool exchanges_tokens(const Walk& walk) {
   return walk.in.runtime.runtime == PlanRuntime::Transformers && records_gradients(walk);
 }
 
-int64_t first_piece(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
+int64_t first_chunk(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
 
 // Returns the shape of a rank's send buffer: its share of the tokens, one row for each chosen expert. Every rank sends
 // the same number of rows; the number of received rows depends on the data.
@@ -44,7 +44,7 @@ std::vector<int64_t> rows_sent(const Walk& walk, SlotId result, SlotId chosen) {
   std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, result), 0);
   const auto picks = shape_of(walk, chosen);
   const auto ranks = static_cast<int64_t>(walk.in.ranks);
-  return {first_piece(shape.front(), ranks) * (picks.empty() ? 1 : picks.back()), shape.back()};
+  return {first_chunk(shape.front(), ranks) * (picks.empty() ? 1 : picks.back()), shape.back()};
 }
 
 }  // namespace
@@ -115,7 +115,7 @@ SlotId combine_tokens(Walk& walk, SlotId slot, const ModuleFrame& frame) {
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, {ranks, experts / ranks}, "int64");
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, rows, type);
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, rows, type);
-  whole.front() = first_piece(whole.front(), ranks);
+  whole.front() = first_chunk(whole.front(), ranks);
   append_call(walk, false, CollectiveKind::AllGather, axes[0], frame.module, whole, type);
   if (!walk.memory.slots[slot].requires_grad) return out;
   const auto at = [&](SlotId id) { return TapeSlot{id, walk.memory.slots[id].layout}; };
@@ -137,7 +137,7 @@ void list_dispatch_backward(Walk& walk, const TapeEntry& entry) {
     return;
   }
   std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, in), 0);
-  if (exchanges && !shape.empty()) shape[0] = first_piece(shape[0], static_cast<int64_t>(walk.in.ranks));
+  if (exchanges && !shape.empty()) shape[0] = first_chunk(shape[0], static_cast<int64_t>(walk.in.ranks));
   for (const size_t axis : axes)
     append_call(walk, true, exchanges ? CollectiveKind::AllGather : CollectiveKind::AllReduce, axis, entry.module,
                 shape, dtype_of(walk, in));

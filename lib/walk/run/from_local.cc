@@ -14,7 +14,7 @@ namespace {
 
 // By dim, its global size on each rank if it is known: local sizes are summed along one axis, so that the sums can
 // differ.
-using WholeSizes = std::vector<std::vector<int64_t>>;
+using GlobalSizes = std::vector<std::vector<int64_t>>;
 
 // Returns for each rank the sum of the local sizes along an axis.
 std::vector<int64_t> added_up(const DimLayoutTable& maps, std::span<const int64_t> sizes, size_t axis) {
@@ -59,7 +59,7 @@ bool declares_one_size(Walk& walk, const ValueLayout& layout, size_t axis, RuleI
 // Sets the declared shape. Returns false after a crash if a placement shards a dim that does not exist, or if ranks
 // declare different shapes.
 bool declare_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t width, RuleId rule, RuleId origin,
-                   WholeSizes& sizes) {
+                   GlobalSizes& sizes) {
   const DimLayoutTable& maps = walk.memory.table.maps;
   const size_t ndim = layout.dims.size();
   const auto cuts = std::count_if(layout.declared.begin(), layout.declared.end(), is_shard);
@@ -104,7 +104,7 @@ int64_t declared_length(const DimLayoutTable& maps, const DeclaredPlacements& de
 }
 
 // Compares the local sizes with the declared ones. `origin`: the rule that determines the actual layout.
-bool check_pieces(Walk& walk, const ValueLayout& layout, const WholeSizes& sizes, RuleId rule, RuleId origin) {
+bool check_shards(Walk& walk, const ValueLayout& layout, const GlobalSizes& sizes, RuleId rule, RuleId origin) {
   const DimLayoutTable& maps = walk.memory.table.maps;
   for (size_t dim = 0; dim < sizes.size(); ++dim) {
     for (size_t rank = 0; rank < sizes[dim].size(); ++rank) {
@@ -140,9 +140,9 @@ SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, 
   layout.declared = normalised(placements, layout.dims.size());
   layout.is_dtensor = true;
   layout.local_view = false;
-  WholeSizes sizes;
+  GlobalSizes sizes;
   if (!declare_shape(walk, layout, size_of, width, rule, walk.memory.slots[in].origin, sizes)) return in;
-  if (!check_pieces(walk, layout, sizes, rule, walk.memory.slots[in].origin)) return in;
+  if (!check_shards(walk, layout, sizes, rule, walk.memory.slots[in].origin)) return in;
   const SlotId out = derived(walk, in, layout, rule);
   append_step(walk, TapeKind::FromLocal, in, out, for_gradient(layout.declared), rule);
   return out;

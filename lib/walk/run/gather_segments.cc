@@ -21,7 +21,7 @@ ParamId weight_of(const Walk& walk, const Module& module) {
 }
 
 // Returns the walked axes that shard dim 0 of a parameter, major to minor.
-std::vector<size_t> cutting_axes(const Walk& walk, ParamId param) {
+std::vector<size_t> sharding_axes_of(const Walk& walk, ParamId param) {
   std::vector<size_t> axes;
   for (const AxisId axis : sharding_of(walk.in.shardings, param).spec[0]) {
     const auto at = std::find(walk.in.axes.begin(), walk.in.axes.end(), axis);
@@ -31,7 +31,7 @@ std::vector<size_t> cutting_axes(const Walk& walk, ParamId param) {
 }
 
 // Records the all_gather over the last of the axes. It sends the bytes of the largest shard, that of the first rank.
-void record_gather(Walk& walk, SlotId in, ParamId weight, std::span<const size_t> axes) {
+void trace_gather(Walk& walk, SlotId in, ParamId weight, std::span<const size_t> axes) {
   std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, in), 0);
   shape.back() = 0;
   for (const int64_t segment : segments_of(sharding_of(walk.in.shardings, weight), 0)) {
@@ -62,8 +62,8 @@ SlotId gather_segments(Walk& walk, SlotId in, ModuleId id, RuleId rule) {
     return in;
   }
   const bool right = layout.dims.back() == held && layout.partial == 0;
-  for (std::vector<size_t> axes = cutting_axes(walk, weight); !axes.empty(); axes.pop_back())
-    record_gather(walk, in, weight, axes);
+  for (std::vector<size_t> axes = sharding_axes_of(walk, weight); !axes.empty(); axes.pop_back())
+    trace_gather(walk, in, weight, axes);
   layout.dims.back() = replicated_dim(walk.memory.table.maps, shape_of(walk.in.model, walk.in.model.params[weight])[0]);
   layout.local_view = false;
   const RuleId before = walk.memory.slots[in].origin;

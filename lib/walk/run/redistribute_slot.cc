@@ -20,17 +20,17 @@ struct AxisChange {
 };
 
 // The first error of a redistribution.
-struct AxisFault {
+struct AxisError {
   std::string reason;
   Code code = Code::ShardsMismatch;
 };
 
-void set_fault(AxisFault& fault, Code code, std::string reason) {
+void set_fault(AxisError& fault, Code code, std::string reason) {
   if (fault.reason.empty()) fault = {std::move(reason), code};
 }
 
 void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std::vector<int64_t>& shape,
-                 AxisFault& fault) {
+                 AxisError& fault) {
   DimLayoutTable& maps = walk.memory.table.maps;
   const auto dim = static_cast<size_t>(change.from.dim);
   const DimLayoutId map = layout.dims[dim];
@@ -62,7 +62,7 @@ void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std:
 }
 
 // Reduces over one axis. The mean of a complete value is the value itself, and no error.
-void sum_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, AxisFault& fault) {
+void sum_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, AxisError& fault) {
   if ((sharding_axes(walk.memory.table, layout) & axis_bit(change.axis)) != 0)
     set_fault(fault, Code::ShardsMismatch,
               fmt::format("adds up different shards: {}", layout_text(walk.memory.table, layout)));
@@ -72,7 +72,7 @@ void sum_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, AxisFau
   layout.partial &= ~axis_bit(change.axis);
 }
 
-bool cut_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, RuleId rule, AxisFault& fault) {
+bool shard_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, RuleId rule, AxisError& fault) {
   const auto dim = static_cast<size_t>(change.to.dim);
   if (dim >= layout.dims.size()) {
     crash_at(walk, Code::UnsupportedCall,
@@ -141,7 +141,7 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
     crash_at(walk, Code::UnsupportedCall, "a full value cannot be redistributed to Partial", rule, before);
     return in;
   }
-  AxisFault fault;
+  AxisError fault;
   DeclaredPlacements current = from;
   for (const Collective& step : *steps) {
     const AxisChange change{step.axis, current[step.axis], placement_after(step, to)};
@@ -154,7 +154,7 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
     if (step.kind != CollectiveKind::LocalSlice)
       append_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape),
                   sent.forward.empty() ? dtype_of(walk, in) : sent.forward, !on_tape);
-    if (is_shard(change.to) && !cut_axis(walk, layout, change, rule, fault)) return in;
+    if (is_shard(change.to) && !shard_axis(walk, layout, change, rule, fault)) return in;
     current[step.axis] = change.to;
   }
   layout.declared = to;

@@ -22,7 +22,7 @@ LayerMark mark_of(const Walk& walk) {
 
 // True if no error was found between the two marks. Layers that repeat the same work reuse interned and memoized
 // entries.
-bool found_nothing(const LayerMark& a, const LayerMark& b) { return a.causes == b.causes && a.reports == b.reports; }
+bool has_no_report(const LayerMark& a, const LayerMark& b) { return a.causes == b.causes && a.reports == b.reports; }
 
 // The move from a layer to the one `turns` layers after it (before it, if negative).
 struct Shift {
@@ -85,7 +85,7 @@ bool can_move(const Walk& walk, const StackWalk& run, SlotId slot, uint32_t laye
   return is_in(slot, stack.leaf, stack.leaves, layer);
 }
 
-inline Slot move_slot_record(const SlotShift& slots, const Slot& slot, const Shift& by) {
+inline Slot shift_slot(const SlotShift& slots, const Slot& slot, const Shift& by) {
   Slot next = slot;
   next.value = move_value(slot.value, by);
   next.held = move_param(slot.held, by);
@@ -101,7 +101,7 @@ inline bool same_slot(const Slot& a, const Slot& b) {
 }
 
 // True if the plan has the same rules for the layer `turns` after this one.
-bool is_treated_alike(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t turns) {
+bool has_same_treatment(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t turns) {
   const Shift by{stack, layer, turns, 0};
   for (uint32_t i = 0; i < stack.modules; ++i) {
     const ModuleId a = stack.module + layer * stack.modules + i, b = moved(a, stack.modules, by);
@@ -164,7 +164,7 @@ bool takes_the_same(const Walk& walk, const StackWalk& run, uint32_t layer,
 bool can_repeat(const Walk& walk, const StackWalk& run, uint32_t layer) {
   const LayerStack& stack = *run.stack;
   const LayerMark &a = run.marks[layer - 1], &b = run.marks[layer];
-  if (walk.out.crash != kNoId || !found_nothing(a, b)) return false;
+  if (walk.out.crash != kNoId || !has_no_report(a, b)) return false;
   if (layer < 2 || b.slots - a.slots != a.slots - run.marks[layer - 2].slots) return false;
   const auto movable = [&](SlotId slot) { return can_move(walk, run, slot, layer - 1); };
   for (uint32_t s = a.slots; s < b.slots; ++s) {
@@ -177,7 +177,7 @@ bool can_repeat(const Walk& walk, const StackWalk& run, uint32_t layer) {
     if (!movable(walk.out.trace->slots[s])) return false;
   }
   for (uint32_t turns = 1; layer - 1 + turns < stack.count; ++turns) {
-    if (!is_treated_alike(walk, stack, layer - 1, turns)) return false;
+    if (!has_same_treatment(walk, stack, layer - 1, turns)) return false;
   }
   return true;
 }
@@ -191,8 +191,7 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
   const SlotShift slots = slot_shift(run, by);
   size_t end = walk.memory.slots.size();
   walk.memory.slots.resize(end + (b.slots - a.slots));
-  for (uint32_t i = a.slots; i < b.slots; ++i)
-    walk.memory.slots[end++] = move_slot_record(slots, walk.memory.slots[i], by);
+  for (uint32_t i = a.slots; i < b.slots; ++i) walk.memory.slots[end++] = shift_slot(slots, walk.memory.slots[i], by);
   end = walk.memory.tape_slots.size();
   walk.memory.tape_slots.resize(end + (b.tape_slots - a.tape_slots));
   for (uint32_t i = a.tape_slots; i < b.tape_slots; ++i)
@@ -258,7 +257,7 @@ void write_calls_again(Walk& walk, const LayerStack& stack, uint32_t layer, int6
   }
 }
 
-void make_room(Walk& walk, const LayerMark& a, const LayerMark& b, uint32_t times) {
+void reserve_layers(Walk& walk, const LayerMark& a, const LayerMark& b, uint32_t times) {
   const auto grow = [times](auto& list, size_t each) { list.reserve(list.size() + (times + 1) * each); };
   grow(walk.memory.slots, b.slots - a.slots);
   grow(walk.memory.tape, b.tape - a.tape);
@@ -287,9 +286,9 @@ uint32_t repeat_layers(Walk& walk, uint32_t node) {
     const bool again = layer >= 2 && takes_the_same(walk, run, layer, taken) && can_repeat(walk, run, layer);
     run.taken = std::move(taken);
     if (!again) continue;
-    run.first_alike = layer - 1;
+    run.first_identical = layer - 1;
     const LayerMark a = run.marks[layer - 1], b = run.marks[layer];
-    make_room(walk, a, b, stack.count - layer);
+    reserve_layers(walk, a, b, stack.count - layer);
     if (walk.out.trace != nullptr)
       walk.out.trace->alike.push_back({.count = stack.count - layer,
                                        .op = b.trace_ops,
@@ -323,12 +322,12 @@ bool same_grad(const Grad& a, const Grad& b) {
 // Returns the slots that all layers use, to whose gradients each layer adds.
 std::vector<SlotId> find_shared(const Walk& walk, const StackWalk& run) {
   const LayerStack& stack = *run.stack;
-  const LayerMark &a = run.marks[run.first_alike], &b = run.marks[run.first_alike + 1];
+  const LayerMark &a = run.marks[run.first_identical], &b = run.marks[run.first_identical + 1];
   std::vector<SlotId> shared;
   for (uint32_t i = a.tape_slots; i < b.tape_slots; ++i) {
     const SlotId slot = walk.memory.tape_slots[i].slot;
     const bool is_own =
-        slot >= run.marks[run.first_alike - 1].slots || is_in(slot, stack.leaf, stack.leaves, run.first_alike);
+        slot >= run.marks[run.first_identical - 1].slots || is_in(slot, stack.leaf, stack.leaves, run.first_identical);
     if (!is_own) shared.push_back(slot);
   }
   std::sort(shared.begin(), shared.end());
@@ -362,25 +361,25 @@ BackwardStack look_at(const Backward& b, const BackwardStack& back) {
   return now;
 }
 
-bool came_back_alike(const BackwardStack& a, const BackwardStack& b) {
-  return found_nothing(a.mark, b.mark) && a.uses == b.uses &&
+bool has_same_backward(const BackwardStack& a, const BackwardStack& b) {
+  return has_no_report(a.mark, b.mark) && a.uses == b.uses &&
          std::equal(a.grads.begin(), a.grads.end(), b.grads.begin(), b.grads.end(),
                     [](const auto& x, const auto& y) { return x.first == y.first && same_grad(x.second, y.second); }) &&
          std::equal(a.shared.begin(), a.shared.end(), b.shared.begin(), b.shared.end(), same_grad);
 }
 
 // True if all earlier layers use their leaves as this one does, and none has the last use of a shared slot.
-bool is_used_alike(const Backward& b, const BackwardStack& back) {
+bool has_same_uses(const Backward& b, const BackwardStack& back) {
   const StackWalk& run = *back.walked;
   const LayerStack& stack = *run.stack;
-  for (uint32_t layer = run.first_alike; layer < back.layer; ++layer) {
+  for (uint32_t layer = run.first_identical; layer < back.layer; ++layer) {
     for (uint32_t i = 0; i < stack.leaves; ++i) {
       const uint32_t use = b.first_use[stack.leaf + layer * stack.leaves + i];
       if ((use == kNoId ? kNoId : use - run.marks[layer].tape) != back.uses[i]) return false;
     }
   }
   return std::all_of(back.shared_slots.begin(), back.shared_slots.end(), [&](SlotId slot) {
-    return b.first_use[slot] == kNoId || b.first_use[slot] < run.marks[run.first_alike].tape;
+    return b.first_use[slot] == kNoId || b.first_use[slot] < run.marks[run.first_identical].tape;
   });
 }
 
@@ -389,7 +388,8 @@ void copy_arrivals(Walk& walk, const StackWalk& run, uint32_t layer) {
   if (walk.out.gradients == nullptr) return;
   std::vector<GradArrival>& arrivals = walk.memory.arrivals;
   const auto begin = arrivals.begin() + run.marks[layer + 1].slots, end = arrivals.begin() + run.marks[layer + 2].slots;
-  for (uint32_t to = run.first_alike; to <= layer; ++to) std::copy(begin, end, arrivals.begin() + run.marks[to].slots);
+  for (uint32_t to = run.first_identical; to <= layer; ++to)
+    std::copy(begin, end, arrivals.begin() + run.marks[to].slots);
 }
 
 }  // namespace
@@ -397,8 +397,8 @@ void copy_arrivals(Walk& walk, const StackWalk& run, uint32_t layer) {
 std::vector<BackwardStack> begin_backward_stacks(const Backward& b) {
   std::vector<BackwardStack> stacks;
   for (const StackWalk& run : b.walk.memory.stacks) {
-    const bool did_the_same = run.first_alike != kNoId && run.marks.size() == run.stack->count + 1;
-    if (!did_the_same || run.marks[run.first_alike].tape == run.marks[run.first_alike + 1].tape) continue;
+    const bool did_the_same = run.first_identical != kNoId && run.marks.size() == run.stack->count + 1;
+    if (!did_the_same || run.marks[run.first_identical].tape == run.marks[run.first_identical + 1].tape) continue;
     stacks.push_back({.walked = &run,
                       .layer = run.stack->count - 1,
                       .has_before = false,
@@ -415,26 +415,26 @@ size_t repeat_layers_backward(Backward& b, std::vector<BackwardStack>& stacks, s
   for (BackwardStack& back : stacks) {
     const StackWalk& run = *back.walked;
     const LayerStack& stack = *run.stack;
-    if (back.layer < run.first_alike || back.layer == kNoId || end != run.marks[back.layer + 1].tape) continue;
+    if (back.layer < run.first_identical || back.layer == kNoId || end != run.marks[back.layer + 1].tape) continue;
     BackwardStack now = look_at(b, back);
-    const bool again = back.has_before && came_back_alike(back, now) && is_used_alike(b, now);
+    const bool again = back.has_before && has_same_backward(back, now) && has_same_uses(b, now);
     const LayerMark before = back.mark;
     back = std::move(now);
     --back.layer;
     if (!again) continue;
     const uint32_t layer = back.layer + 1;  // the next layer, which repeats the following one
-    for (uint32_t turns = 1; layer + 1 - turns >= run.first_alike; ++turns) {
+    for (uint32_t turns = 1; layer + 1 - turns >= run.first_identical; ++turns) {
       write_calls_again(b.walk, stack, layer + 1, -static_cast<int64_t>(turns), before.calls, back.mark.calls);
-      ++b.walk.out.repeated_back;
+      ++b.walk.out.repeated_backward;
     }
     copy_arrivals(b.walk, run, layer);
     // The gradients of this layer are also those of the layer before the repeated ones.
-    const uint32_t made = run.marks[layer + 1].slots - run.marks[layer].slots, below = run.first_alike - 1;
+    const uint32_t made = run.marks[layer + 1].slots - run.marks[layer].slots, below = run.first_identical - 1;
     for (auto& [slot, grad] : back.grads)
       b.grads[slot < made ? run.marks[below].slots + slot : stack.leaf + below * stack.leaves + slot - made] =
           std::move(grad);
     back.layer = kNoId;
-    return run.marks[run.first_alike].tape;
+    return run.marks[run.first_identical].tape;
   }
   return end;
 }

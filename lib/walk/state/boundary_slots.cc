@@ -64,8 +64,8 @@ void list_walked_gradients(const Walk& walk) {
     const bool partial = (arrival.partial & axis_bit(static_cast<size_t>(axis - walk.in.axes.begin()))) != 0;
     walk.out.gradients->push_back({.value = boundary.value,
                                    .sums = !partial           ? GradientSums::None
-                                           : boundary.reduces ? GradientSums::Closed
-                                                              : GradientSums::Open});
+                                           : boundary.reduces ? GradientSums::Reduced
+                                                              : GradientSums::Partial});
   }
 }
 

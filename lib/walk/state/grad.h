@@ -32,7 +32,7 @@ struct Grad {
   RuleId rule = kNoRule;     // that made it partial
 };
 
-[[nodiscard]] inline bool is_open(const GradState& state) { return state.open != 0; }
+[[nodiscard]] inline bool is_partial(const GradState& state) { return state.open != 0; }
 // True if no gradient has reached the value.
 [[nodiscard]] inline bool has_no_grad(const Grad& grad) { return grad.state == kNoGrad && grad.segments.empty(); }
 // Returns true with the state if all segments have one state; false if they differ.

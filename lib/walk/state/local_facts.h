@@ -25,7 +25,7 @@ struct LocalFact {
   int counts_along = -1;                   // the dim along which elements equal their global index
   int64_t numerator = 1, denominator = 1;  // the local values are this multiple of the correct ones
   std::string scaled_by;
-  AxisMask open_maximum = 0;  // pending maximum (minimum) reduction along these axes
+  AxisMask pending_maximum = 0;  // pending maximum (minimum) reduction along these axes
   bool is_minimum = false;
 };
 

@@ -8,7 +8,7 @@ namespace tpplan {
 namespace {
 
 // Returns the layout of a dim whose segments are sharded separately, each by one axis after the other.
-DimLayoutId cut_segments(Walk& walk, int64_t size, std::span<const int64_t> segments, std::span<const size_t> axes) {
+DimLayoutId shard_segments(Walk& walk, int64_t size, std::span<const int64_t> segments, std::span<const size_t> axes) {
   DimLayoutTable& maps = walk.memory.table.maps;
   RankIntervals runs(walk.in.ranks);
   int64_t at = 0;
@@ -71,7 +71,7 @@ ValueLayout param_layout(Walk& walk, ParamId id, RuleId& rule) {
     if (axes.empty()) continue;
     const auto segments = segments_of(sharding, dim);
     if (segments.size() > 1) {
-      layout.dims[dim] = cut_segments(walk, shape[dim], segments, axes);
+      layout.dims[dim] = shard_segments(walk, shape[dim], segments, axes);
     } else {
       for (const size_t axis : axes) layout.dims[dim] = sharded_dim(walk.memory.table.maps, layout.dims[dim], axis);
     }

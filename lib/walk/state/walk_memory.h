@@ -152,7 +152,7 @@ struct StackWalk {
   const LayerStack* stack = nullptr;
   std::vector<LayerMark> marks;  // by layer, at its start; the last mark is the end of the last layer
   std::vector<std::pair<SlotId, ValueLayoutId>> taken;  // state of LayerStack::taken at the start of the previous layer
-  uint32_t first_alike = kNoId;                         // all layers from this one on repeat it
+  uint32_t first_identical = kNoId;                     // all layers from this one on repeat it
 };
 
 // The state of a walk while it runs, and the tables that the next walk of the model reuses. begin_walk clears all

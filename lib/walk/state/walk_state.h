@@ -64,8 +64,8 @@ struct WalkOutput {
   uint32_t crash = kNoId;                   // into causes: the error that ends the run
   size_t reports = 0;                       // number of reported causes
   std::vector<CollectiveCall> calls;
-  std::vector<ModuleId> call_modules;        // by call
-  uint32_t repeated = 0, repeated_back = 0;  // number of layers that were skipped
+  std::vector<ModuleId> call_modules;            // by call
+  uint32_t repeated = 0, repeated_backward = 0;  // number of layers that were skipped
 };
 
 struct Walk {
