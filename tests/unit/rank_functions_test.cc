@@ -14,7 +14,7 @@ using namespace tpplan;
 namespace {
 
 std::optional<int64_t> at(const RankFunction& function, int64_t t) {
-  for (const FunctionPiece& piece : function) {
+  for (const LinearInterval& piece : function) {
     if (t >= piece.begin && t < piece.end) return piece.slope * t + piece.offset;
   }
   return std::nullopt;
@@ -72,11 +72,11 @@ TEST_CASE("overflow and nonlinear functions are not tracked") {
 
 TEST_CASE("a row is correct if the local place has the global element") {
   // Elements 4..6 and 10..11 of a rank's shard, at offsets 0 to 4.
-  const std::vector<ElementRun> places{{4, 7}, {10, 12}};
+  const std::vector<ElementRange> places{{4, 7}, {10, 12}};
   const std::vector<int64_t> held{4, 5, 6, 10, 11};
   for (const int64_t shift : {-10, -7, -4, 0, 2}) {
     const RankFunction index = *combine(OpId::Add, same_integer(), constant_function(shift));
-    const auto taken = is_taken(index, same_integer(), places);
+    const auto taken = is_index_taken(index, same_integer(), places);
     REQUIRE(taken);
     for (int64_t t = -20; t <= 20; ++t) {
       const int64_t place = t + shift;

@@ -50,7 +50,7 @@ bool check_mesh(LocalOp& op) {
 
 }  // namespace
 
-void take_in(LocalOp& op) {
+void run_in_spec(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x || !check_mesh(op)) return;
   const SlotId slot = op.walk.memory.slot_of[x->value];
@@ -66,17 +66,17 @@ void take_in(LocalOp& op) {
            op.walk.memory.slots[slot].origin, kNoRule, "in_spec");
 }
 
-void let_out(LocalOp& op) {
+void run_out_spec(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return;
   const ValueLayout held = *x->layout, promised = specified(op, x->shape);
-  const ValueLayout whole = replicated_layout(op.walk.memory.table, x->shape);
+  const ValueLayout global = replicated_layout(op.walk.memory.table, x->shape);
   const LocalFact* fact = fact_of(op.walk, x->value);
-  if (!is_plain_fact(fact) && fact->kind != FactKind::Table)
-    return set_result(op, whole, code_of(*fact), fault_of(op, *fact));
+  if (!is_plain_fact(fact) && fact->kind != FactKind::Integers)
+    return set_result(op, global, code_of(*fact), error_of(op, *fact));
   if (!is_plain_fact(fact)) return mark_unknown(op);
-  if (held.partial == 0 && held.dims == promised.dims) return set_result(op, whole);
-  set_result(op, whole, Code::OutputNotReplicated,
+  if (held.partial == 0 && held.dims == promised.dims) return set_result(op, global);
+  set_result(op, global, Code::OutputNotReplicated,
              fmt::format("the declared layout of the result is {}, but the actual layout is {}",
                          layout_text(op.walk.memory.table, promised), layout_text(op.walk.memory.table, held)));
 }

@@ -15,14 +15,14 @@ void note_call(LocalOp& op, CollectiveKind kind, size_t axis, const ValueLayout&
               op.walk.in.graph.strings[op.walk.in.graph.values[value].dtype]);
 }
 
-bool is_cut_along(const LocalOp& op, const ValueLayout& layout, size_t axis) {
+bool is_sharded_along(const LocalOp& op, const ValueLayout& layout, size_t axis) {
   return (sharding_axes(op.walk.memory.table, layout) & axis_bit(axis)) != 0;
 }
 
 // Reduces over the ranks of an axis. Returns false with the error if they hold different shards.
 bool add_up(LocalOp& op, ValueLayout& layout, size_t axis, LocalFact& fact, Code& code, std::string& wrong) {
   const auto ways = static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
-  if (is_cut_along(op, layout, axis)) {
+  if (is_sharded_along(op, layout, axis)) {
     code = Code::ShardsMismatch;
     wrong = fmt::format("{} adds up different shards: {}", op.name, layout_text(op.walk.memory.table, layout));
     return false;
@@ -43,9 +43,9 @@ void run_psum(LocalOp& op) {
   ValueLayout layout = *x->layout;
   const LocalFact* known = fact_of(op.walk, x->value);
   LocalFact fact;
-  if (known != nullptr && known->kind == FactKind::Table && !is_plain_fact(known)) return mark_unknown(op);
+  if (known != nullptr && known->kind == FactKind::Integers && !is_plain_fact(known)) return mark_unknown(op);
   if (known != nullptr && !is_plain_fact(known) && !is_scaled(known))
-    return set_result(op, layout, code_of(*known), fault_of(op, *known));
+    return set_result(op, layout, code_of(*known), error_of(op, *known));
   if (is_scaled(known)) fact = *known;
   Code code{};
   std::string wrong;
@@ -72,7 +72,7 @@ void run_extremum(LocalOp& op) {
     if ((layout.partial & axis_bit(axis)) != 0) {
       code = Code::PartialUsedAsFull;
       wrong = fmt::format("{} uses a pending partial sum as the full sum", op.name);
-    } else if (is_cut_along(op, layout, axis)) {
+    } else if (is_sharded_along(op, layout, axis)) {
       wrong = fmt::format("{} compares different shards: {}", op.name, layout_text(op.walk.memory.table, layout));
     }
     if (!other) fact.pending_maximum &= ~axis_bit(axis);
@@ -175,7 +175,7 @@ bool run_partial_maximum(LocalOp& op) {
   set_result(op, layout);
   set_fact(
       op,
-      {.by_rank = {}, .whole = {}, .scaled_by = {}, .pending_maximum = open, .is_minimum = op.node.op == OpId::Amin});
+      {.by_rank = {}, .global = {}, .scaled_by = {}, .pending_maximum = open, .is_minimum = op.node.op == OpId::Amin});
   return true;
 }
 

@@ -29,7 +29,7 @@ bool is_plain_fact(const LocalFact* fact) {
   if (fact == nullptr) return true;
   if (fact->numerator != fact->denominator || fact->pending_maximum != 0 || fact->kind == FactKind::Rows) return false;
   return fact->kind == FactKind::None || std::all_of(fact->by_rank.begin(), fact->by_rank.end(),
-                                                     [&](const RankFunction& f) { return f == fact->whole; });
+                                                     [&](const RankFunction& f) { return f == fact->global; });
 }
 
 bool is_float(const Walk& walk, ValueId value) {
@@ -71,7 +71,7 @@ void set_fact(LocalOp& op, LocalFact fact) {
   if (op.walk.out.crash == kNoId) op.walk.memory.facts[op.walk.memory.slot_of[result_of(op)]] = std::move(fact);
 }
 
-void run_wrong(LocalOp& op, Code code, const std::string& reason) {
+void run_as_wrong(LocalOp& op, Code code, const std::string& reason) {
   run_by_rule(op.walk, op.node, op.index);
   if (op.walk.out.crash != kNoId) return;
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i) {
@@ -128,7 +128,7 @@ std::string scale_text(const LocalFact& fact) {
 
 }  // namespace
 
-std::string fault_of(const LocalOp& op, const LocalFact& fact) {
+std::string error_of(const LocalOp& op, const LocalFact& fact) {
   if (is_scaled(&fact))
     return fmt::format("{} of a value that is {} times the global value: {}", op.name, scale_text(fact),
                        fact.scaled_by);

@@ -36,7 +36,7 @@ void mark_unknown(LocalOp& op);
 void set_result(LocalOp& op, const ValueLayout& layout, Code code = {}, std::string wrong = {});
 void set_fact(LocalOp& op, LocalFact fact);
 // Runs the rule of the operation, which sees layouts only, and marks its results as wrong.
-void run_wrong(LocalOp& op, Code code, const std::string& reason);
+void run_as_wrong(LocalOp& op, Code code, const std::string& reason);
 
 constexpr size_t kNoAxisHere = static_cast<size_t>(-1);
 
@@ -52,7 +52,7 @@ constexpr size_t kNoAxisHere = static_cast<size_t>(-1);
 // Multiplies the scale by a fraction. A scale with too large numbers becomes 0, which no value has.
 void scale(LocalFact& fact, int64_t numerator, int64_t denominator);
 // Returns the error of an operation with such an operand.
-[[nodiscard]] std::string fault_of(const LocalOp& op, const LocalFact& fact);
+[[nodiscard]] std::string error_of(const LocalOp& op, const LocalFact& fact);
 [[nodiscard]] Code code_of(const LocalFact& fact);
 
 }  // namespace tpplan

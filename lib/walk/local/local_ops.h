@@ -13,10 +13,10 @@ namespace tpplan {
 // ---- local_borders.cc: inputs and outputs ----
 
 // in_spec(x, spec, mesh): shards an input by the spec, for a program that was traced on this mesh.
-void take_in(LocalOp& op);
+void run_in_spec(LocalOp& op);
 // out_spec(x, spec): checks that an output has the layout of the spec, and is replicated along axes that the spec
 // lacks.
-void let_out(LocalOp& op);
+void run_out_spec(LocalOp& op);
 
 // ---- local_collectives.cc ----
 
@@ -34,26 +34,26 @@ void run_all_to_all(LocalOp& op);
 
 void run_axis_index(LocalOp& op);
 void run_iota(LocalOp& op);  // iota(sizes, dim): each rank counts from 0
-[[nodiscard]] bool has_rank_number(const LocalOp& op);
+[[nodiscard]] bool differs_by_rank(const LocalOp& op);
 
 // The integers of an argument, as functions of a global integer, the value `base`.
 struct IndexArgument {
   ValueId base = kNoId;
   std::vector<RankFunction> by_rank;
-  RankFunction whole;
+  RankFunction global;
 };
 [[nodiscard]] std::optional<IndexArgument> index_argument(const LocalOp& op, const GraphArg& arg);
 
 // Applies an elementwise operation to functions of the same integers.
-[[nodiscard]] bool run_table(LocalOp& op);
+[[nodiscard]] bool run_rank_integers(LocalOp& op);
 // Adds the offset of a rank to an iota (iota + rank * size), or compares an iota with an index minus this offset (iota
 // == token - rank * size). The result has global indices.
-[[nodiscard]] bool run_count(LocalOp& op);
+[[nodiscard]] bool run_offset_iota(LocalOp& op);
 
 // ---- local_rows.cc: lookups in sharded rows ----
 
 // embedding(index, rows) and gather(x, dim, index), with an index that differs by rank or with sharded rows.
-[[nodiscard]] bool run_take(LocalOp& op);
+[[nodiscard]] bool run_lookup(LocalOp& op);
 // where(condition, rows, 0), where(condition, 0, rows) and rows * boolean: zeros for the rows of other ranks.
 [[nodiscard]] bool run_mask(LocalOp& op);
 // dynamic_slice(x, (starts), (sizes)): a local slice of a replicated value.

@@ -8,7 +8,7 @@
 namespace tpplan {
 
 void run_axis_index(LocalOp& op) {
-  LocalFact fact{.kind = FactKind::Table, .by_rank = {}, .whole = constant_function(0), .scaled_by = {}};
+  LocalFact fact{.kind = FactKind::Integers, .by_rank = {}, .global = constant_function(0), .scaled_by = {}};
   const std::vector<size_t> axes = axes_at(op, 0);
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
     int64_t place = 0;
@@ -37,10 +37,10 @@ void run_iota(LocalOp& op) {
     layout.dims.push_back(layout_of_intervals(maps, shape[dim], std::move(runs)));
   }
   set_result(op, layout);
-  set_fact(op, {.by_rank = {}, .whole = {}, .counts_along = static_cast<int>(along), .scaled_by = {}});
+  set_fact(op, {.by_rank = {}, .global = {}, .counts_along = static_cast<int>(along), .scaled_by = {}});
 }
 
-bool has_rank_number(const LocalOp& op) {
+bool differs_by_rank(const LocalOp& op) {
   return std::any_of(op.call.args.begin(), op.call.args.end(), [&](uint32_t at) {
     const GraphArg& arg = op.walk.in.graph.args[at];
     return arg.kind == ArgKind::Size && op.walk.in.graph.sizes[arg.id].op == SizeOp::Local;
@@ -51,7 +51,8 @@ std::optional<IndexArgument> index_argument(const LocalOp& op, const GraphArg& a
   IndexArgument out;
   if (arg.kind == ArgKind::Value) {
     const LocalFact* fact = fact_of(op.walk, arg.id);
-    if (fact != nullptr && fact->kind == FactKind::Table) return IndexArgument{fact->base, fact->by_rank, fact->whole};
+    if (fact != nullptr && fact->kind == FactKind::Integers)
+      return IndexArgument{fact->base, fact->by_rank, fact->global};
     // The function holds for each element, so a sharded batch has it too.
     const ValueLayout& layout = op.walk.memory.table.layouts[op.walk.memory.layout_of[arg.id]];
     if (!is_plain_fact(fact) || layout.partial != 0 || is_float(op.walk, arg.id)) return std::nullopt;
@@ -66,7 +67,7 @@ std::optional<IndexArgument> index_argument(const LocalOp& op, const GraphArg& a
   const auto is_far = [](int64_t n) { return n < -kFarInteger || n > kFarInteger; };
   if (is_far(number.traced) || std::any_of(number.local.begin(), number.local.end(), is_far)) return std::nullopt;
   for (const int64_t n : number.local) out.by_rank.push_back(constant_function(n));
-  out.whole = constant_function(number.traced);
+  out.global = constant_function(number.traced);
   return out;
 }
 
@@ -102,23 +103,23 @@ std::optional<RankFunction> apply_function(OpId op, std::span<const RankFunction
 
 }  // namespace
 
-bool run_table(LocalOp& op) {
-  LocalFact fact{.kind = FactKind::Table, .by_rank = {}, .whole = {}, .scaled_by = {}};
+bool run_rank_integers(LocalOp& op) {
+  LocalFact fact{.kind = FactKind::Integers, .by_rank = {}, .global = {}, .scaled_by = {}};
   const auto arguments = index_arguments(op, fact.base);
   if (!arguments || arguments->empty()) return false;
   for (size_t rank = 0; rank <= op.walk.in.ranks; ++rank) {
     std::vector<const RankFunction*> f;
-    for (const IndexArgument& a : *arguments) f.push_back(rank == op.walk.in.ranks ? &a.whole : &a.by_rank[rank]);
+    for (const IndexArgument& a : *arguments) f.push_back(rank == op.walk.in.ranks ? &a.global : &a.by_rank[rank]);
     auto made = apply_function(op.node.op, f);
     if (!made) return false;
     if (rank == op.walk.in.ranks)
-      fact.whole = std::move(*made);
+      fact.global = std::move(*made);
     else
       fact.by_rank.push_back(std::move(*made));
   }
   // The rule reports a number that differs by rank as wrong, but here it is tracked.
   const OpResult by_rule = run_rule(op.call);
-  const bool wrong = !by_rule.wrong.empty() && !has_rank_number(op);
+  const bool wrong = !by_rule.wrong.empty() && !differs_by_rank(op);
   if (!by_rule.crash.empty() || wrong || by_rule.outs.empty())
     run_by_rule(op.walk, op.node, op.index);
   else
@@ -138,11 +139,11 @@ std::optional<int64_t> shift_of(const RankFunction& function, int64_t slope) {
 // Returns for each rank the difference of its function from that of the global program.
 std::optional<std::vector<int64_t>> shifts_of(const LocalOp& op, const LocalFact& table, int64_t slope) {
   std::vector<int64_t> shifts;
-  const auto whole = shift_of(table.whole, slope);
+  const auto global = shift_of(table.global, slope);
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
     const auto own = shift_of(table.by_rank[rank], slope);
-    if (!own || !whole) return std::nullopt;
-    shifts.push_back(*own - *whole);
+    if (!own || !global) return std::nullopt;
+    shifts.push_back(*own - *global);
   }
   return shifts;
 }
@@ -163,12 +164,13 @@ std::optional<DimLayoutId> shifted(LocalOp& op, DimLayoutId id, std::span<const 
 
 }  // namespace
 
-bool run_count(LocalOp& op) {
+bool run_offset_iota(LocalOp& op) {
   const std::vector<ValueId> values = values_in(op.walk, op.node);
   if (values.size() != 2 || op.call.args.size() != 2) return false;
   for (size_t i = 0; i < 2; ++i) {
     const LocalFact *counts = fact_of(op.walk, values[i]), *table = fact_of(op.walk, values[1 - i]);
-    if (counts == nullptr || counts->counts_along < 0 || table == nullptr || table->kind != FactKind::Table) continue;
+    if (counts == nullptr || counts->counts_along < 0 || table == nullptr || table->kind != FactKind::Integers)
+      continue;
     const bool adds = (op.node.op == OpId::Add || (op.node.op == OpId::Sub && i == 0)) && table->base == kNoId;
     const bool compares = op.node.op == OpId::Eq || op.node.op == OpId::Ne;
     if (!adds && !compares) return false;
@@ -192,7 +194,7 @@ bool run_count(LocalOp& op) {
     layout.dims[along] = *map;
     op.walk.memory.slots[slot].layout = intern(op.walk.memory.table, layout);
     set_slot(op.walk, out, slot);
-    if (adds) set_fact(op, {.by_rank = {}, .whole = {}, .counts_along = static_cast<int>(along), .scaled_by = {}});
+    if (adds) set_fact(op, {.by_rank = {}, .global = {}, .counts_along = static_cast<int>(along), .scaled_by = {}});
     return true;
   }
   return false;

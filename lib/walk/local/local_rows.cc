@@ -4,8 +4,8 @@
 // zeros.
 //
 // A Rows fact (walk/state/local_facts.h) states this as functions of the id: `by_rank` is 0, 1 or 2 for zeros, the
-// right row or another one, and `whole` is 1 for the ids whose row the global program keeps. run_take creates the fact,
-// run_mask multiplies it by a condition, and summed_over asks which axes a sum over the ranks would make whole.
+// right row or another one, and `global` is 1 for the ids whose row the global program keeps. run_lookup creates the
+// fact, run_mask multiplies it by a condition, and summed_over asks which axes a sum over the ranks would make whole.
 #include <algorithm>
 
 #include "walk/local/local_ops.h"
@@ -17,15 +17,15 @@ namespace tpplan {
 
 namespace {
 
-std::vector<ElementRun> element_runs(const DimLayout& map, size_t rank) {
-  std::vector<ElementRun> runs;
+std::vector<ElementRange> element_ranges(const DimLayout& map, size_t rank) {
+  std::vector<ElementRange> runs;
   for (const Interval& run : rank_intervals(map, rank)) runs.push_back({run.begin, run.end});
   return runs;
 }
 
 }  // namespace
 
-bool run_take(LocalOp& op) {
+bool run_lookup(LocalOp& op) {
   const bool rows = op.node.op == OpId::Embedding;
   const auto index = tensor_at(op.call, rows ? 0 : 2), x = tensor_at(op.call, rows ? 1 : 0);
   if (!x || !index || x->layout->partial != 0 || !is_plain_fact(fact_of(op.walk, x->value))) return false;
@@ -34,21 +34,21 @@ bool run_take(LocalOp& op) {
   const auto argument = index_argument(op, op.walk.in.graph.args[op.call.args[rows ? 0 : 2]]);
   const DimLayout held = op.walk.memory.table.maps.maps[x->layout->dims[dim]];
   if (!argument || held.kind == DimLayoutKind::Any || held.size > kFarInteger) return false;
-  LocalFact fact{.kind = FactKind::Rows, .base = argument->base, .by_rank = {}, .whole = {}, .scaled_by = {}};
+  LocalFact fact{.kind = FactKind::Rows, .base = argument->base, .by_rank = {}, .global = {}, .scaled_by = {}};
   // Only indices that exist in the global program matter. A -1 or another padding id is ignored.
-  const auto from = combine(OpId::Ge, argument->whole, constant_function(0)),
-             to = combine(OpId::Lt, argument->whole, constant_function(held.size));
+  const auto from = combine(OpId::Ge, argument->global, constant_function(0)),
+             to = combine(OpId::Lt, argument->global, constant_function(held.size));
   const auto found = from && to ? combine(OpId::LogicalAnd, *from, *to) : std::nullopt;
   if (!found) return false;
   // If the index is the integer itself, other integers do not occur.
-  const bool are_ids = within(argument->whole, 0, held.size) == within(same_integer(), 0, held.size);
-  for (const FunctionPiece& piece : are_ids ? within(*found, 0, held.size) : *found) {
-    if (piece.offset == 1) fact.whole.push_back(piece);
+  const bool are_ids = within(argument->global, 0, held.size) == within(same_integer(), 0, held.size);
+  for (const LinearInterval& piece : are_ids ? within(*found, 0, held.size) : *found) {
+    if (piece.offset == 1) fact.global.push_back(piece);
   }
-  if (fact.whole.empty()) return false;  // an empty selection cannot be wrong
+  if (fact.global.empty()) return false;  // an empty selection cannot be wrong
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
-    const auto taken = is_taken(argument->by_rank[rank], argument->whole, element_runs(held, rank));
-    const auto seen = taken ? combine(OpId::Mul, *taken, fact.whole) : std::nullopt;
+    const auto taken = is_index_taken(argument->by_rank[rank], argument->global, element_ranges(held, rank));
+    const auto seen = taken ? combine(OpId::Mul, *taken, fact.global) : std::nullopt;
     if (!seen) return false;
     fact.by_rank.push_back(*seen);
   }
@@ -72,7 +72,7 @@ bool run_take(LocalOp& op) {
 namespace {
 
 // Returns the smallest set of axes over which the value is a partial sum; 0 if there is none. Sums `by_rank` over the
-// ranks that differ only along the axes, once for each such group. The sum must equal `whole`: with values 0 and 1
+// ranks that differ only along the axes, once for each such group. The sum must equal `global`: with values 0 and 1
 // only, a sum of 1 means that exactly one rank has the right row, and a sum of 0 that all have zeros.
 AxisMask summed_over(const LocalOp& op, const LocalFact& rows) {
   const DimLayoutTable& maps = op.walk.memory.table.maps;
@@ -91,15 +91,15 @@ AxisMask summed_over(const LocalOp& op, const LocalFact& rows) {
         // With other elements the value is no partial sum.
         const auto strange = combine(OpId::Eq, rows.by_rank[other], constant_function(2));
         if (!strange ||
-            std::any_of(strange->begin(), strange->end(), [](const FunctionPiece& p) { return p.offset != 0; }))
+            std::any_of(strange->begin(), strange->end(), [](const LinearInterval& p) { return p.offset != 0; }))
           return false;
         const auto added = combine(OpId::Add, sum, rows.by_rank[other]);
         if (!added) return false;
         sum = *added;
       }
-      const auto differs = combine(OpId::Ne, sum, rows.whole);
+      const auto differs = combine(OpId::Ne, sum, rows.global);
       if (!differs ||
-          std::any_of(differs->begin(), differs->end(), [](const FunctionPiece& p) { return p.offset != 0; }))
+          std::any_of(differs->begin(), differs->end(), [](const LinearInterval& p) { return p.offset != 0; }))
         return false;
     }
     return true;
@@ -133,7 +133,7 @@ std::optional<Masked> masked_of(const LocalOp& op) {
   for (size_t i = 0; i < count; ++i) {
     const GraphArg& arg = op.walk.in.graph.args[op.call.args[i]];
     const LocalFact* fact = arg.kind == ArgKind::Value ? fact_of(op.walk, arg.id) : nullptr;
-    const bool is_condition = fact != nullptr && fact->kind == FactKind::Table && (count == 2 || i == 0);
+    const bool is_condition = fact != nullptr && fact->kind == FactKind::Integers && (count == 2 || i == 0);
     if (is_condition && masked.condition == nullptr) {
       masked.condition = fact;
     } else if (count == 2 || !is_zero_argument(op, op.call.args[i])) {
@@ -151,7 +151,7 @@ std::optional<Masked> masked_of(const LocalOp& op) {
     if (!is_plain_fact(fact) || op.walk.memory.table.layouts[op.walk.memory.layout_of[value]].partial != 0)
       return std::nullopt;
     masked.held.by_rank.assign(op.walk.in.ranks, constant_function(1));
-    masked.held.whole = constant_function(1);
+    masked.held.global = constant_function(1);
     masked.held.base = masked.condition->base;
   }
   if (masked.condition->base != kNoId && masked.condition->base != masked.held.base) return std::nullopt;
@@ -161,15 +161,15 @@ std::optional<Masked> masked_of(const LocalOp& op) {
 }  // namespace
 
 // The functions of the result are products: rank r keeps what it held where its condition selects the operand. The last
-// round of the loop computes `whole` the same way from the global condition.
+// round of the loop computes `global` the same way from the global condition.
 bool run_mask(LocalOp& op) {
   const auto masked = masked_of(op);
   if (!masked) return false;
-  LocalFact fact{.kind = FactKind::Rows, .base = masked->held.base, .by_rank = {}, .whole = {}, .scaled_by = {}};
+  LocalFact fact{.kind = FactKind::Rows, .base = masked->held.base, .by_rank = {}, .global = {}, .scaled_by = {}};
   for (size_t rank = 0; rank <= op.walk.in.ranks; ++rank) {
     const bool last = rank == op.walk.in.ranks;
-    const RankFunction& where = last ? masked->condition->whole : masked->condition->by_rank[rank];
-    const RankFunction& held = last ? masked->held.whole : masked->held.by_rank[rank];
+    const RankFunction& where = last ? masked->condition->global : masked->condition->by_rank[rank];
+    const RankFunction& held = last ? masked->held.global : masked->held.by_rank[rank];
     // A factor must be 0 or 1.
     const auto other = combine(OpId::Ne, where, constant_function(1)),
                nonzero = combine(OpId::Ne, where, constant_function(0));
@@ -179,7 +179,7 @@ bool run_mask(LocalOp& op) {
     const auto taken = truth ? combine(OpId::Mul, *truth, held) : std::nullopt;
     if (!taken) return false;
     if (last)
-      fact.whole = *taken;
+      fact.global = *taken;
     else
       fact.by_rank.push_back(*taken);
   }
@@ -215,9 +215,10 @@ bool run_dynamic_slice(LocalOp& op) {
     const DimLayout held = maps.maps[layout.dims[dim]];
     if (!start || start->base != kNoId || held.kind == DimLayoutKind::Any || dim >= sizes.size()) return false;
     RankIntervals runs(op.walk.in.ranks);
-    const int64_t whole_size = out_shape(op.call)[dim];
-    if (whole_size > held.size) return false;
-    const int64_t whole_start = std::clamp<int64_t>(constant_of(start->whole).value_or(0), 0, held.size - whole_size);
+    const int64_t global_size = out_shape(op.call)[dim];
+    if (global_size > held.size) return false;
+    const int64_t global_start =
+        std::clamp<int64_t>(constant_of(start->global).value_or(0), 0, held.size - global_size);
     for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
       const int64_t size = sizes[dim].local[rank];
       const auto own = constant_of(start->by_rank[rank]);
@@ -226,13 +227,13 @@ bool run_dynamic_slice(LocalOp& op) {
       int64_t first = 0;
       for (const Interval& run : rank_intervals(held, rank)) {
         const int64_t from = std::max(begin, first), to = std::min(end, first + length(run));
-        const int64_t element = run.begin + from - first - whole_start;
-        if (from < to && (element < 0 || element + to - from > whole_size)) return false;
+        const int64_t element = run.begin + from - first - global_start;
+        if (from < to && (element < 0 || element + to - from > global_size)) return false;
         if (from < to) append_run(runs[rank], {element, element + to - from});
         first += length(run);
       }
     }
-    layout.dims[dim] = layout_of_intervals(maps, whole_size, std::move(runs));
+    layout.dims[dim] = layout_of_intervals(maps, global_size, std::move(runs));
   }
   set_result(op, layout);
   return true;

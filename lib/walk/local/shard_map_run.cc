@@ -28,7 +28,7 @@ constexpr auto kTerms = op_set({OpId::Add, OpId::Sub, OpId::Where, OpId::Cat});
 constexpr auto kLastDimsStay = op_set({OpId::To, OpId::Clone, OpId::Int, OpId::Float, OpId::Detach, OpId::Expand});
 
 // True if the operation only adds or removes dims of size 1, or repeats the value along them.
-bool keeps_elements(const LocalOp& op, const Operand& x) {
+bool has_same_elements(const LocalOp& op, const Operand& x) {
   if (op.node.op != OpId::Reshape) return true;
   const auto ones = [](std::span<const int64_t> shape) {
     std::vector<int64_t> sizes;
@@ -49,7 +49,7 @@ int counted_dim(const LocalOp& op, const Operand& x, int along) {
 
 bool run_same_values(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
-  if (!x || !kSameValues[index_of(op.node.op)] || !keeps_elements(op, *x)) return false;
+  if (!x || !kSameValues[index_of(op.node.op)] || !has_same_elements(op, *x)) return false;
   const LocalFact* known = fact_of(op.walk, x->value);
   const ValueId root = root_of(op.walk, x->value);
   std::optional<LocalFact> fact;
@@ -96,7 +96,7 @@ bool add_terms(LocalOp& op) {
 // Computes the scale of the result from those of its operands. Terms of a sum must all have the same scale.
 void run_scaled(LocalOp& op, const LocalFact& first) {
   if (add_terms(op)) return;
-  LocalFact fact{.by_rank = {}, .whole = {}, .scaled_by = first.scaled_by};
+  LocalFact fact{.by_rank = {}, .global = {}, .scaled_by = first.scaled_by};
   const std::vector<ValueId> values = values_in(op.walk, op.node);
   if (kTerms[index_of(op.node.op)]) {
     for (size_t i = op.node.op == OpId::Where ? 1 : 0; i < values.size(); ++i) {
@@ -104,18 +104,18 @@ void run_scaled(LocalOp& op, const LocalFact& first) {
       const bool same =
           is_scaled(other) && other->numerator == first.numerator && other->denominator == first.denominator;
       if (!same && !op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]].zero)
-        return run_wrong(op, Code::ReplicatedValueReduced, fault_of(op, first));
+        return run_as_wrong(op, Code::ReplicatedValueReduced, error_of(op, first));
     }
     for (const uint32_t at : op.call.args) {
       if (is_number(&op.walk.in.graph.args[at]) && op.walk.in.graph.args[at].number != 0 && op.node.op != OpId::Cat)
-        return run_wrong(op, Code::ReplicatedValueReduced, fault_of(op, first));
+        return run_as_wrong(op, Code::ReplicatedValueReduced, error_of(op, first));
     }
     scale(fact, first.numerator, first.denominator);
   } else {
     for (size_t i = 0; i < values.size(); ++i) {
       const LocalFact* other = fact_of(op.walk, values[i]);
       if (!is_plain_fact(other) && !is_scaled(other))
-        return run_wrong(op, Code::ReductionOverShard, fault_of(op, *other));
+        return run_as_wrong(op, Code::ReductionOverShard, error_of(op, *other));
       if (!is_scaled(other)) continue;
       const bool below = op.node.op == OpId::Div && values[i] != values[0];
       scale(fact, below ? other->denominator : other->numerator, below ? other->numerator : other->denominator);
@@ -156,19 +156,20 @@ void run_fill(LocalOp& op) {
   const bool zeros = op.node.op == OpId::Zeros && !is_float(op.walk, result_of(op));
   run_by_rule(op.walk, op.node, op.index);
   if (zeros)
-    set_fact(op, {.kind = FactKind::Table,
+    set_fact(op, {.kind = FactKind::Integers,
                   .by_rank = std::vector<RankFunction>(op.walk.in.ranks, constant_function(0)),
-                  .whole = constant_function(0),
+                  .global = constant_function(0),
                   .scaled_by = {}});
   else if (constant)
-    set_fact(op, {.kind = FactKind::Table, .by_rank = constant->by_rank, .whole = constant->whole, .scaled_by = {}});
+    set_fact(op,
+             {.kind = FactKind::Integers, .by_rank = constant->by_rank, .global = constant->global, .scaled_by = {}});
 }
 
 void run_slice(LocalOp& op) { return run_dynamic_slice(op) ? void() : mark_unknown(op); }
 
 constexpr auto kLocalOps = by_op<void (*)(LocalOp&)>({
-    {OpId::InSpec, take_in},
-    {OpId::OutSpec, let_out},
+    {OpId::InSpec, run_in_spec},
+    {OpId::OutSpec, run_out_spec},
     {OpId::Psum, run_psum},
     {OpId::Pmax, run_extremum},
     {OpId::Pmin, run_extremum},
@@ -192,7 +193,7 @@ void run_known(LocalOp& op) {
   bool table = false;
   for (const ValueId value : values_in(op.walk, op.node)) {
     const LocalFact* fact = fact_of(op.walk, value);
-    table = table || (fact != nullptr && fact->kind == FactKind::Table);
+    table = table || (fact != nullptr && fact->kind == FactKind::Integers);
     if (odd == nullptr && !is_plain_fact(fact)) odd = fact;
   }
   if ((op.node.op == OpId::Embedding || op.node.op == OpId::Gather)) {
@@ -201,24 +202,24 @@ void run_known(LocalOp& op) {
     const bool cut =
         x && dim < x->layout->dims.size() && !is_fully_replicated(op.walk.memory.table.maps, x->layout->dims[dim]);
     if (odd != nullptr || cut) {
-      if (run_take(op)) return;
+      if (run_lookup(op)) return;
       if (odd != nullptr) return mark_unknown(op);
     }
   }
-  if ((table || odd != nullptr) && run_count(op)) return;
-  const bool undescribed = op_row(op.node.op).rule == nullptr && (has_rank_number(op) || holds_a_program(op));
+  if ((table || odd != nullptr) && run_offset_iota(op)) return;
+  const bool undescribed = op_row(op.node.op).rule == nullptr && (differs_by_rank(op) || holds_a_program(op));
   if (undescribed) return mark_unknown(op);
-  if (odd == nullptr && !(has_rank_number(op) && pointwise)) {
-    if (table && pointwise && run_table(op)) return;  // constants stay constants
+  if (odd == nullptr && !(differs_by_rank(op) && pointwise)) {
+    if (table && pointwise && run_rank_integers(op)) return;  // constants stay constants
     return run_by_rule(op.walk, op.node, op.index);
   }
-  if (pointwise && run_table(op)) return;
+  if (pointwise && run_rank_integers(op)) return;
   if (run_mask(op)) return;
-  if (odd == nullptr || odd->kind == FactKind::Table) return mark_unknown(op);
+  if (odd == nullptr || odd->kind == FactKind::Integers) return mark_unknown(op);
   const LocalFact fact = *odd;
   const size_t at = index_of(op.node.op);
   if (is_scaled(&fact) && (kScaling[at] || kTerms[at])) return run_scaled(op, fact);
-  run_wrong(op, code_of(fact), fault_of(op, fact));
+  run_as_wrong(op, code_of(fact), error_of(op, fact));
 }
 
 }  // namespace

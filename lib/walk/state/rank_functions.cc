@@ -9,13 +9,13 @@ namespace tpplan {
 namespace {
 
 // Functions with more pieces are not tracked.
-constexpr size_t kMostPieces = 4096;
+constexpr size_t kMaxFunctionIntervals = 4096;
 
 struct Line {
   int64_t slope = 0, offset = 0;
 };
 
-void append(RankFunction& function, FunctionPiece piece) {
+void append(RankFunction& function, LinearInterval piece) {
   if (piece.begin >= piece.end) return;
   // On a single integer the function is a constant.
   if (piece.end - piece.begin == 1) piece = {piece.begin, piece.end, 0, piece.slope * piece.begin + piece.offset};
@@ -126,24 +126,24 @@ std::optional<RankFunction> combine(OpId op, const RankFunction& a, const RankFu
       append(out, {begin, end, line.slope, line.offset});
     }
   });
-  if (!known || out.size() > kMostPieces) return std::nullopt;
+  if (!known || out.size() > kMaxFunctionIntervals) return std::nullopt;
   return out;
 }
 
 std::optional<RankFunction> choose(const RankFunction& condition, const RankFunction& yes, const RankFunction& no) {
   RankFunction out;
   bool known = true;
-  for (const FunctionPiece& piece : condition) {
+  for (const LinearInterval& piece : condition) {
     known = known && piece.slope == 0;
-    for (const FunctionPiece& taken : within(piece.offset != 0 ? yes : no, piece.begin, piece.end)) append(out, taken);
+    for (const LinearInterval& taken : within(piece.offset != 0 ? yes : no, piece.begin, piece.end)) append(out, taken);
   }
-  if (!known || out.size() > kMostPieces) return std::nullopt;
+  if (!known || out.size() > kMaxFunctionIntervals) return std::nullopt;
   return out;
 }
 
 RankFunction within(const RankFunction& function, int64_t begin, int64_t end) {
   RankFunction out;
-  for (FunctionPiece piece : function) {
+  for (LinearInterval piece : function) {
     piece.begin = std::max(piece.begin, begin);
     piece.end = std::min(piece.end, end);
     append(out, piece);
@@ -151,12 +151,12 @@ RankFunction within(const RankFunction& function, int64_t begin, int64_t end) {
   return out;
 }
 
-std::optional<RankFunction> is_taken(const RankFunction& index, const RankFunction& wanted,
-                                     const std::vector<ElementRun>& places) {
+std::optional<RankFunction> is_index_taken(const RankFunction& index, const RankFunction& wanted,
+                                           const std::vector<ElementRange>& places) {
   // Consecutive intervals map a local index to its global element by a shift; other local indices have no element.
   constexpr int64_t kNoElement = -kFarInteger;
-  constexpr size_t kMostRuns = 64;
-  if (places.size() > kMostRuns) return std::nullopt;
+  constexpr size_t kMaxElementRanges = 64;
+  if (places.size() > kMaxElementRanges) return std::nullopt;
   RankFunction out;
   overlay(index, wanted, [&](int64_t begin, int64_t end, Line at, Line element) {
     // Splits [begin, end) at the interval borders, from the first local index to the last.
@@ -169,20 +169,20 @@ std::optional<RankFunction> is_taken(const RankFunction& index, const RankFuncti
     };
     std::vector<int64_t> cuts{begin, end};
     int64_t first = 0;
-    const auto cut_at = [&](int64_t place) {
+    const auto split_at = [&](int64_t place) {
       by_sign(begin, end, {at.slope, at.offset - place}, [&](int64_t from, int64_t to, int) {
         cuts.push_back(from);
         cuts.push_back(to);
       });
     };
-    cut_at(0);
-    for (const ElementRun& run : places) cut_at(first += run.end - run.begin);
+    split_at(0);
+    for (const ElementRange& run : places) split_at(first += run.end - run.begin);
     std::sort(cuts.begin(), cuts.end());
     cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
     for (size_t i = 0; i + 1 < cuts.size(); ++i) {
       const int64_t place = at.slope * cuts[i] + at.offset;
       int64_t shift = kNoElement, behind = 0;
-      for (const ElementRun& run : places) {
+      for (const ElementRange& run : places) {
         const int64_t size = run.end - run.begin;
         if (place >= behind && place < behind + size) shift = run.begin - behind;
         behind += size;
@@ -190,7 +190,7 @@ std::optional<RankFunction> is_taken(const RankFunction& index, const RankFuncti
       append_result(cuts[i], cuts[i + 1], shift);
     }
   });
-  if (out.size() > kMostPieces) return std::nullopt;
+  if (out.size() > kMaxFunctionIntervals) return std::nullopt;
   return out;
 }
 

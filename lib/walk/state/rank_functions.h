@@ -11,14 +11,14 @@
 namespace tpplan {
 
 // slope * t + offset for t in [begin, end).
-struct FunctionPiece {
+struct LinearInterval {
   int64_t begin = 0, end = 0;
   int64_t slope = 0, offset = 0;
-  bool operator==(const FunctionPiece&) const = default;
+  bool operator==(const LinearInterval&) const = default;
 };
 
 // Pieces in ascending order: of all integers, or of the ones in question.
-using RankFunction = std::vector<FunctionPiece>;
+using RankFunction = std::vector<LinearInterval>;
 
 // Larger integers are not tracked.
 inline constexpr int64_t kFarInteger = int64_t{1} << 40;
@@ -37,10 +37,10 @@ inline constexpr int64_t kFarInteger = int64_t{1} << 40;
 [[nodiscard]] RankFunction within(const RankFunction& function, int64_t begin, int64_t end);
 // Returns a function that is 1 where the local element at `index` is the global element `wanted`, and 2 elsewhere.
 // `places`: the global elements in a rank's memory, as intervals in memory order.
-struct ElementRun {
+struct ElementRange {
   int64_t begin = 0, end = 0;
 };
-[[nodiscard]] std::optional<RankFunction> is_taken(const RankFunction& index, const RankFunction& wanted,
-                                                   const std::vector<ElementRun>& places);
+[[nodiscard]] std::optional<RankFunction> is_index_taken(const RankFunction& index, const RankFunction& wanted,
+                                                         const std::vector<ElementRange>& places);
 
 }  // namespace tpplan
