@@ -135,7 +135,7 @@ std::optional<Strides> shared_strides(const Following& f, const GraphNode& node,
     }
     case ResultMemory::Expands:
       return expanded_strides(from.shape, from.strides, to);
-    case ResultMemory::Cuts:
+    case ResultMemory::Slices:
       return same;
     case ResultMemory::Drops: {
       Strides strides = same;

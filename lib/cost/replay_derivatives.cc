@@ -253,7 +253,7 @@ Rule rule_of(const OpBackward& b) {
     case ResultMemory::Converts:
     case ResultMemory::DropsOut:
       return cast_back;
-    case ResultMemory::Cuts:
+    case ResultMemory::Slices:
     case ResultMemory::Drops:
     case ResultMemory::Unknown:
     case ResultMemory::New:

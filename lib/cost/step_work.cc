@@ -65,7 +65,7 @@ bool is_view(const WorkCounting& c, const TracedOp& op) {
     case ResultMemory::Regroups:
     case ResultMemory::Permutes:
     case ResultMemory::Expands:
-    case ResultMemory::Cuts:
+    case ResultMemory::Slices:
     case ResultMemory::Drops:
     case ResultMemory::Alias:
     case ResultMemory::Contiguous:

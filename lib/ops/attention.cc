@@ -56,7 +56,7 @@ void grouped_attention(OpCall& call, OpResult& result, std::span<const Operand> 
 
 // Reports sharded dims of keys or values. The attention covers the full sequence and the full width, with replicated
 // weights.
-void need_whole_dims(OpCall& call, OpResult& result, const Operand& x, std::string_view what) {
+void require_replicated_dims(OpCall& call, OpResult& result, const Operand& x, std::string_view what) {
   for (size_t dim = 0; dim < x.layout->dims.size(); ++dim) {
     const bool is_batch = x.shape.size() == 3 && dim == 1;
     if (is_batch || call.table.maps.maps[x.layout->dims[dim]].is_complete) continue;
@@ -99,7 +99,7 @@ void rule_multihead(OpCall& call, OpResult& result) {
     if (operands[i].layout->partial != 0)
       make_wrong(result, Code::PartialUsedAsFull,
                  fmt::format("{} uses a pending partial sum as the full sum", name_of(call)));
-    if (i == 1 || i == 2) need_whole_dims(call, result, operands[i], i == 1 ? "keys" : "values");
+    if (i == 1 || i == 2) require_replicated_dims(call, result, operands[i], i == 1 ? "keys" : "values");
     if (i > 2 && is_sharded(call.table, *operands[i].layout))
       crash(result, Code::OperandSizesDiffer,
             fmt::format("{} expects full weights, but one is sharded", name_of(call)));

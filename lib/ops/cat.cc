@@ -10,7 +10,7 @@ void rule_cat(OpCall& call, OpResult& result) {
   std::vector<Operand> parts = tensors_of(call);
   const auto target = out_shape(call);
   const bool stacks = call.node.op == OpId::Stack;
-  const size_t dim = from_end(number_at(call, 1, "dim", 0).traced, target.size());
+  const size_t dim = dim_index(number_at(call, 1, "dim", 0).traced, target.size());
   if (!stacks)
     std::erase_if(
         parts, [&](const Operand& part) { return part.shape.size() == 1 && part.shape[0] == 0 && target.size() != 1; });

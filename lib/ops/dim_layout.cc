@@ -15,7 +15,7 @@ DimLayoutId intern(DimLayoutTable& table, DimLayout map) {
   if (map.kind == DimLayoutKind::Any) {
     put(map.axes);
     for (const int64_t size : map.local) put(size);
-  } else if (map.kind == DimLayoutKind::Cut) {
+  } else if (map.kind == DimLayoutKind::Sharded) {
     for (const auto& runs : map.runs) {
       for (const Interval& run : runs) {
         put(run.begin);
@@ -60,7 +60,7 @@ int64_t total(const std::vector<Interval>& runs) {
 
 }  // namespace
 
-void append_run(std::vector<Interval>& runs, Interval run) {
+void append_interval(std::vector<Interval>& runs, Interval run) {
   if (run.begin == run.end) return;
   if (!runs.empty() && runs.back().end == run.begin)
     runs.back().end = run.end;
@@ -73,7 +73,7 @@ void set_axes(DimLayoutTable& table, std::vector<size_t> axes) {
   for (const size_t size : axes) table.ranks *= size;
   table.axes = std::move(axes);
   table.wholes.clear();
-  table.cuts.clear();
+  table.shardings.clear();
 }
 
 namespace {
@@ -95,7 +95,7 @@ size_t coordinate(const DimLayoutTable& table, size_t rank, size_t axis) {
 
 DimLayoutId replicated_dim(DimLayoutTable& table, int64_t size) {
   if (const auto known = table.wholes.find(size); known != table.wholes.end()) return known->second;
-  return table.wholes[size] = intern(table, {.kind = DimLayoutKind::Whole,
+  return table.wholes[size] = intern(table, {.kind = DimLayoutKind::Replicated,
                                              .size = size,
                                              .local = std::vector<int64_t>(table.ranks, size),
                                              .runs = {},
@@ -106,7 +106,7 @@ DimLayoutId replicated_dim(DimLayoutTable& table, int64_t size) {
 
 namespace {
 
-DimLayoutId cut_anew(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t factor) {
+DimLayoutId shard_again(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t factor) {
   const DimLayout map = table.maps[id];  // a copy, because interning can move the table
   const auto ways = static_cast<int64_t>(table.axes[axis]);
   if (map.kind == DimLayoutKind::Any) {
@@ -124,7 +124,7 @@ DimLayoutId cut_anew(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t
       int64_t first = 0;  // local index of the interval's first element
       for (const Interval& run : rank_intervals(map, rank)) {
         const int64_t begin = std::max(piece.begin, first), end = std::min(piece.end, first + length(run));
-        if (begin < end) append_run(runs[rank], {run.begin + begin - first, run.begin + end - first});
+        if (begin < end) append_interval(runs[rank], {run.begin + begin - first, run.begin + end - first});
         first += length(run);
       }
     }
@@ -135,10 +135,10 @@ DimLayoutId cut_anew(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t
 }  // namespace
 
 DimLayoutId sharded_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t factor) {
-  const auto known = table.cuts.find({id, axis, factor});
-  if (known != table.cuts.end()) return known->second;
-  const DimLayoutId cut = cut_anew(table, id, axis, factor);
-  table.cuts[{id, axis, factor}] = cut;
+  const auto known = table.shardings.find({id, axis, factor});
+  if (known != table.shardings.end()) return known->second;
+  const DimLayoutId cut = shard_again(table, id, axis, factor);
+  table.shardings[{id, axis, factor}] = cut;
   return cut;
 }
 
@@ -156,7 +156,7 @@ DimLayoutId unknown_dim(DimLayoutTable& table, int64_t size, std::vector<int64_t
 
 DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals runs) {
   bool whole = true, complete = true, equal = true;
-  DimLayout map{.kind = DimLayoutKind::Cut,
+  DimLayout map{.kind = DimLayoutKind::Sharded,
                 .size = size,
                 .local = {},
                 .runs = {},
@@ -203,15 +203,15 @@ bool same_sizes(const DimLayoutTable& table, DimLayoutId a, DimLayoutId b) {
 }
 
 std::vector<Interval> rank_intervals(const DimLayout& map, size_t rank) {
-  if (map.kind == DimLayoutKind::Cut) return map.runs[rank];
-  if (map.kind == DimLayoutKind::Whole && map.size > 0) return {{0, map.size}};
+  if (map.kind == DimLayoutKind::Sharded) return map.runs[rank];
+  if (map.kind == DimLayoutKind::Replicated && map.size > 0) return {{0, map.size}};
   return {};
 }
 
 DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, bool& is_right) {
   const DimLayout map = table.maps[id];
   const size_t stride = stride_of(table, axis), ways = table.axes[axis];
-  is_right = map.kind == DimLayoutKind::Cut && map.tiles && (map.axes >> axis & 1) != 0;
+  is_right = map.kind == DimLayoutKind::Sharded && map.tiles && (map.axes >> axis & 1) != 0;
   RankIntervals runs(table.ranks);
   std::vector<int64_t> local(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
@@ -220,7 +220,7 @@ DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, boo
       const size_t other = first + i * stride;
       local[rank] += map.local[other];
       if (!is_right) continue;
-      for (const Interval& run : map.runs[other]) append_run(runs[rank], run);
+      for (const Interval& run : map.runs[other]) append_interval(runs[rank], run);
     }
   }
   if (is_right) return layout_of_intervals(table, map.size, std::move(runs));
@@ -229,7 +229,7 @@ DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, boo
 
 std::string dim_layout_text(const DimLayoutTable& table, DimLayoutId id) {
   const DimLayout& map = table.maps[id];
-  if (map.kind == DimLayoutKind::Whole) return "all";
+  if (map.kind == DimLayoutKind::Replicated) return "all";
   std::string out;
   for (size_t rank = 0; rank < table.ranks && rank < 4; ++rank) {
     if (rank > 0) out += " | ";

@@ -23,12 +23,12 @@ inline constexpr AxisMask kAllAxes = ~AxisMask{0};
 
 // Whole: every rank holds all indices in order. Cut: any other known layout. Any: the values are constant along the dim
 // or unknown, so that only the local sizes matter.
-enum class DimLayoutKind : uint8_t { Whole, Cut, Any };
+enum class DimLayoutKind : uint8_t { Replicated, Sharded, Any };
 
 using RankIntervals = std::vector<std::vector<Interval>>;  // by rank
 
 struct DimLayout {
-  DimLayoutKind kind = DimLayoutKind::Whole;
+  DimLayoutKind kind = DimLayoutKind::Replicated;
   int64_t size = 0;            // global
   std::vector<int64_t> local;  // local size by rank
   RankIntervals runs;          // of Cut
@@ -44,11 +44,11 @@ struct DimLayoutTable {
   TextMap<std::string, DimLayoutId> index;
   // What was asked for before: whole dims by their size, and cuts by what was cut, the axis and the factor.
   std::map<int64_t, DimLayoutId> wholes;
-  std::map<std::tuple<DimLayoutId, size_t, int64_t>, DimLayoutId> cuts;
+  std::map<std::tuple<DimLayoutId, size_t, int64_t>, DimLayoutId> shardings;
 };
 
 // Layouts with more intervals on one rank are not tracked: no plan makes one.
-inline constexpr size_t kMaxRuns = 4096;
+inline constexpr size_t kMaxIntervals = 4096;
 
 void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
 // Returns the index of a rank along one of the axes.
@@ -64,10 +64,10 @@ void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
 [[nodiscard]] DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals runs);
 
 [[nodiscard]] inline bool is_fully_replicated(const DimLayoutTable& table, DimLayoutId map) {
-  return table.maps[map].kind == DimLayoutKind::Whole;
+  return table.maps[map].kind == DimLayoutKind::Replicated;
 }
 [[nodiscard]] inline bool is_sharded_dim(const DimLayoutTable& table, DimLayoutId map) {
-  return table.maps[map].kind != DimLayoutKind::Whole;
+  return table.maps[map].kind != DimLayoutKind::Replicated;
 }
 // True if a rank's local size differs from the global one.
 [[nodiscard]] bool differs_from_global(const DimLayoutTable& table, DimLayoutId map);
@@ -76,7 +76,7 @@ void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
 // Returns the intervals of a rank, also for Whole; empty for Any.
 [[nodiscard]] std::vector<Interval> rank_intervals(const DimLayout& map, size_t rank);
 // Appends an interval; joins it with the last one if they are adjacent.
-void append_run(std::vector<Interval>& runs, Interval run);
+void append_interval(std::vector<Interval>& runs, Interval run);
 
 // Returns the layout after an all_gather over one axis, which concatenates the shards in rank order. `is_right`: they
 // were shards along this axis that make up the dim; if not, only the sizes of the result are known.

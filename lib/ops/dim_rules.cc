@@ -11,7 +11,7 @@ namespace {
 bool goes_by_default(int absent, size_t dim, size_t ndim) {
   if (absent == kAfterChannels) return dim > 1;
   if (absent > kLastDims) return dim + static_cast<size_t>(absent - kLastDims) >= ndim;
-  return absent == kAllDims || from_end(absent, ndim) == dim;
+  return absent == kAllDims || dim_index(absent, ndim) == dim;
 }
 
 // Returns a flag for each dim: true if the call covers it. All false for a row that appends.
@@ -24,7 +24,7 @@ std::vector<bool> named_dims(const OpCall& call, const DimSpec& row, std::string
     dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
   for (size_t dim = 0; dim < ndim && dims.empty(); ++dim) named[dim] = goes_by_default(row.absent, dim, ndim);
   for (const RankNumber& n : dims) {
-    if (from_end(n.traced, ndim) < ndim) named[from_end(n.traced, ndim)] = true;
+    if (dim_index(n.traced, ndim) < ndim) named[dim_index(n.traced, ndim)] = true;
   }
   return named;
 }
@@ -53,7 +53,7 @@ void need_dim(OpCall& call, OpResult& result, DimEffect effect, size_t dim, DimL
       summed |= held.axes;
     else
       report_sharded_dim(call, result, dim, map);
-  } else if (held.kind != DimLayoutKind::Whole && (effect == DimEffect::Same || effect == DimEffect::Resized)) {
+  } else if (held.kind != DimLayoutKind::Replicated && (effect == DimEffect::Same || effect == DimEffect::Resized)) {
     make_wrong(result, Code::ReductionOverShard,
                fmt::format("{} along dim {}, whose elements are not in their global order", name_of(call), dim));
   }
@@ -63,7 +63,7 @@ void need_dim(OpCall& call, OpResult& result, DimEffect effect, size_t dim, DimL
 // ones.
 DimLayoutId resized_map(OpCall& call, size_t dim, const DimLayout& held, int64_t size) {
   DimLayoutTable& maps = call.table.maps;
-  const SizeRule sizes = held.kind == DimLayoutKind::Whole ? nullptr : op_row(call.node.op).sizes;
+  const SizeRule sizes = held.kind == DimLayoutKind::Replicated ? nullptr : op_row(call.node.op).sizes;
   if (sizes == nullptr) return replicated_dim(maps, size);
   const auto whole = tensor_at(call, 0)->shape;
   const auto result = out_shape(call);
@@ -110,20 +110,21 @@ void rule_dim(OpCall& call, OpResult& result) {
     make_wrong(result, Code::PartialUsedAsFull,
                fmt::format("{} uses a pending partial sum as the full sum", name_of(call)));
   out.zero = x->layout->zero && is_linear;
-  const bool keep = row.keep_at >= 0 && bool_at(call, static_cast<size_t>(row.keep_at), "keepdim", false);
-  AxisMask summed = 0, kept_pieces = 0;
+  const bool keep = row.keepdim_at >= 0 && bool_at(call, static_cast<size_t>(row.keepdim_at), "keepdim", false);
+  AxisMask summed = 0, unsummed_axes = 0;
   const auto target = out_shape(call);
   for (size_t dim = 0; dim < ndim; ++dim) {
     const DimLayoutId map = x->layout->dims[dim];
     const DimLayout held = maps.maps[map];
     if (!named[dim]) {
-      if (held.kind == DimLayoutKind::Cut) kept_pieces |= held.axes;
+      if (held.kind == DimLayoutKind::Sharded) unsummed_axes |= held.axes;
       out.dims.push_back(map);
       continue;
     }
     need_dim(call, result, row.effect, dim, map, summed);
     if (row.effect == DimEffect::Same)
-      out.dims.push_back(held.kind == DimLayoutKind::Whole ? map : unknown_dim(maps, held.size, held.local, held.axes));
+      out.dims.push_back(held.kind == DimLayoutKind::Replicated ? map
+                                                                : unknown_dim(maps, held.size, held.local, held.axes));
     else if (row.effect == DimEffect::Resized)
       out.dims.push_back(dim < target.size() ? resized_map(call, dim, held, target[dim]) : replicated_dim(maps, 1));
     else if (keep)
@@ -134,7 +135,7 @@ void rule_dim(OpCall& call, OpResult& result) {
   if ((out.partial & summed) != 0)
     make_wrong(result, Code::PartialUsedAsFull,
                "the reduction sums a pending partial sum over a dim that is sharded over the same axis");
-  if ((kept_pieces & summed) != 0)
+  if ((unsummed_axes & summed) != 0)
     make_wrong(result, Code::ShardsMismatch,
                fmt::format("{} over one sharded dim, but another dim is sharded over the same axis", name_of(call)));
   out.partial |= summed;

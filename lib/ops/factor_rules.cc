@@ -80,7 +80,7 @@ AxisMask sum_factors(OpCall& call, OpResult& result, const Notation& notation, c
         crash(result, Code::OperandSizesDiffer,
               fmt::format("{} fails on a rank without elements of `{}`: {}", name_of(call), factor,
                           dim_layout_text(maps, map)));
-      if (whole && held.kind != DimLayoutKind::Whole) {
+      if (whole && held.kind != DimLayoutKind::Replicated) {
         if (call.node.op == OpId::Embedding)
           crash(result, Code::OperandSizesDiffer,
                 fmt::format("a sharded embedding weight is looked up with global indices: {}",
@@ -118,7 +118,7 @@ std::vector<DimLayoutId> out_dims(OpCall& call, const Notation& notation, const 
 // The axes over which the product and the addends are partial, and over which an addend is complete.
 struct Sums {
   AxisMask product = 0, added = 0, complete_added = 0;
-  bool product_twice = false, product_is_zero = false, adds = false;
+  bool is_partial_twice = false, is_zero = false, adds = false;
 };
 
 Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span<const Operand> operands,
@@ -139,9 +139,9 @@ Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span
       make_wrong(result, Code::PartialUsedAsFull,
                  fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
     if (addend_of[i] == product) {
-      sums.product_twice = sums.product_twice || (sums.product & layout.partial) != 0;
+      sums.is_partial_twice = sums.is_partial_twice || (sums.product & layout.partial) != 0;
       sums.product |= layout.partial;
-      sums.product_is_zero = sums.product_is_zero || layout.zero;
+      sums.is_zero = sums.is_zero || layout.zero;
     } else {
       sums.added |= layout.partial;
       if (layout.partial == 0 && layout.zero) continue;
@@ -157,7 +157,7 @@ Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span
 void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums& sums, AxisMask summed,
             ValueLayout& out) {
   const std::string name = name_of(call);
-  if (sums.product_twice)
+  if (sums.is_partial_twice)
     make_wrong(
         result, Code::PartialUsedAsFull,
         fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
@@ -178,10 +178,10 @@ void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums
         fmt::format("{} adds a pending partial sum to a full value: the reduction counts the full value on every rank",
                     name));
   out.partial = open | sums.added;
-  out.zero = sums.product_is_zero && !sums.adds;
+  out.zero = sums.is_zero && !sums.adds;
   for (const DimLayoutId id : out.dims) {
     const DimLayout& map = call.table.maps.maps[id];
-    if (map.kind == DimLayoutKind::Cut && (map.axes & summed) != 0)
+    if (map.kind == DimLayoutKind::Sharded && (map.axes & summed) != 0)
       make_wrong(result, Code::ShardsMismatch,
                  fmt::format("{} sums over one sharded dim, but another dim is sharded over the same axis: each rank "
                              "has only its tile of the diagonal",

@@ -33,8 +33,8 @@ void pick(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map
                            item.dim, fault));
 }
 
-void need_whole(OpCall& call, OpResult& result, DimLayoutId map, size_t dim, std::string_view what) {
-  if (call.table.maps.maps[map].kind == DimLayoutKind::Whole) return;
+void require_replicated(OpCall& call, OpResult& result, DimLayoutId map, size_t dim, std::string_view what) {
+  if (call.table.maps.maps[map].kind == DimLayoutKind::Replicated) return;
   make_wrong(result, Code::ReductionOverShard,
              fmt::format("{} into sharded dim {} can only select from the local shard: {}", what, dim,
                          dim_layout_text(call.table.maps, map)));
@@ -54,7 +54,7 @@ std::vector<DimLayoutId> maps_of_index(OpCall& call, OpResult& result, const Ope
   if (item.kind == IndexKind::Tensor) return item.tensor->layout->dims;
   if (item.kind == IndexKind::List) return {replicated_dim(call.table.maps, item.list)};
   for (size_t d = 0; d < item.dims; ++d) {
-    need_whole(call, result, item.tensor->layout->dims[d], d, "a mask");
+    require_replicated(call, result, item.tensor->layout->dims[d], d, "a mask");
     join(call, result, x.layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
          fmt::format("dim {}", item.dim + d));
   }
@@ -70,8 +70,8 @@ void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexIte
   if (item.tensor && item.tensor->layout->partial)
     make_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
   for (size_t d = 0; d < item.dims; ++d)
-    need_whole(call, result, x.layout->dims[item.dim + d], item.dim + d,
-               item.kind == IndexKind::Mask ? "a mask" : "indices");
+    require_replicated(call, result, x.layout->dims[item.dim + d], item.dim + d,
+                       item.kind == IndexKind::Mask ? "a mask" : "indices");
   const std::vector<DimLayoutId> maps = maps_of_index(call, result, x, item, indexed.at);
   std::vector<DimLayoutId>& met = indexed.maps;
   if (maps.size() > met.size()) met.insert(met.begin(), maps.size() - met.size(), replicated_dim(call.table.maps, 1));
@@ -82,7 +82,7 @@ void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexIte
 }
 
 // Returns the layout of a sliced dim. The global slice becomes a segment, for the gradient.
-DimLayoutId kept_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
+DimLayoutId indexed_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
   DimLayoutId sliced = x.layout->dims[item.dim];
   if (takes_all(item)) return sliced;
   std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // a failure is in `result`
@@ -114,9 +114,9 @@ void rule_getitem(OpCall& call, OpResult& result) {
       const GraphArg& number = *item.number;
       if (is_number(&number)) pick(call, result, item, x->layout->dims[item.dim], number_of(call, number));
     } else if (by_number_tensor) {
-      need_whole(call, result, x->layout->dims[item.dim], item.dim, "an index");
+      require_replicated(call, result, x->layout->dims[item.dim], item.dim, "an index");
     } else {
-      out.dims.push_back(kept_dim(call, result, *x, item));
+      out.dims.push_back(indexed_dim(call, result, *x, item));
     }
     indexed.open = advanced;
   }

@@ -6,9 +6,10 @@ GradState gradient_through(const ValueLayoutTable& table, GradState state, const
                            bool& made_partial) {
   made_partial = false;
   if (state.kind != GradKind::Known) return state;
-  const AxisMask x_cut = sharding_axes(table, x), y_pieces = sharding_axes(table, y), y_cut = y_pieces | y.partial;
-  const AxisMask passes = x.partial & ~y_pieces, terms = y_cut & ~passes & ~x_cut;
-  if ((state.open & ~passes & (y_cut | x_cut)) != 0) return kWrongGrad;
+  const AxisMask x_sharded = sharding_axes(table, x), y_sharded = sharding_axes(table, y),
+                 y_sharded_or_partial = y_sharded | y.partial;
+  const AxisMask passes = x.partial & ~y_sharded, terms = y_sharded_or_partial & ~passes & ~x_sharded;
+  if ((state.open & ~passes & (y_sharded_or_partial | x_sharded)) != 0) return kWrongGrad;
   made_partial = terms != 0;
   return {GradKind::Known, state.open | terms};
 }

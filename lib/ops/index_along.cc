@@ -41,7 +41,7 @@ bool is_linear(const OpCall& call) {
 }
 
 // Combines layouts for an index of one dim, which must be that of the source's rows.
-void meet_rows(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
+void combine_rows(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
   const std::vector<DimLayoutId>& by = along.index.layout->dims;
   const size_t dim = along.dim;
   if (along.row.gathers && dim < out.dims.size())
@@ -57,7 +57,7 @@ void meet_rows(OpCall& call, OpResult& result, const IndexCall& along, ValueLayo
 }
 
 // Combines layouts for an index with as many dims as the operand, which can be smaller along each.
-void meet_elements(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
+void combine_elements(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
   for (size_t d = 0; d < out.dims.size() && d < along.index.layout->dims.size(); ++d) {
     const DimLayoutId own = along.x.layout->dims[d];
     DimLayoutId by = along.index.layout->dims[d];
@@ -131,7 +131,7 @@ void rule_index_along(OpCall& call, OpResult& result) {
       .x = *x,
       .index = *index,
       .source = tensor_at(call, 3, row.by_rows ? "source" : "src"),
-      .dim = from_end(is_number(dim_arg) ? number_of(call, *dim_arg).traced : 0, x->layout->dims.size())};
+      .dim = dim_index(is_number(dim_arg) ? number_of(call, *dim_arg).traced : 0, x->layout->dims.size())};
   if (index->layout->partial)
     make_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
   if (along.dim < x->layout->dims.size() && !is_fully_replicated(call.table.maps, x->layout->dims[along.dim]))
@@ -140,7 +140,7 @@ void rule_index_along(OpCall& call, OpResult& result) {
                            dim_layout_text(call.table.maps, x->layout->dims[along.dim])));
   ValueLayout out = *x->layout;
   out.is_dtensor = out.wrong = out.local_view = false;
-  (row.by_rows ? meet_rows : meet_elements)(call, result, along, out);
+  (row.by_rows ? combine_rows : combine_elements)(call, result, along, out);
   if (along.source)
     put_source(call, result, along, out);
   else if (!row.gathers)

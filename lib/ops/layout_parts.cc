@@ -38,8 +38,8 @@ std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, s
                               whole.begin, whole.end - 1);
           return std::nullopt;
         }
-        append_run(runs[rank], {(g - whole.begin) / whole.step, (g - whole.begin) / whole.step + n});
-        if (runs[rank].size() > kMaxRuns) {
+        append_interval(runs[rank], {(g - whole.begin) / whole.step, (g - whole.begin) / whole.step + n});
+        if (runs[rank].size() > kMaxIntervals) {
           fault = "its shards have too many intervals to track";
           return std::nullopt;
         }
@@ -67,8 +67,8 @@ std::optional<DimLayoutId> concat_layouts(DimLayoutTable& table, std::span<const
   for (const DimLayoutId part : parts) {
     for (size_t rank = 0; rank < table.ranks; ++rank) {
       for (const Interval& run : rank_intervals(table.maps[part], rank))
-        append_run(runs[rank], {run.begin + offset, run.end + offset});
-      if (runs[rank].size() > kMaxRuns) return std::nullopt;
+        append_interval(runs[rank], {run.begin + offset, run.end + offset});
+      if (runs[rank].size() > kMaxIntervals) return std::nullopt;
     }
     offset += table.maps[part].size;
   }

@@ -209,14 +209,14 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
 // If one axis shards two dims, rank i has shard i of both, and no rank has (i, j). If one axis shards a partial value,
 // no sum over the axis is right, because the other ranks hold other shards.
 void check_layout(OpCall& call, OpResult& result, ValueLayout& out) {
-  AxisMask cut = 0, cut_twice = 0;
+  AxisMask cut = 0, sharded_twice = 0;
   for (const DimLayoutId id : out.dims) {
     const DimLayout& map = call.table.maps.maps[id];
-    if (map.kind != DimLayoutKind::Cut || map.is_complete) continue;
-    cut_twice |= cut & map.axes;
+    if (map.kind != DimLayoutKind::Sharded || map.is_complete) continue;
+    sharded_twice |= cut & map.axes;
     cut |= map.axes;
   }
-  if (cut_twice != 0)
+  if (sharded_twice != 0)
     make_wrong(
         result, Code::ShardsMismatch,
         fmt::format(

@@ -86,7 +86,7 @@ void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLay
 [[nodiscard]] std::vector<Operand> tensors_of(const OpCall& call);
 [[nodiscard]] std::span<const int64_t> out_shape(const OpCall& call, size_t out = 0);
 
-[[nodiscard]] inline size_t from_end(int64_t dim, size_t ndim) {
+[[nodiscard]] inline size_t dim_index(int64_t dim, size_t ndim) {
   return static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(ndim) : dim);
 }
 

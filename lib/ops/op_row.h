@@ -25,7 +25,7 @@ enum class ResultMemory : uint8_t {
   Regroups,    // a view with another shape; a copy if no view is possible
   Permutes,    // a view with dims in another order
   Expands,     // a view with repeated elements
-  Cuts,        // views of slices of a dim
+  Slices,      // views of slices of a dim
   Drops,       // views of the elements of a dim
   Indexes,     // a view for slices, a copy for index tensors
   Alias,       // the operand itself
@@ -49,7 +49,7 @@ struct DimSpec {
   DimEffect effect = DimEffect::Same;
   int8_t dim_at = kNoDim;       // position of the dim argument
   int8_t absent = kAllDims;     // the default dim
-  int8_t keep_at = -1;          // position of keepdim; -1: none
+  int8_t keepdim_at = -1;       // position of keepdim; -1: none
   bool needs_elements = false;  // raises an error for a tensor without elements
 };
 

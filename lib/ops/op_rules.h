@@ -25,7 +25,7 @@ void rule_expand(OpCall& call, OpResult& result);
 void rule_permute(OpCall& call, OpResult& result);
 void rule_getitem(OpCall& call, OpResult& result);
 void rule_setitem(OpCall& call, OpResult& result);
-void rule_pieces(OpCall& call, OpResult& result);
+void rule_split(OpCall& call, OpResult& result);
 void rule_cat(OpCall& call, OpResult& result);
 void rule_repeat(OpCall& call, OpResult& result);
 void rule_pad(OpCall& call, OpResult& result);

@@ -14,11 +14,11 @@ namespace {
 // Returns the source dim of each dim after a movedim. Dims that it does not name fill the other places in order.
 std::vector<size_t> moved_order(const OpCall& call, size_t ndim) {
   const auto from = numbers_at(call, 1, "source"), to = numbers_at(call, 2, "destination");
-  const auto dim_of = [ndim](const RankNumber& n) { return from_end(n.traced, ndim) % std::max<size_t>(1, ndim); };
+  const auto dim_of = [ndim](const RankNumber& n) { return dim_index(n.traced, ndim) % std::max<size_t>(1, ndim); };
   std::vector<size_t> placed(ndim, ndim);
   std::vector<bool> used(ndim);
   for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
-    placed[dim_of(to[i])] = from_end(from[i].traced, ndim);
+    placed[dim_of(to[i])] = dim_index(from[i].traced, ndim);
     used[dim_of(from[i])] = true;
   }
   size_t next = 0;
@@ -41,10 +41,10 @@ std::vector<size_t> order_of(const OpCall& call, size_t ndim) {
     if (ndim >= 2) std::swap(order[ndim - 1], order[ndim - 2]);
   } else if (call.node.op == OpId::Permute) {
     const auto dims = numbers_at(call, 1, "dims");
-    for (size_t i = 0; i < ndim && i < dims.size(); ++i) order[i] = from_end(dims[i].traced, ndim);
+    for (size_t i = 0; i < ndim && i < dims.size(); ++i) order[i] = dim_index(dims[i].traced, ndim);
   } else {  // transpose, swapaxes, swapdims
-    const auto a = from_end(number_at(call, 1, "dim0", 0).traced, ndim),
-               b = from_end(number_at(call, 2, "dim1", 1).traced, ndim);
+    const auto a = dim_index(number_at(call, 1, "dim0", 0).traced, ndim),
+               b = dim_index(number_at(call, 2, "dim1", 1).traced, ndim);
     if (a < ndim && b < ndim) std::swap(order[a], order[b]);
   }
   return order;
@@ -57,7 +57,7 @@ std::vector<DimLayoutId> squeezed(OpCall& call, OpResult& result, const Operand&
   std::vector<DimLayoutId> dims;
   for (size_t dim = 0; dim < ndim; ++dim) {
     const bool drops = asked.empty() || std::any_of(asked.begin(), asked.end(), [&](const RankNumber& n) {
-                         return from_end(n.traced, ndim) == dim;
+                         return dim_index(n.traced, ndim) == dim;
                        });
     if (drops && x.shape[dim] == 1) continue;
     const DimLayout& map = call.table.maps.maps[x.layout->dims[dim]];
@@ -79,7 +79,7 @@ void rule_permute(OpCall& call, OpResult& result) {
   out.wrong = false;
   const size_t ndim = x->layout->dims.size();
   if (call.node.op == OpId::Unsqueeze) {
-    const auto at = from_end(number_at(call, 1, "dim", 0).traced, ndim + 1);
+    const auto at = dim_index(number_at(call, 1, "dim", 0).traced, ndim + 1);
     if (at <= ndim)
       out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(at), replicated_dim(call.table.maps, 1));
   } else if (call.node.op == OpId::Squeeze) {

@@ -65,12 +65,12 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
 
 }  // namespace
 
-void rule_pieces(OpCall& call, OpResult& result) {
+void rule_split(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   if (!x) return;
   const bool drops = call.node.op == OpId::Unbind || call.node.op == OpId::Select;
   const bool dim_first = call.node.op == OpId::Unbind || call.node.op == OpId::Narrow || call.node.op == OpId::Select;
-  const size_t dim = from_end(number_at(call, dim_first ? 1 : 2, "dim", 0).traced, x->shape.size());
+  const size_t dim = dim_index(number_at(call, dim_first ? 1 : 2, "dim", 0).traced, x->shape.size());
   if (dim >= x->shape.size()) return;
   const size_t outs = call.node.out_end - call.node.out_begin;
   const DimLayout held = call.table.maps.maps[x->layout->dims[dim]];

@@ -12,7 +12,7 @@ namespace tpplan {
 namespace {
 
 // A step on one rank, which holds the full tensors.
-struct WholeStep {
+struct FullStep {
   const OpGraph& graph;
   ValueLayoutTable table;
   std::vector<ValueLayoutId> layout_of;  // by value
@@ -20,8 +20,8 @@ struct WholeStep {
   std::vector<uint32_t> size_numbers;    // by size entry: its index
 };
 
-WholeStep whole_step(const OpGraph& graph) {
-  WholeStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
+FullStep full_step(const OpGraph& graph) {
+  FullStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
   const std::vector<ValueLayoutId> layout_of_shape = replicated_layouts(whole.table, graph);
   for (const GraphValue& value : graph.values) whole.layout_of.push_back(layout_of_shape[value.shape]);
   for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
@@ -51,7 +51,7 @@ std::string key_of(const OpGraph& graph, const GraphNode& node) {
 }
 
 // Returns why the node cannot be as traced; empty if it can, or if it has no rule.
-std::string contradiction(WholeStep& whole, const GraphNode& node) {
+std::string contradiction(FullStep& whole, const GraphNode& node) {
   OpCall call{.graph = whole.graph,
               .node = node,
               .table = whole.table,
@@ -65,12 +65,12 @@ std::string contradiction(WholeStep& whole, const GraphNode& node) {
   if (!result.wrong.empty()) return result.wrong;
   if (result.unknown) return {};
   for (size_t out = 0; out < result.outs.size(); ++out) {
-    const std::span<const int64_t> recorded = out_shape(call, out);
-    for (size_t dim = 0; dim < recorded.size(); ++dim) {
+    const std::span<const int64_t> traced = out_shape(call, out);
+    for (size_t dim = 0; dim < traced.size(); ++dim) {
       const int64_t size = whole.table.maps.maps[result.outs[out].dims[dim]].size;
-      if (size != recorded[dim])
+      if (size != traced[dim])
         return fmt::format("{} returns {} elements in dim {}, but the file declares {}", name_of(call), size, dim,
-                           recorded[dim]);
+                           traced[dim]);
     }
   }
   return {};
@@ -88,7 +88,7 @@ bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
                    "b.. o; whole k\"");
     return false;
   }
-  WholeStep whole = whole_step(graph);
+  FullStep whole = full_step(graph);
   TextSet<std::string> proven;
   for (const GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::Op || !proven.insert(key_of(graph, node)).second) continue;

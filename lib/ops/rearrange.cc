@@ -16,7 +16,7 @@ namespace {
 struct RearrangeRow {
   int first = 0;  // dim of the first word; negative: from the end
   std::string_view from, to;
-  bool keeps_nothing = false;  // returns a tensor without elements unchanged
+  bool removes_all = false;  // returns a tensor without elements unchanged
 };
 
 constexpr auto kRearrangeRows = by_op<RearrangeRow>({
@@ -89,12 +89,12 @@ void rule_rearrange(OpCall& call, OpResult& result) {
   out.is_dtensor = out.wrong = out.local_view = false;
   for (const DimLayoutId map : out.dims) {
     const std::vector<int64_t>& local = call.table.maps.maps[map].local;
-    if (row.keeps_nothing && std::find(local.begin(), local.end(), 0) != local.end())
+    if (row.removes_all && std::find(local.begin(), local.end(), 0) != local.end())
       make_wrong(
           result, Code::GlobalSizeInView,
           fmt::format("{} of an empty tensor does not change its shape: {}", name_of(call), rank_sizes_text(local)));
   }
-  const size_t first = from_end(row.first, out.dims.size());
+  const size_t first = dim_index(row.first, out.dims.size());
   std::vector<Factor> factors;
   for (size_t i = 0; i < from.size(); ++i) split_dim(call, result, from[i], out.dims[first + i], named, factors);
   for (size_t i = 0; i < to.size(); ++i) {

@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-bool is_whole_sum(const OpCall& call, const ValueLayout& layout) {
+bool is_full_sum(const OpCall& call, const ValueLayout& layout) {
   for (const DimLayoutId map : layout.dims) {
     if (!is_fully_replicated(call.table.maps, map)) return false;
   }
@@ -34,7 +34,7 @@ void rule_recurrent(OpCall& call, OpResult& result) {
       static_cast<void>(join(call, result, x->layout->dims[batch], layout.dims[1], false, "batch"));
       layout.dims[1] = replicated_dim(call.table.maps, operands[i].shape[1]);
     }
-    if (is_whole_sum(call, layout)) continue;
+    if (is_full_sum(call, layout)) continue;
     result.unknown = true;
     return;
   }

@@ -26,12 +26,13 @@ bool merge_dims(const DimLayoutTable& table, std::span<const DimLayoutId> from, 
     const bool whole = inner.size() == 1 && inner[0] == Interval{0, map.size};
     for (const Interval& run : runs) {
       if (whole) {
-        append_run(next, {run.begin * map.size, run.end * map.size});
+        append_interval(next, {run.begin * map.size, run.end * map.size});
         continue;
       }
       for (int64_t i = run.begin; i < run.end; ++i) {
-        for (const Interval& piece : inner) append_run(next, {i * map.size + piece.begin, i * map.size + piece.end});
-        if (next.size() > kMaxRuns) return false;
+        for (const Interval& piece : inner)
+          append_interval(next, {i * map.size + piece.begin, i * map.size + piece.end});
+        if (next.size() > kMaxIntervals) return false;
       }
     }
     runs.swap(next);
@@ -56,7 +57,7 @@ bool read_row(RunReader& reader, int64_t count, int64_t inner, int64_t& row, Int
     const int64_t n = std::min({left, end - begin, inner - begin % inner});
     if (row < 0) row = begin / inner;
     if (begin / inner != row) return false;
-    append_run(columns, {begin % inner, begin % inner + n});
+    append_interval(columns, {begin % inner, begin % inner + n});
     left -= n;
     reader.offset += n;
     if (begin + n == end) {
@@ -69,18 +70,18 @@ bool read_row(RunReader& reader, int64_t count, int64_t inner, int64_t& row, Int
 
 // Splits a flat dim of size outer * inner. The intervals of each rank must be a grid of some outer rows by some inner
 // columns, because each of two dims has one list of indices.
-bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_t local_inner, Intervals& outer_runs,
-               Intervals& inner_runs) {
-  outer_runs.clear();
-  inner_runs.clear();
+bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_t local_inner,
+               Intervals& outer_intervals, Intervals& inner_intervals) {
+  outer_intervals.clear();
+  inner_intervals.clear();
   if (local_outer == 0 || local_inner == 0) return runs.empty();
   if (local_inner == inner) {
     // Rows are complete: every interval begins and ends at a row border.
     for (const Interval& run : runs) {
       if (run.begin % inner != 0 || run.end % inner != 0) return false;
-      append_run(outer_runs, {run.begin / inner, run.end / inner});
+      append_interval(outer_intervals, {run.begin / inner, run.end / inner});
     }
-    inner_runs = {{0, inner}};
+    inner_intervals = {{0, inner}};
     return true;
   }
   // Rows are sharded: the intervals come row by row, with the same columns in each.
@@ -89,9 +90,9 @@ bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_
     Intervals columns;
     int64_t row = 0;
     if (!read_row(reader, local_inner, inner, row, columns)) return false;
-    if (i == 0) inner_runs = columns;
-    if (columns != inner_runs || outer_runs.size() > kMaxRuns) return false;
-    append_run(outer_runs, {row, row + 1});
+    if (i == 0) inner_intervals = columns;
+    if (columns != inner_intervals || outer_intervals.size() > kMaxIntervals) return false;
+    append_interval(outer_intervals, {row, row + 1});
   }
   return reader.at == runs.size();
 }
@@ -106,7 +107,7 @@ AxisMask axes_of(const DimLayoutTable& table, std::span<const DimLayoutId> maps)
 // size 1; then only sizes are tracked.
 std::optional<std::vector<DimLayoutId>> regroup_repeats(DimLayoutTable& table, const Regroup& r, std::string& fault) {
   const bool cut = std::any_of(r.from.begin(), r.from.end(), [&](DimLayoutId id) {
-    return table.maps[id].size != 1 && table.maps[id].kind == DimLayoutKind::Cut;
+    return table.maps[id].size != 1 && table.maps[id].kind == DimLayoutKind::Sharded;
   });
   if (!cut) {
     std::vector<DimLayoutId> maps;
@@ -117,13 +118,13 @@ std::optional<std::vector<DimLayoutId>> regroup_repeats(DimLayoutTable& table, c
   // A sharded dim before an expanded one (keys repeated for each group of heads): treat the expanded one as replicated.
   if (r.from.size() == 2 && r.to.size() == 1) {
     const DimLayout heads = table.maps[r.from[0]], repeats = table.maps[r.from[1]];
-    const bool are_whole =
+    const bool are_replicated =
         std::all_of(repeats.local.begin(), repeats.local.end(), [&](int64_t held) { return held == repeats.size; });
-    if (repeats.kind == DimLayoutKind::Any && are_whole) {
+    if (repeats.kind == DimLayoutKind::Any && are_replicated) {
       RankIntervals runs(table.ranks);
       for (size_t rank = 0; rank < table.ranks; ++rank) {
         for (const Interval& run : rank_intervals(heads, rank))
-          append_run(runs[rank], {run.begin * repeats.size, run.end * repeats.size});
+          append_interval(runs[rank], {run.begin * repeats.size, run.end * repeats.size});
       }
       return std::vector<DimLayoutId>{layout_of_intervals(table, r.to[0], std::move(runs))};
     }
@@ -164,20 +165,20 @@ bool regroup_rank(const DimLayoutTable& table, const Regroup& r, size_t rank, st
 
 // Returns the layout of a new dim whose intervals have other sizes than requested. An empty shard has no information
 // about the other dims, which are then as on the ranks that have elements.
-DimLayoutId of_asked_sizes(DimLayoutTable& table, const Regroup& r, size_t dim, DimLayoutId found) {
+DimLayoutId layout_of_requested_sizes(DimLayoutTable& table, const Regroup& r, size_t dim, DimLayoutId found) {
   const std::vector<int64_t>& asked = r.local[dim];
   if (table.maps[found].local == asked) return found;
   const DimLayout map = table.maps[found];
-  bool whole_elsewhere = true;
+  bool is_replicated_elsewhere = true;
   for (size_t rank = 0; rank < table.ranks; ++rank)
-    whole_elsewhere =
-        whole_elsewhere && asked[rank] == r.to[dim] && (map.local[rank] == r.to[dim] || map.local[rank] == 0);
-  return whole_elsewhere ? replicated_dim(table, r.to[dim])
-                         : unknown_dim(table, r.to[dim], asked, axes_of(table, r.from));
+    is_replicated_elsewhere =
+        is_replicated_elsewhere && asked[rank] == r.to[dim] && (map.local[rank] == r.to[dim] || map.local[rank] == 0);
+  return is_replicated_elsewhere ? replicated_dim(table, r.to[dim])
+                                 : unknown_dim(table, r.to[dim], asked, axes_of(table, r.from));
 }
 
 // True if every rank has all elements and requests the traced sizes.
-bool is_as_recorded(const DimLayoutTable& table, const Regroup& r) {
+bool is_as_traced(const DimLayoutTable& table, const Regroup& r) {
   if (!std::all_of(r.from.begin(), r.from.end(), [&](DimLayoutId id) { return is_fully_replicated(table, id); }))
     return false;
   for (size_t dim = 0; dim < r.to.size(); ++dim) {
@@ -197,7 +198,7 @@ std::optional<std::vector<DimLayoutId>> regroup_layouts(DimLayoutTable& table, s
   if (from.size() == 1 && to.size() == 1) return std::vector<DimLayoutId>{from[0]};
   const Regroup r{from, to, local};
   std::vector<DimLayoutId> maps;
-  if (is_as_recorded(table, r)) {
+  if (is_as_traced(table, r)) {
     for (const int64_t size : to) maps.push_back(replicated_dim(table, size));
     return maps;
   }
@@ -208,7 +209,7 @@ std::optional<std::vector<DimLayoutId>> regroup_layouts(DimLayoutTable& table, s
     if (!regroup_rank(table, r, rank, runs, fault)) return std::nullopt;
   }
   for (size_t dim = 0; dim < to.size(); ++dim)
-    maps.push_back(of_asked_sizes(table, r, dim, layout_of_intervals(table, to[dim], std::move(runs[dim]))));
+    maps.push_back(layout_of_requested_sizes(table, r, dim, layout_of_intervals(table, to[dim], std::move(runs[dim]))));
   return maps;
 }
 

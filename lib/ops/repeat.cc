@@ -16,7 +16,7 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
   out.wrong = false;
   out.local_view = false;
   const GraphArg* count = find_arg(call, 1, "repeats");
-  const size_t dim = from_end(number_at(call, 2, "dim", 0).traced, x.shape.size());
+  const size_t dim = dim_index(number_at(call, 2, "dim", 0).traced, x.shape.size());
   if (dim >= x.shape.size()) return append_result(result, replicated_layout(call.table, target));
   const DimLayout held = call.table.maps.maps[x.layout->dims[dim]];
   if (!is_number(count)) {
@@ -25,7 +25,7 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
       make_wrong(result, Code::ReductionOverShard,
                  fmt::format("{} by counts that are not replicated: {}", name_of(call),
                              layout_text(call.table, *counts->layout)));
-    if (held.kind != DimLayoutKind::Whole)
+    if (held.kind != DimLayoutKind::Replicated)
       make_wrong(result, Code::ReductionOverShard,
                  fmt::format("repeats of sharded dim {} by a tensor: its counts are for the full dim", dim));
     out.dims[dim] = replicated_dim(call.table.maps, target[dim]);
@@ -80,7 +80,7 @@ void rule_repeat(OpCall& call, OpResult& result) {
     }
     std::vector<int64_t> sizes;
     for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) sizes.push_back(held.local[rank] * n.local[rank]);
-    if (held.size != 1 && held.kind == DimLayoutKind::Cut) {
+    if (held.size != 1 && held.kind == DimLayoutKind::Sharded) {
       const std::vector<DimLayoutId> copies(static_cast<size_t>(std::clamp<int64_t>(n.traced, 0, 1024)), map);
       const auto joined = same ? concat_layouts(call.table.maps, copies) : std::nullopt;
       if (!joined)

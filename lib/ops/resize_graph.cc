@@ -44,10 +44,10 @@ bool refuse(Resizing& r, uint32_t offset, const std::string& reason) {
 }
 
 void set_sizes(Resizing& r, ValueId value, std::span<const int64_t> sizes) {
-  const auto recorded = shape_of(r.graph, value);
+  const auto traced = shape_of(r.graph, value);
   ValueLayout layout;
-  for (size_t dim = 0; dim < recorded.size(); ++dim)
-    layout.dims.push_back(unknown_dim(r.table.maps, recorded[dim], {dim < sizes.size() ? sizes[dim] : recorded[dim]}));
+  for (size_t dim = 0; dim < traced.size(); ++dim)
+    layout.dims.push_back(unknown_dim(r.table.maps, traced[dim], {dim < sizes.size() ? sizes[dim] : traced[dim]}));
   r.layout_of[value] = intern(r.table, layout);
   r.known[value] = true;
 }
@@ -56,7 +56,7 @@ std::vector<int64_t> sizes_of(const Resizing& r, ValueId value) {
   return local_shape(r.table, r.table.layouts[r.layout_of[value]], 0);
 }
 
-bool is_as_recorded(const Resizing& r, ValueId value) { return r.table.is_plain[r.layout_of[value]] != 0; }
+bool is_as_traced(const Resizing& r, ValueId value) { return r.table.is_plain[r.layout_of[value]] != 0; }
 
 std::optional<int64_t> operand(Resizing& r, const SizeOperand& operand);
 
@@ -108,7 +108,7 @@ std::string_view sign_of(GuardOp op) {
   return kSigns[static_cast<size_t>(op)];
 }
 
-int64_t recorded_number(const OpGraph& graph, const SizeOperand& operand) {
+int64_t traced_number(const OpGraph& graph, const SizeOperand& operand) {
   return operand.is_entry ? graph.sizes[static_cast<size_t>(operand.number)].traced : operand.number;
 }
 
@@ -141,8 +141,8 @@ bool check_guards(Resizing& r) {
     return refuse(
         r, guard.offset,
         fmt::format("the model would take another branch: {} {} {} is {}, but was {} in the traced step ({} {} {})", *a,
-                    sign, *b, !guard.held, guard.held, recorded_number(r.graph, guard.a), sign,
-                    recorded_number(r.graph, guard.b)));
+                    sign, *b, !guard.held, guard.held, traced_number(r.graph, guard.a), sign,
+                    traced_number(r.graph, guard.b)));
   }
   return true;
 }
@@ -169,12 +169,12 @@ std::string shapes_text(const std::vector<std::string>& shapes) {
 
 // Returns the new and the traced shapes of the operands.
 std::string operands_text(const Resizing& r, const OpCall& call) {
-  std::vector<std::string> now, recorded;
+  std::vector<std::string> now, traced;
   for (const Operand& x : tensors_of(call)) {
     now.push_back(shape_text(local_shape(r.table, *x.layout, 0)));
-    recorded.push_back(shape_text(x.shape));
+    traced.push_back(shape_text(x.shape));
   }
-  return fmt::format("{} (traced with {})", shapes_text(now), shapes_text(recorded));
+  return fmt::format("{} (traced with {})", shapes_text(now), shapes_text(traced));
 }
 
 std::string place_text(const Resizing& r) {
@@ -189,7 +189,7 @@ bool see_args(Resizing& r, const GraphNode& node, bool& same) {
   const auto see = [&](uint32_t begin, uint32_t end) {
     for (uint32_t i = begin; i < end; ++i) {
       const GraphArg& arg = graph.args[i];
-      if (arg.kind == ArgKind::Value) same = same && is_as_recorded(r, arg.id);
+      if (arg.kind == ArgKind::Value) same = same && is_as_traced(r, arg.id);
       if (arg.kind != ArgKind::Size) continue;
       const auto number = size_number(r, arg.id);
       if (!number)
@@ -286,7 +286,7 @@ void commit(Resizing& r) {
 }
 
 // Returns the sizes of the traced step: dims 0 and 1 of an input, of the first one if the graph does not specify them.
-StepSizes recorded_sizes(const OpGraph& graph) {
+StepSizes traced_sizes(const OpGraph& graph) {
   StepSizes first;
   for (const GraphLeaf& leaf : graph.leaves) {
     const auto shape = shape_of(graph, leaf.value);
@@ -313,14 +313,14 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
              .known = std::vector<bool>(graph.values.size(), false),
              .modules = {}};
   if (!graph.is_there) return refuse(r, 0, "the model file has no operations, so it has no sizes to change");
-  const StepSizes recorded = recorded_sizes(graph);
+  const StepSizes traced = traced_sizes(graph);
   bool has_batch = sizes.batch <= 0, has_sequence = sizes.sequence <= 0;
   for (const GraphLeaf& leaf : graph.leaves) {
     const auto shape = shape_of(graph, leaf.value);
     std::vector<int64_t> own(shape.begin(), shape.end());
     if (leaf.kind == LeafKind::Input) {
-      if (sizes.batch > 0 && !own.empty() && own[0] == recorded.batch) has_batch = true, own[0] = sizes.batch;
-      if (sizes.sequence > 0 && own.size() > 1 && own[1] == recorded.sequence)
+      if (sizes.batch > 0 && !own.empty() && own[0] == traced.batch) has_batch = true, own[0] = sizes.batch;
+      if (sizes.sequence > 0 && own.size() > 1 && own[1] == traced.sequence)
         has_sequence = true, own[1] = sizes.sequence;
     }
     set_sizes(r, leaf.value, own);

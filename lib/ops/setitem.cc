@@ -52,8 +52,8 @@ void write_by_index(OpCall& call, OpResult& result, const Operand& x, const Inde
   for (size_t d = 0; by_dims && d < index_dims; ++d) {
     // A sharded index is already an error; only its size matters here.
     const DimLayoutId own = item.tensor ? item.tensor->layout->dims[d] : replicated_dim(call.table.maps, item.list);
-    const bool is_cut_index = call.table.maps.maps[own].kind == DimLayoutKind::Cut;
-    add_dim(part, is_cut_index ? replicated_dim(call.table.maps, item.tensor->shape[d]) : own, x.shape.size());
+    const bool is_sharded_index = call.table.maps.maps[own].kind == DimLayoutKind::Sharded;
+    add_dim(part, is_sharded_index ? replicated_dim(call.table.maps, item.tensor->shape[d]) : own, x.shape.size());
   }
 }
 
@@ -81,7 +81,7 @@ WrittenPart written_part(OpCall& call, OpResult& result, const Operand& x, bool 
 
 // Combines the layout of a written tensor with that of the part, aligned at the last dims. If the part covers a dim of
 // x, the result has the combined layout.
-void meet_part(OpCall& call, OpResult& result, const WrittenPart& part, const Operand& y, ValueLayout& out) {
+void combine_part(OpCall& call, OpResult& result, const WrittenPart& part, const Operand& y, ValueLayout& out) {
   const size_t ndim = std::min(part.maps.size(), y.layout->dims.size());
   for (size_t i = 0; i < ndim; ++i) {
     const size_t at = part.maps.size() - 1 - i;
@@ -138,7 +138,7 @@ void rule_setitem(OpCall& call, OpResult& result) {
   if (y && part.advanced && (!is_all_replicated(call.table, *y->layout) || !is_all_replicated(call.table, *x->layout)))
     make_wrong(result, Code::ReductionOverShard,
                "a write by several indices or by a mask expects replicated operands, but one is not");
-  if (y && !part.advanced) meet_part(call, result, part, *y, out);
+  if (y && !part.advanced) combine_part(call, result, part, *y, out);
   combine(call, result, *x->layout, y, part.is_all, out);
   check_layout(call, result, out);
   append_result(result, std::move(out));

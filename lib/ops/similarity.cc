@@ -6,14 +6,14 @@ namespace tpplan {
 namespace {
 
 struct SimilarityRow {
-  size_t dim_at = 0;   // position of the dim argument; 0: none
-  int absent = -1;     // the default dim
-  size_t keep_at = 0;  // position of keepdim; 0: none
+  size_t dim_at = 0;      // position of the dim argument; 0: none
+  int absent = -1;        // the default dim
+  size_t keepdim_at = 0;  // position of keepdim; 0: none
 };
 
 constexpr auto kSimilarityRows = by_op<SimilarityRow>({
     {OpId::CosineSimilarity, {.dim_at = 2, .absent = 1}},
-    {OpId::PairwiseDistance, {.keep_at = 4}},
+    {OpId::PairwiseDistance, {.keepdim_at = 4}},
 });
 
 }  // namespace
@@ -27,11 +27,11 @@ void rule_similarity(OpCall& call, OpResult& result) {
   out.dims = broadcast_dims(call, result, operands);
   combine_sums(call, result, operands, Linearity::Other, false, out);
   const int64_t named = row.dim_at == 0 ? row.absent : number_at(call, row.dim_at, "dim", row.absent).traced;
-  const size_t dim = from_end(named, out.dims.size());
+  const size_t dim = dim_index(named, out.dims.size());
   if (dim >= out.dims.size()) return;
   const DimLayoutId map = out.dims[dim];
   if (!call.table.maps.maps[map].is_complete) report_sharded_dim(call, result, dim, map);
-  if (row.keep_at != 0 && bool_at(call, row.keep_at, "keepdim", false))
+  if (row.keepdim_at != 0 && bool_at(call, row.keepdim_at, "keepdim", false))
     out.dims[dim] = replicated_dim(call.table.maps, 1);
   else
     out.dims.erase(out.dims.begin() + static_cast<std::ptrdiff_t>(dim));

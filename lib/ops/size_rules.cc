@@ -18,12 +18,12 @@ void pad_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 }
 
 void topk_sizes(const OpCall& call, const Sizes&, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  const size_t dim = dim_index(number_at(call, 2, "dim", -1).traced, out.size());
   if (dim < out.size()) out[dim] = local_number(call, 1, "k", out[dim]);
 }
 
 void diff_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, out.size());
+  const size_t dim = dim_index(number_at(call, 2, "dim", -1).traced, out.size());
   if (dim >= out.size()) return;
   out[dim] = x[dim] - local_number(call, 1, "n", 1);
   for (const auto& [position, keyword] : {std::pair<size_t, std::string_view>{3, "prepend"}, {4, "append"}}) {
@@ -33,14 +33,14 @@ void diff_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 }
 
 void unfold_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 1, "dimension", 0).traced, x.size());
+  const size_t dim = dim_index(number_at(call, 1, "dimension", 0).traced, x.size());
   const int64_t size = local_number(call, 2, "size", 1), step = local_number(call, 3, "step", 1);
   if (dim < x.size() && step > 0) out[dim] = (x[dim] - size) / step + 1;
   out.back() = size;
 }
 
 void glu_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 1, "dim", -1).traced, x.size());
+  const size_t dim = dim_index(number_at(call, 1, "dim", -1).traced, x.size());
   if (dim < x.size()) out[dim] = x[dim] / 2;
 }
 
@@ -61,7 +61,7 @@ void histc_sizes(const OpCall& call, const Sizes&, Sizes& out) {
 
 // By default fft_fft and fft_ifft keep the size n of the dim, fft_rfft returns n / 2 + 1, and fft_irfft 2 * (n - 1).
 void fft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
-  const size_t dim = from_end(number_at(call, 2, "dim", -1).traced, x.size());
+  const size_t dim = dim_index(number_at(call, 2, "dim", -1).traced, x.size());
   if (dim >= x.size() || dim >= out.size()) return;
   out[dim] = local_number(call, 1, "n", call.node.op == OpId::FftIrfft ? 2 * (x[dim] - 1) : x[dim]);
   if (call.node.op == OpId::FftRfft) out[dim] = out[dim] / 2 + 1;
@@ -75,6 +75,6 @@ void stft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   if (step > 0 && !out.empty()) out.back() = room / step + 1;
 }
 
-void as_recorded(const OpCall&, const Sizes&, Sizes&) {}
+void as_traced(const OpCall&, const Sizes&, Sizes&) {}
 
 }  // namespace tpplan

@@ -17,7 +17,7 @@ int64_t product(std::span<const int64_t> sizes) {
 }
 
 // Returns the sizes in the call; -1: inferred.
-std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
+std::vector<RankNumber> requested_sizes(const OpCall& call, const Operand& x) {
   const auto& maps = call.table.maps.maps;
   const size_t ndim = x.shape.size();
   std::vector<RankNumber> sizes;
@@ -27,13 +27,13 @@ std::vector<RankNumber> asked_sizes(const OpCall& call, const Operand& x) {
       sizes.push_back({maps[operand.layout->dims[dim]].local, operand.shape[dim], 0});
   };
   if (call.node.op == OpId::Flatten) {
-    const auto begin = from_end(number_at(call, 1, "start_dim", 0).traced, ndim),
-               end = from_end(number_at(call, 2, "end_dim", -1).traced, ndim);
+    const auto begin = dim_index(number_at(call, 1, "start_dim", 0).traced, ndim),
+               end = dim_index(number_at(call, 2, "end_dim", -1).traced, ndim);
     keep(x, 0, begin);
     sizes.push_back({std::vector<int64_t>(call.table.maps.ranks, -1), -1, 0});
     keep(x, end + 1, ndim);
   } else if (call.node.op == OpId::Unflatten) {
-    const auto at = from_end(number_at(call, 1, "dim", 0).traced, ndim);
+    const auto at = dim_index(number_at(call, 1, "dim", 0).traced, ndim);
     keep(x, 0, at);
     for (const RankNumber& n : numbers_at(call, 2, "sizes")) sizes.push_back(n);
     keep(x, at + 1, ndim);
@@ -50,7 +50,7 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
                                                std::span<const int64_t> target) {
   const size_t ranks = call.table.maps.ranks;
   std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
-  const std::vector<RankNumber> numbers = asked_sizes(call, x);
+  const std::vector<RankNumber> numbers = requested_sizes(call, x);
   if (numbers.size() != target.size()) {
     crash(result, Code::GlobalSizeInView,
           fmt::format("{} to {} dims, but the traced result has {}", name_of(call), numbers.size(), target.size()));

@@ -40,7 +40,7 @@ DimLayoutId channels_of(OpCall& call, OpResult& result, DimLayoutId map, int64_t
   return unknown_dim(maps, sizes[0], std::move(local[0]), held.axes);
 }
 
-void need_whole(OpCall& call, OpResult& result, const Operand& x, size_t dim) {
+void require_replicated(OpCall& call, OpResult& result, const Operand& x, size_t dim) {
   if (!is_fully_replicated(call.table.maps, x.layout->dims[dim]))
     report_sharded_dim(call, result, dim, x.layout->dims[dim]);
 }
@@ -70,13 +70,13 @@ void rule_windows(OpCall& call, OpResult& result) {
     out.dims.push_back(channels_of(call, result, x->layout->dims[channel], window));
   }
   const std::vector<RankNumber> asked = to_columns ? std::vector<RankNumber>{} : numbers_at(call, 1, "output_size");
-  const auto asked_size = [&](size_t dim, size_t rank) {
+  const auto requested_size = [&](size_t dim, size_t rank) {
     return asked.empty() ? target[target.size() - 2 + dim] : asked[std::min(dim, asked.size() - 1)].local[rank];
   };
   for (size_t dim = channel + 1; dim < x->shape.size(); ++dim) {
-    need_whole(call, result, *x, dim);
+    require_replicated(call, result, *x, dim);
     for (size_t rank = 0; rank < maps.ranks && !to_columns; ++rank) {
-      const int64_t picture[] = {asked_size(0, rank), asked_size(1, rank)};
+      const int64_t picture[] = {requested_size(0, rank), requested_size(1, rank)};
       const int64_t places = window_places(call, 2, picture, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
       if (held == places) continue;
       crash(result, Code::OperandSizesDiffer,

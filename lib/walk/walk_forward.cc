@@ -37,7 +37,7 @@ uint32_t skip_module(Walk& walk, uint32_t enter) {
       set_slot(walk, output.to, walk.memory.slot_of[same->from]);
     else
       set_slot(walk, output.to,
-               new_slot(walk, {.layout = walk.memory.tables.whole_of_shape[shape], .value = output.to}));
+               new_slot(walk, {.layout = walk.memory.tables.replicated_by_shape[shape], .value = output.to}));
   }
   return exit;
 }

@@ -120,13 +120,13 @@ OpResult run_declared_sizes(DtensorRun& run) {
   Walk& walk = run.walk;
   std::vector<ValueLayoutId> layouts;
   for (size_t i = 0; i < run.slots.size(); ++i) {
-    const auto recorded = shape_of(run, i);
+    const auto traced = shape_of(run, i);
     const std::vector<int64_t> expected = declared_shape(run, i);
     ValueLayout layout;
-    for (size_t dim = 0; dim < recorded.size(); ++dim)
-      layout.dims.push_back(expected[dim] == recorded[dim]
-                                ? replicated_dim(walk.memory.table.maps, recorded[dim])
-                                : unknown_dim(walk.memory.table.maps, recorded[dim],
+    for (size_t dim = 0; dim < traced.size(); ++dim)
+      layout.dims.push_back(expected[dim] == traced[dim]
+                                ? replicated_dim(walk.memory.table.maps, traced[dim])
+                                : unknown_dim(walk.memory.table.maps, traced[dim],
                                               std::vector<int64_t>(walk.in.ranks, expected[dim]), 0));
     layouts.push_back(intern(walk.memory.table, layout));
   }
@@ -139,8 +139,8 @@ OpResult run_declared_sizes(DtensorRun& run) {
 }  // namespace
 
 std::vector<int64_t> declared_out_shape(DtensorRun& run) {
-  const auto recorded = shape_of(run.walk.in.graph, run.walk.in.graph.outs[run.node.out_begin]);
-  std::vector<int64_t> shape(recorded.begin(), recorded.end());
+  const auto traced = shape_of(run.walk.in.graph, run.walk.in.graph.outs[run.node.out_begin]);
+  std::vector<int64_t> shape(traced.begin(), traced.end());
   if (run.exact) return shape;
   const OpResult result = run_declared_sizes(run);
   if (result.crash.empty() && !result.outs.empty() && result.outs[0].dims.size() == shape.size())
@@ -180,7 +180,7 @@ bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacement
     size_t cut = 0;
     for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
       const DimLayout& map = walk.memory.table.maps.maps[layout.dims[dim]];
-      if (map.kind == DimLayoutKind::Cut && map.axes == 0) return false;
+      if (map.kind == DimLayoutKind::Sharded && map.axes == 0) return false;
       if ((map.axes & axis_bit(axis)) == 0) continue;
       declared[axis] = shard_of(dim);
       ++cut;

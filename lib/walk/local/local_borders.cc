@@ -28,13 +28,13 @@ ValueLayout specified(LocalOp& op, std::span<const int64_t> shape) {
 // Returns false after a crash if the plan's mesh is not the one of the trace, which is argument 2 as (name, size).
 bool check_mesh(LocalOp& op) {
   uint32_t at = 0;
-  const GraphArg* recorded = find_arg(op.call, 2, {}, &at);
-  if (recorded == nullptr) return true;
+  const GraphArg* traced = find_arg(op.call, 2, {}, &at);
+  if (traced == nullptr) return true;
   const Mesh& mesh = op.walk.in.plan.mesh;
   size_t axes = 0;
   std::string text;
   bool same = true;
-  for (uint32_t i = at + 1; i + 1 < recorded->end; i += 2, ++axes) {
+  for (uint32_t i = at + 1; i + 1 < traced->end; i += 2, ++axes) {
     const std::string_view name = text_of(op, op.walk.in.graph.args[i]);
     const int64_t size = op.walk.in.graph.args[i + 1].integer;
     text += fmt::format("{}{}={}", text.empty() ? "" : ", ", name, size);

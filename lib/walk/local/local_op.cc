@@ -51,7 +51,8 @@ std::vector<TapeSlot> operands_of(const LocalOp& op) {
 void mark_unknown(LocalOp& op) {
   MemoEntry entry{.outs = {}, .segments = {}, .unknown = true, .crash = {}, .wrong = {}};
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i)
-    entry.outs.push_back(op.walk.memory.tables.whole_of_shape[op.walk.in.graph.values[op.walk.in.graph.outs[i]].shape]);
+    entry.outs.push_back(
+        op.walk.memory.tables.replicated_by_shape[op.walk.in.graph.values[op.walk.in.graph.outs[i]].shape]);
   finish_op(op.walk, op.node, op.index, entry, operands_of(op));
 }
 

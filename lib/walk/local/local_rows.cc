@@ -229,7 +229,7 @@ bool run_dynamic_slice(LocalOp& op) {
         const int64_t from = std::max(begin, first), to = std::min(end, first + length(run));
         const int64_t element = run.begin + from - first - global_start;
         if (from < to && (element < 0 || element + to - from > global_size)) return false;
-        if (from < to) append_run(runs[rank], {element, element + to - from});
+        if (from < to) append_interval(runs[rank], {element, element + to - from});
         first += length(run);
       }
     }

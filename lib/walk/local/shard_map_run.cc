@@ -43,7 +43,7 @@ int counted_dim(const LocalOp& op, const Operand& x, int along) {
   const size_t before = x.shape.size(), behind = out_shape(op.call).size();
   if (kLastDimsStay[index_of(op.node.op)]) return along + static_cast<int>(behind - before);
   if (op.node.op != OpId::Unsqueeze) return -1;
-  const auto at = static_cast<int>(from_end(number_at(op.call, 1, "dim", 0).traced, behind));
+  const auto at = static_cast<int>(dim_index(number_at(op.call, 1, "dim", 0).traced, behind));
   return at <= along ? along + 1 : along;
 }
 

@@ -98,7 +98,7 @@ void run_by_rule(DtensorRun& run) {
 // (_ops/_tensor_ops.py, cat).
 void run_cat(DtensorRun& run) {
   const OpCall call = described(run);
-  const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
+  const auto dim = static_cast<int>(dim_index(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
   std::vector<std::optional<Strategy>> strategies;
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     const std::vector<OperandSpec> specs = operand_specs(run, axis);
@@ -127,7 +127,7 @@ void run_fill(DtensorRun& run) {
 
 void run_unbind(DtensorRun& run) {
   const OpCall call = described(run);
-  const auto dim = static_cast<int>(from_end(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
+  const auto dim = static_cast<int>(dim_index(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
   for (const Placement& placement : declared_of(run, 0)) {
     if (is_shard(placement) && placement.dim == dim)
       return refuse(run, fmt::format("{} along sharded dim {}: torch requires a redistribution first", run.name, dim));
@@ -179,7 +179,7 @@ void run_scan(DtensorRun& run) {
   const OpCall call = described(run);
   const int64_t dim = number_at(call, 1, "dim", 0).traced;
   if (dim >= 0) return run_by_rule(run);
-  const size_t scanned = from_end(dim, declared_shape(run, 0).size());
+  const size_t scanned = dim_index(dim, declared_shape(run, 0).size());
   run.declared = declared_of(run, 0);
   for (Placement& placement : run.declared) {
     if (placement.kind == PlacementKind::Partial) placement = {};
@@ -332,8 +332,8 @@ std::string key_of(const Walk& walk, const NodeOperands& seen) {
   std::string key = seen.key;
   for (const TapeSlot& in : seen.ins) {
     const Slot& slot = walk.memory.slots[in.slot];
-    const StringId recorded = walk.in.graph.values[slot.value].dtype;
-    key.append(reinterpret_cast<const char*>(&recorded), sizeof recorded).append(slot.dtype) += '\0';
+    const StringId traced = walk.in.graph.values[slot.value].dtype;
+    key.append(reinterpret_cast<const char*>(&traced), sizeof traced).append(slot.dtype) += '\0';
   }
   return key;
 }

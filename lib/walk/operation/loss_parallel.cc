@@ -33,7 +33,7 @@ size_t dim_of_classes(const DtensorRun& run) {
   if (run.node.op != OpId::LogSoftmax) return dims > 1 ? 1 : 0;
   OpCall call = call_of(run.walk, run.node);
   begin_call(call);
-  return from_end(number_at(call, 1, "dim", -1).traced, dims);
+  return dim_index(number_at(call, 1, "dim", -1).traced, dims);
 }
 
 // True if every use of a value is an nll_loss, directly or behind views and outputs of modules, or the loss outside.

@@ -57,33 +57,33 @@ bool names_type(const TypedCall& call) {
 
 // Returns the target of a cast: the named dtype, or the actual dtype of the module input that had this dtype in the
 // trace.
-std::string_view cast_to(const TypedCall& call, std::string_view recorded) {
+std::string_view cast_to(const TypedCall& call, std::string_view traced) {
   const std::string_view before = traced_dtype(call.walk, call.ins[0].slot);
-  if (before == recorded || call.walk.memory.frames.empty()) return recorded;
+  if (before == traced || call.walk.memory.frames.empty()) return traced;
   for (const Retyped& given : call.walk.memory.frames.back().retyped) {
-    if (given.recorded == recorded) return given.now;
+    if (given.traced == traced) return given.now;
   }
-  return recorded;
+  return traced;
 }
 
-// Returns the dtype of a result; `recorded`: its traced dtype.
-std::string_view out_type(const TypedCall& call, DtypeRule rule, bool is_write, std::string_view recorded) {
+// Returns the dtype of a result; `traced`: its traced dtype.
+std::string_view out_type(const TypedCall& call, DtypeRule rule, bool is_write, std::string_view traced) {
   const std::string_view first = dtype_of(call.walk, call.ins[0].slot);
-  if (!is_float(recorded)) return recorded;
+  if (!is_float(traced)) return traced;
   if (is_write) return first;
   if (rule == DtypeRule::Cast) {
     const OpId op = call.node.op;
     const bool by_name = op != OpId::To && op != OpId::Type && op != OpId::TypeAs;
-    if (by_name) return recorded;
-    if (names_type(call)) return cast_to(call, recorded);
+    if (by_name) return traced;
+    if (names_type(call)) return cast_to(call, traced);
     return dtype_of(call.walk, call.ins.back().slot);  // `to(device)`: of its operand; `to(other)`: of the other tensor
   }
-  if (names_type(call)) return recorded;
+  if (names_type(call)) return traced;
   if (rule == DtypeRule::Widest || rule == DtypeRule::OneType) return widest(call);
   for (const TapeSlot& in : call.ins) {
-    if (traced_dtype(call.walk, in.slot) == recorded) return dtype_of(call.walk, in.slot);
+    if (traced_dtype(call.walk, in.slot) == traced) return dtype_of(call.walk, in.slot);
   }
-  return recorded;
+  return traced;
 }
 
 // Returns the error if a matmul has operands of two dtypes; empty otherwise.

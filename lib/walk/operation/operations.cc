@@ -39,14 +39,14 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
 }
 
 // Returns the replicated layout of every result: on replicated operands, any operation computes the traced values.
-OpResult as_recorded(const Walk& walk, const GraphNode& node, const OpResult& by_rule) {
+OpResult as_traced(const Walk& walk, const GraphNode& node, const OpResult& by_rule) {
   OpResult result{.outs = {}, .crash = {}, .wrong = {}, .segments = {}};
   if (by_rule.crash.empty() && by_rule.wrong.empty()) result.segments = by_rule.segments;
   result.segments_are_arguments = by_rule.segments_are_arguments;
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)
     result.outs.push_back(
         walk.memory.table
-            .layouts[walk.memory.tables.whole_of_shape[walk.in.graph.values[walk.in.graph.outs[i]].shape]]);
+            .layouts[walk.memory.tables.replicated_by_shape[walk.in.graph.values[walk.in.graph.outs[i]].shape]]);
   return result;
 }
 
@@ -54,7 +54,7 @@ OpResult apply_rule(Walk& walk, const GraphNode& node, const NodeOperands& seen)
   OpCall call = call_of(walk, node);
   OpResult result = run_rule(call);
   const bool fill = op_row(node.op).rule == rule_fill;
-  if (seen.plain && !fill) return as_recorded(walk, node, result);
+  if (seen.plain && !fill) return as_traced(walk, node, result);
   // Zeros and local views with replicated layouts have the traced values, so that a missing rule does not matter.
   const bool whole = std::all_of(seen.ins.begin(), seen.ins.end(), [&](const TapeSlot& in) {
     const ValueLayout& layout = walk.memory.table.layouts[in.layout];

@@ -72,7 +72,7 @@ void bind_leaves(Walk& walk) {
       set_slot(walk, leaf.value, new_slot(walk, slot));
       continue;
     }
-    Slot slot{.layout = walk.memory.tables.whole_of_shape[value.shape],
+    Slot slot{.layout = walk.memory.tables.replicated_by_shape[value.shape],
               .value = leaf.value,
               .requires_grad = value.requires_grad && !walk.in.infer,
               .is_leaf = true};

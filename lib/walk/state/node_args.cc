@@ -32,9 +32,9 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
       if (!apply_size_op(entry.op, a.local[rank], b.local[rank], number.local[rank])) number.local[rank] = 0;
     }
   }
-  const bool as_recorded =
+  const bool as_traced =
       std::all_of(number.local.begin(), number.local.end(), [&](int64_t n) { return n == entry.traced; });
-  if (as_recorded) number.axes = 0;
+  if (as_traced) number.axes = 0;
   return known[id] = number_id(walk.memory.tables, std::move(number));
 }
 

@@ -103,7 +103,7 @@ struct FoundCause {
 
 // The traced dtype and the actual dtype of a value.
 struct Retyped {
-  std::string_view recorded, now;
+  std::string_view traced, now;
   RuleId rule = kNoRule;  // that cast it
 };
 

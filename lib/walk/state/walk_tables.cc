@@ -19,7 +19,7 @@ void use_tables(WalkTables& tables, ValueLayoutTable& table, const OpGraph& grap
   tables = {.most = tables.most, .axes = axes};
   table = {};
   set_axes(table.maps, std::move(axes));
-  tables.whole_of_shape = replicated_layouts(table, graph);
+  tables.replicated_by_shape = replicated_layouts(table, graph);
   std::unordered_map<int64_t, uint32_t> traced;  // about a thousand sizes have about a dozen numbers
   tables.traced_numbers.reserve(graph.sizes.size());
   for (const SizeEntry& entry : graph.sizes) {

@@ -31,8 +31,8 @@ inline constexpr size_t kMostKeptNumbers = size_t{1} << 21;
 struct WalkTables {
   size_t most = kMostKeptNumbers;  // limit of the numbers that are retained for the next walk
   const OpGraph* graph = nullptr;
-  std::vector<size_t> axes;                   // their sizes, major to minor
-  std::vector<ValueLayoutId> whole_of_shape;  // by shape
+  std::vector<size_t> axes;                        // their sizes, major to minor
+  std::vector<ValueLayoutId> replicated_by_shape;  // by shape
   std::vector<SizeNumber> numbers;
   std::map<std::pair<std::vector<int64_t>, AxisMask>, uint32_t> number_index;
   std::vector<uint32_t> traced_numbers;  // by size entry
