@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-struct Keeping {
+struct Saving {
   const StepTrace& trace;
   const OpGraph& graph;
   const GraphNode& node;
@@ -21,11 +21,11 @@ struct Keeping {
 
 constexpr uint64_t kStatisticBytes = 4, kMaskBytes = 1, kIndexBytes = 8;
 
-bool has_gradient(const Keeping& k, size_t operand) {
+bool has_gradient(const Saving& k, size_t operand) {
   return operand < k.ins.size() && k.trace.values[k.ins[operand]].requires_grad;
 }
 
-void keep(const Keeping& k, uint32_t value) { k.sink.storage(k.memory.storage_of[value]); }
+void save(const Saving& k, uint32_t value) { k.sink.storage(k.memory.storage_of[value]); }
 
 uint64_t rows_of(std::span<const int64_t> shape) {
   return shape.empty() ? 1 : elements_of(shape.first(shape.size() - 1));
@@ -33,9 +33,9 @@ uint64_t rows_of(std::span<const int64_t> shape) {
 
 // Saves an index tensor; a mask is saved as the indices at which it is true, an int64 for each of its dims and selected
 // elements.
-void keep_index(const Keeping& k, uint32_t index) {
+void save_index(const Saving& k, uint32_t index) {
   const DTypeRow& type = dtypes()[dtype_in(k.trace, index)];
-  if (type.kind != DTypeKind::Bool) return keep(k, index);
+  if (type.kind != DTypeKind::Bool) return save(k, index);
   const auto mask = shape_of(k.trace, index);
   if (k.outs.empty() || mask.empty()) return;
   const auto out = shape_of(k.trace, k.outs[0]);
@@ -45,10 +45,10 @@ void keep_index(const Keeping& k, uint32_t index) {
 
 // Saves the operand of a matmul as the matrix or batch of matrices that matmul makes of it: the operand if that is a
 // view.
-void keep_matrices(const Keeping& k, uint32_t value, std::span<const int64_t> batch) {
-  const Laid operand = laid_of(k.trace, k.memory, value);
+void save_matrices(const Saving& k, uint32_t value, std::span<const int64_t> batch) {
+  const StridedShape operand = strided_shape(k.trace, k.memory, value);
   const size_t ndim = operand.shape.size();
-  if (ndim <= 2 && batch.empty()) return keep(k, value);
+  if (ndim <= 2 && batch.empty()) return save(k, value);
   std::vector<int64_t> whole(batch.begin(), batch.end());
   if (batch.empty())
     whole.assign(operand.shape.begin(), operand.shape.end());
@@ -60,12 +60,12 @@ void keep_matrices(const Keeping& k, uint32_t value, std::span<const int64_t> ba
   for (size_t dim = 0; dim + matrix < whole.size(); ++dim) front *= whole[dim];
   std::vector<int64_t> folded{front};
   folded.insert(folded.end(), whole.end() - static_cast<std::ptrdiff_t>(matrix), whole.end());
-  if (view_strides(whole, strides, folded)) return keep(k, value);
+  if (view_strides(whole, strides, folded)) return save(k, value);
   k.sink.own(byte_size(dtype_in(k.trace, value), elements_of(whole)));
 }
 
 // Saves both operands, each if the other requires a gradient. Batch dims are broadcast first (at::matmul, torch 2.13).
-void keep_product(const Keeping& k) {
+void save_matmul(const Saving& k) {
   if (k.ins.size() < 2) return;
   const auto a = shape_of(k.trace, k.ins[0]), b = shape_of(k.trace, k.ins[1]);
   std::vector<int64_t> batch;
@@ -79,18 +79,18 @@ void keep_product(const Keeping& k) {
       batch.push_back(size(a) == 1 ? size(b) : size(a));
     }
   }
-  if (has_gradient(k, 1)) keep_matrices(k, k.ins[0], batch);
-  if (has_gradient(k, 0)) keep_matrices(k, k.ins[1], batch);
+  if (has_gradient(k, 1)) save_matrices(k, k.ins[0], batch);
+  if (has_gradient(k, 0)) save_matrices(k, k.ins[1], batch);
 }
 
 // at::native::convert_boolean_attn_mask, torch 2.13.
-void keep_mask(const Keeping& k, uint32_t mask) {
-  if (dtypes()[dtype_in(k.trace, mask)].kind != DTypeKind::Bool) return keep(k, mask);
+void save_mask(const Saving& k, uint32_t mask) {
+  if (dtypes()[dtype_in(k.trace, mask)].kind != DTypeKind::Bool) return save(k, mask);
   k.sink.own(byte_size(dtype_in(k.trace, k.ins[0]), elements_of(shape_of(k.trace, mask))));
 }
 
 // Attention as products (at::native::_scaled_dot_product_attention_math, torch 2.13).
-void keep_attention(const Keeping& k) {
+void save_attention(const Saving& k) {
   if (k.ins.size() < 3 || k.outs.empty()) return;
   const auto query = shape_of(k.trace, k.ins[0]), key = shape_of(k.trace, k.ins[1]);
   if (query.size() < 2 || key.size() < 2) return;
@@ -98,12 +98,12 @@ void keep_attention(const Keeping& k) {
   k.sink.own(bytes_in(k.trace, k.ins[0]));
   k.sink.own(bytes_in(k.trace, k.ins[1]));
   const std::vector<int64_t> batch(query.begin(), query.end() - 2);
-  keep_matrices(k, k.ins[2], batch);
+  save_matrices(k, k.ins[2], batch);
   k.sink.own(byte_size(type, rows_of(query) * static_cast<uint64_t>(key[key.size() - 2])));
 }
 
 // Handles one word of OpRow::saves.
-void keep_word(const Keeping& k, std::string_view word) {
+void save_by_word(const Saving& k, std::string_view word) {
   const size_t unless = word.find('!');
   if (unless != std::string_view::npos && has_gradient(k, static_cast<size_t>(word[unless + 1] - '0'))) return;
   const size_t question = word.find('?');
@@ -111,18 +111,18 @@ void keep_word(const Keeping& k, std::string_view word) {
   const auto digit = [&](size_t at) { return word.size() > at ? static_cast<size_t>(word[at] - '0') : size_t{0}; };
   switch (word[0]) {
     case 'p':
-      return keep_product(k);
+      return save_matmul(k);
     case 'r':
-      if (digit(1) < k.outs.size()) keep(k, k.outs[digit(1)]);
+      if (digit(1) < k.outs.size()) save(k, k.outs[digit(1)]);
       return;
     case 'i':
-      for (size_t i = digit(1); i < k.ins.size(); ++i) keep_index(k, k.ins[i]);
+      for (size_t i = digit(1); i < k.ins.size(); ++i) save_index(k, k.ins[i]);
       return;
     case 'm':
-      if (digit(1) < k.ins.size()) keep_mask(k, k.ins[digit(1)]);
+      if (digit(1) < k.ins.size()) save_mask(k, k.ins[digit(1)]);
       return;
     case 'h':
-      if (has_gradient(k, digit(1))) keep_attention(k);
+      if (has_gradient(k, digit(1))) save_attention(k);
       return;
     case 'f':
       if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * digit(1) * kStatisticBytes);
@@ -132,15 +132,15 @@ void keep_word(const Keeping& k, std::string_view word) {
       return;
     case 'c': {
       const GraphArg* training = find_literal(k.graph, k.node, 5, "training");
-      const bool keeps_own = training == nullptr || training->kind != ArgKind::Bool || training->integer != 0;
+      const bool saves_mask = training == nullptr || training->kind != ArgKind::Bool || training->integer != 0;
       const auto shape = k.ins.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.ins[0]);
-      if (shape.size() > 1 && keeps_own) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
+      if (shape.size() > 1 && saves_mask) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
       return;
     }
     case 'a': {
       const auto out = k.outs.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.outs[0]);
       const bool is_mean = out.size() > 2 && elements_of(out.subspan(2)) == 1;
-      if (!is_mean && !k.ins.empty()) keep(k, k.ins[0]);
+      if (!is_mean && !k.ins.empty()) save(k, k.ins[0]);
       return;
     }
     case 'j':
@@ -154,7 +154,7 @@ void keep_word(const Keeping& k, std::string_view word) {
       if (!k.ins.empty()) k.sink.own(bytes_in(k.trace, k.ins[0]));
       return;
     default:
-      if (digit(0) < k.ins.size()) keep(k, k.ins[digit(0)]);
+      if (digit(0) < k.ins.size()) save(k, k.ins[digit(0)]);
   }
 }
 
@@ -169,21 +169,21 @@ void count_saved(const StepTrace& trace, const OpGraph& graph, const StepMemory&
                  const SavedSink& sink) {
   const TracedOp& op = trace.ops[index];
   if (!wants_gradient(trace, op)) return;
-  const Keeping k{.trace = trace,
-                  .graph = graph,
-                  .node = graph.nodes[op.node],
-                  .memory = memory,
-                  .ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin),
-                  .outs = std::span(trace.slots).subspan(op.out_begin, op.out_end - op.out_begin),
-                  .sink = sink};
+  const Saving k{.trace = trace,
+                 .graph = graph,
+                 .node = graph.nodes[op.node],
+                 .memory = memory,
+                 .ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin),
+                 .outs = std::span(trace.slots).subspan(op.out_begin, op.out_end - op.out_begin),
+                 .sink = sink};
   const OpRow& row = op_row(k.node.op);
   if (row.memory == ResultMemory::Unknown) {
-    for (const uint32_t value : k.ins) keep(k, value);
-    for (const uint32_t value : k.outs) keep(k, value);
+    for (const uint32_t value : k.ins) save(k, value);
+    for (const uint32_t value : k.outs) save(k, value);
     return;
   }
   for (const std::string_view word : tpplan::split(row.saves, ' ')) {
-    if (!word.empty()) keep_word(k, word);
+    if (!word.empty()) save_by_word(k, word);
   }
 }
 

@@ -36,12 +36,12 @@ struct CountedPart {
 };
 
 // The record of the last layer that is counted before repeated ones, which are skipped.
-struct LayerRecord {
+struct LayerCounts {
   bool is_on = false;
   const SkippedLayers* left = nullptr;
   bool in_unit = false;            // the layer begins in a unit of `remat`
-  bool keeps_older = false;        // it saves a storage older than the layer before it, which no later layer does
-  std::vector<uint8_t> kept;       // storages of the layer before it that were saved when it began
+  bool saves_older = false;        // it saves a storage older than the layer before it, which no later layer does
+  std::vector<uint8_t> saved;      // storages of the layer before it that were saved when it began
   std::vector<CountedPart> parts;  // its costs
 };
 
@@ -53,12 +53,12 @@ struct Counting {
   std::vector<OneLayer> layers;
   std::vector<uint32_t> layer_of;  // by module, kNoId: not asked yet
   std::map<std::pair<std::string_view, int64_t>, uint32_t> layer_index;
-  std::vector<uint32_t> row_of;        // by name of an operation, into by_op
-  std::vector<uint8_t> kept, in_unit;  // by storage
-  std::vector<StorageId> of_unit;      // storages of the current unit of `remat`
-  uint64_t unit = 0;                   // bytes that the unit saves during its recomputation
-  uint64_t unit_gradients = 0;         // maximum bytes of gradients at an operation of the unit
-  LayerRecord record;
+  std::vector<uint32_t> row_of;         // by name of an operation, into by_op
+  std::vector<uint8_t> saved, in_unit;  // by storage
+  std::vector<StorageId> of_unit;       // storages of the current unit of `remat`
+  uint64_t unit = 0;                    // bytes that the unit saves during its recomputation
+  uint64_t unit_gradients = 0;          // maximum bytes of gradients at an operation of the unit
+  LayerCounts record;
 };
 
 void add_to(uint64_t& sum, uint64_t more) {
@@ -87,28 +87,28 @@ uint32_t row_at(Counting& c, StringId name) {
 }
 
 // `at`: the row of the operation that saves it.
-void keep_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, StorageKind kind) {
+void save_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, StorageKind kind) {
   if (c.record.is_on) c.record.parts.push_back({.row = at, .module = module, .kind = kind, .bytes = bytes, .work = {}});
   SavedTensors& row = c.costs.by_op[at];
   ++row.tensors;
   if (kind == StorageKind::Gathered) add_to(c.costs.gathered, bytes);
   if (kind == StorageKind::Weights) add_to(c.costs.gathered_weights, bytes);
   add_to(row.bytes, bytes);
-  add_to(c.costs.kept, bytes);
-  add_to(c.layers[layer_at(c, module)].costs.kept, bytes);
+  add_to(c.costs.saved, bytes);
+  add_to(c.layers[layer_at(c, module)].costs.saved, bytes);
 }
 
-void keep_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
+void save_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
   const Storage& storage = c.memory.storages[id];
-  if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.kept[id]) return;
-  c.kept[id] = 1;
-  if (c.record.is_on && id < c.record.left->begins[0]) c.record.keeps_older = true;
-  keep_bytes(c, at, module, storage.bytes, storage.kind);
+  if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.saved[id]) return;
+  c.saved[id] = 1;
+  if (c.record.is_on && id < c.record.left->begins[0]) c.record.saves_older = true;
+  save_bytes(c, at, module, storage.bytes, storage.kind);
 }
 
-void keep_in_unit(Counting& c, StorageId id) {
+void save_in_unit(Counting& c, StorageId id) {
   const Storage& storage = c.memory.storages[id];
-  if (storage.kind == StorageKind::Leaf || c.kept[id] || c.in_unit[id]) return;
+  if (storage.kind == StorageKind::Leaf || c.saved[id] || c.in_unit[id]) return;
   c.in_unit[id] = 1;
   c.of_unit.push_back(id);
   add_to(c.unit, storage.bytes);
@@ -143,7 +143,7 @@ void add_work(Counting& c, ModuleId module, const MatmulWork& work) {
   add_to(row->again, work.again);
 }
 
-void count_products(Counting& c, const TracedOp& op, bool again) {
+void count_matmuls(Counting& c, const TracedOp& op, bool again) {
   MatmulWork work = count_work(c.trace, c.model.operations, op);
   if (work.forward == 0) return;
   work.again = again && wants_gradient(c.trace, op) ? work.forward : 0;
@@ -159,17 +159,17 @@ void count_op(Counting& c, size_t index, bool in_unit) {
     std::ignore = row_at(c, name);
   }
   const SavedSink sink{
-      .storage = [&](StorageId id) { in_unit ? keep_in_unit(c, id) : keep_storage(c, row_at(c, name), op.module, id); },
+      .storage = [&](StorageId id) { in_unit ? save_in_unit(c, id) : save_storage(c, row_at(c, name), op.module, id); },
       .own =
           [&](uint64_t bytes) {
             if (in_unit)
               add_to(c.unit, bytes);
             else if (bytes > 0)
-              keep_bytes(c, row_at(c, name), op.module, bytes, StorageKind::Made);
+              save_bytes(c, row_at(c, name), op.module, bytes, StorageKind::Made);
           }};
   count_saved(c.trace, c.model.operations, c.memory, index, sink);
   count_gradients(c, op, in_unit);
-  count_products(c, op, in_unit);
+  count_matmuls(c, op, in_unit);
 }
 
 void end_unit(Counting& c, ModuleId module) {
@@ -183,14 +183,14 @@ void end_unit(Counting& c, ModuleId module) {
 // Joins identical layers of a stack; the group has the place of its first layer.
 void fold_layers(Counting& c) {
   std::stable_partition(c.layers.begin(), c.layers.end(), [](const OneLayer& layer) { return layer.number < 0; });
-  struct Alike {
+  struct EqualLayers {
     const OneLayer* first = nullptr;
     std::vector<int64_t> numbers;
   };
-  std::vector<Alike> groups;
+  std::vector<EqualLayers> groups;
   for (const OneLayer& layer : c.layers) {
-    if (layer.costs.kept == 0 && layer.costs.work.empty()) continue;
-    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Alike& g) {
+    if (layer.costs.saved == 0 && layer.costs.work.empty()) continue;
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const EqualLayers& g) {
       return layer.number >= 0 && g.first->stack == layer.stack && g.first->number >= 0 &&
              g.first->costs == layer.costs;
     });
@@ -199,7 +199,7 @@ void fold_layers(Counting& c) {
     else
       group->numbers.push_back(layer.number);
   }
-  for (Alike& group : groups) {
+  for (EqualLayers& group : groups) {
     LayerCosts& costs = c.costs.layers.emplace_back(group.first->costs);
     if (group.first->number < 0) continue;
     std::sort(group.numbers.begin(), group.numbers.end());
@@ -209,20 +209,20 @@ void fold_layers(Counting& c) {
 }
 
 // Starts the record at the begin of the last layer that is counted before others are skipped.
-void begin_record(Counting& c, const SkippedLayers& left, bool in_unit) {
-  c.record = {.is_on = true, .left = &left, .in_unit = in_unit, .kept = {}, .parts = {}};
-  for (StorageId id = left.begins[0]; id < left.begins[1]; ++id) c.record.kept.push_back(c.kept[id]);
+void begin_layer(Counting& c, const SkippedLayers& left, bool in_unit) {
+  c.record = {.is_on = true, .left = &left, .in_unit = in_unit, .saved = {}, .parts = {}};
+  for (StorageId id = left.begins[0]; id < left.begins[1]; ++id) c.record.saved.push_back(c.saved[id]);
 }
 
 // Adds the recorded costs for each layer that is skipped. Returns false if the next layer would start from another
 // state or is treated differently.
 bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit) {
-  const LayerRecord record = std::exchange(c.record, {});
+  const LayerCounts record = std::exchange(c.record, {});
   const SkippedLayers& left = *record.left;
   const TracedLayers& layers = *left.layers;
-  if (record.in_unit || in_unit || record.keeps_older) return false;
-  for (size_t i = 0; i < record.kept.size(); ++i) {
-    if (record.kept[i] != c.kept[left.begins[1] + i]) return false;
+  if (record.in_unit || in_unit || record.saves_older) return false;
+  for (size_t i = 0; i < record.saved.size(); ++i) {
+    if (record.saved[i] != c.saved[left.begins[1] + i]) return false;
   }
   // The modules of the counted layer come directly before those of the first skipped layer.
   const ModuleId next = layers.module + left.followed * layers.modules, first = next - layers.modules;
@@ -235,7 +235,7 @@ bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit
       const bool moves = part.module != kNone && part.module >= first && part.module < next;
       const ModuleId module = moves ? part.module + layer * layers.modules : part.module;
       if (part.bytes > 0)
-        keep_bytes(c, part.row, module, part.bytes, part.kind);
+        save_bytes(c, part.row, module, part.bytes, part.kind);
       else
         add_work(c, module, part.work);
     }
@@ -249,19 +249,19 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
   Counting c{.trace = trace, .model = model, .memory = follow_memory(trace, model.operations, each_layer)};
   c.layer_of.assign(model.modules.size(), kNoId);
   c.row_of.assign(model.operations.strings.size(), kNoId);
-  c.kept.assign(c.memory.storages.size(), 0);
+  c.saved.assign(c.memory.storages.size(), 0);
   c.in_unit.assign(c.memory.storages.size(), 0);
   c.costs.is_there = true;
   std::vector<uint8_t> is_remat(model.modules.size(), 0);
   for (const ModuleId module : remat) is_remat[module] = 1;
   ModuleId unit = kNone;  // of `remat`, that runs
   const uint32_t given = new_row(c, kGivenToRemat);
-  auto left = c.memory.left_out.begin();
+  auto left = c.memory.omitted.begin();
   for (size_t i = 0; i < trace.ops.size(); ++i) {
-    if (left != c.memory.left_out.end()) {
+    if (left != c.memory.omitted.end()) {
       const TracedLayers& layers = *left->layers;
       const size_t next = layers.op + size_t{left->followed} * layers.ops;
-      if (i + layers.ops == next) begin_record(c, *left, unit != kNone);
+      if (i + layers.ops == next) begin_layer(c, *left, unit != kNone);
       if (i == next) {
         if (!count_again(c, is_remat, unit != kNone)) return std::nullopt;
         ++left;
@@ -275,7 +275,7 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
     } else if (op.kind == TracedKind::Enter && unit == kNone && op.module != kNone && is_remat[op.module]) {
       unit = op.module;
       for (uint32_t in = op.in_begin; in < op.in_end; ++in)
-        keep_storage(c, given, op.module, c.memory.storage_of[trace.slots[in]]);
+        save_storage(c, given, op.module, c.memory.storage_of[trace.slots[in]]);
     } else if (op.kind == TracedKind::Exit && op.module == unit && unit != kNone) {
       end_unit(c, unit);
       unit = kNone;
@@ -286,7 +286,7 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
   std::erase_if(c.costs.by_op, [](const SavedTensors& row) { return row.tensors == 0; });
   std::stable_sort(c.costs.by_op.begin(), c.costs.by_op.end(),
                    [](const SavedTensors& a, const SavedTensors& b) { return a.bytes > b.bytes; });
-  if (c.costs.kept == kMostInTotal) return StepCosts{};  // overflow
+  if (c.costs.saved == kMostInTotal) return StepCosts{};  // overflow
   fold_layers(c);
   return std::move(c.costs);
 }
@@ -302,7 +302,7 @@ std::optional<uint64_t> count_results(const StepTrace& trace) {
 
 StepCosts count_step(const StepTrace& trace, const ModelGraph& model, std::span<const ModuleId> remat) {
   if (!trace.is_there) return {};
-  if (auto costs = count_layers(trace, model, remat, trace.alike.empty())) return *std::move(costs);
+  if (auto costs = count_layers(trace, model, remat, trace.repeats.empty())) return *std::move(costs);
   return count_layers(trace, model, remat, true).value_or(StepCosts{});
 }
 

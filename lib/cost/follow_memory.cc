@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "cost/leave_out.h"
 #include "cost/node_literals.h"
+#include "cost/skip_layers.h"
 #include "ops/op_row.h"
 #include "sharding/tensor_size.h"
 
@@ -17,7 +17,7 @@ struct Following {
   bool has_flash = false;
 };
 
-void give_own(Following& f, uint32_t value, StorageKind kind, Strides strides) {
+void set_new_storage(Following& f, uint32_t value, StorageKind kind, Strides strides) {
   f.memory.storage_of[value] = static_cast<StorageId>(f.memory.storages.size());
   f.memory.storages.push_back({kind, bytes_in(f.trace, value)});
   f.memory.strides[value] = std::move(strides);
@@ -35,15 +35,15 @@ void resolve(Following& f, uint32_t value) {
   if (traced.memory == SlotMemory::Same && traced.from != kNoId) {
     resolve(f, traced.from);
     const auto shape = shape_of(f.trace, value), from = shape_of(f.trace, traced.from);
-    const bool alike = std::equal(shape.begin(), shape.end(), from.begin(), from.end());
-    return share(f, value, traced.from, alike ? f.memory.strides[traced.from] : dense_strides(shape));
+    const bool repeats = std::equal(shape.begin(), shape.end(), from.begin(), from.end());
+    return share(f, value, traced.from, repeats ? f.memory.strides[traced.from] : dense_strides(shape));
   }
   const bool made = traced.memory == SlotMemory::Copy || traced.memory == SlotMemory::Gathered;
   if (made && traced.from != kNoId) resolve(f, traced.from);
   StorageKind kind = made ? StorageKind::Made : StorageKind::Leaf;
   if (traced.memory == SlotMemory::Gathered)
     kind = traced.param == kNone ? StorageKind::Gathered : StorageKind::Weights;
-  give_own(f, value, kind, dense_strides(shape_of(f.trace, value)));
+  set_new_storage(f, value, kind, dense_strides(shape_of(f.trace, value)));
 }
 
 size_t dim_of(int64_t dim, size_t ndim) {
@@ -76,7 +76,7 @@ std::vector<size_t> dim_order(const OpGraph& graph, const GraphNode& node, size_
 }
 
 // Returns the strides of a view by slices, numbers and new axes; nullopt if the index has a tensor.
-std::optional<Strides> indexed_strides(const OpGraph& graph, const GraphNode& node, Laid in, size_t out_ndim) {
+std::optional<Strides> indexed_strides(const OpGraph& graph, const GraphNode& node, StridedShape in, size_t out_ndim) {
   const GraphArg* index = find_literal(graph, node, 1, "index");
   if (index == nullptr || index->kind != ArgKind::Tuple) return std::nullopt;
   size_t taken = 0;
@@ -122,7 +122,7 @@ bool drops(const OpGraph& graph, const GraphNode& node) {
 // Returns the strides of a result that shares its first operand's memory; nullopt if it has its own.
 std::optional<Strides> shared_strides(const Following& f, const GraphNode& node, ResultMemory how, uint32_t in,
                                       uint32_t out) {
-  const Laid from = laid_of(f.trace, f.memory, in);
+  const StridedShape from = strided_shape(f.trace, f.memory, in);
   const auto to = shape_of(f.trace, out);
   const Strides same(from.strides.begin(), from.strides.end());
   switch (how) {
@@ -181,10 +181,10 @@ bool is_flash(const Following& f, uint32_t out) {
 }
 
 // Returns the strides of a result with its own memory. Other attention kernels write [batch, sequence, heads, width].
-Strides own_strides(const Following& f, const OpRow& row, std::span<const uint32_t> ins, uint32_t out) {
+Strides new_strides(const Following& f, const OpRow& row, std::span<const uint32_t> ins, uint32_t out) {
   const auto shape = shape_of(f.trace, out);
   if (row.product == Contraction::Attention && !ins.empty() && is_flash(f, out)) {
-    const Laid queries[] = {laid_of(f.trace, f.memory, ins[0])};
+    const StridedShape queries[] = {strided_shape(f.trace, f.memory, ins[0])};
     return elementwise_strides(queries, shape);
   }
   if (row.product == Contraction::Attention && shape.size() == 4 && !is_attention_of_matmuls(f.trace, ins)) {
@@ -194,9 +194,9 @@ Strides own_strides(const Following& f, const OpRow& row, std::span<const uint32
     return strides;
   }
   if (!has_operand_order(row.memory)) return dense_strides(shape);
-  std::vector<Laid> operands;
+  std::vector<StridedShape> operands;
   for (const uint32_t in : ins) {
-    const Laid operand = laid_of(f.trace, f.memory, in);
+    const StridedShape operand = strided_shape(f.trace, f.memory, in);
     if (operand.shape.size() <= shape.size()) operands.push_back(operand);
   }
   return elementwise_strides(operands, shape);
@@ -218,7 +218,7 @@ void follow_op(Following& f, const TracedOp& op) {
     if (shared && shared->size() == shape_of(f.trace, out).size())
       share(f, out, ins[0], std::move(*shared));
     else
-      give_own(f, out, StorageKind::Made, own_strides(f, row, ins, out));
+      set_new_storage(f, out, StorageKind::Made, new_strides(f, row, ins, out));
   }
 }
 
@@ -229,9 +229,9 @@ StepMemory follow_memory(const StepTrace& trace, const OpGraph& graph, bool each
   memory.storage_of.assign(trace.values.size(), kNoId);
   memory.strides.resize(trace.values.size());
   Following f{trace, graph, memory, has_flash};
-  RepeatedLayers alike;
+  RepeatedLayers repeats;
   for (size_t i = 0; i < trace.ops.size(); ++i) {
-    if (!each_layer) i = leave_out(trace, memory, alike, i);
+    if (!each_layer) i = skip_repeated_layers(trace, memory, repeats, i);
     if (i == trace.ops.size()) break;
     const TracedOp& op = trace.ops[i];
     const auto ins = std::span(trace.slots).subspan(op.in_begin, op.in_end - op.in_begin);

@@ -113,7 +113,7 @@ void drop_unused(StepTrace& trace, const OpGraph& graph) {
 
 StepTrace kernel_trace(const StepTrace& trace, const OpGraph& graph, const Run& run) {
   StepTrace made = trace;
-  made.alike.clear();
+  made.repeats.clear();
   if (run.attention == AttentionKernel::Flash) rewrite_attention(made, graph);
   drop_unused(made, graph);
   return made;

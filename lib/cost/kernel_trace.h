@@ -9,7 +9,7 @@ namespace tpplan {
 
 // Exported models build a mask and repeat grouped keys and values, because exporting turns causal kernels off. Returns
 // the trace without these operations, and without others whose results nothing uses. All layers are in it
-// (StepTrace::alike is empty).
+// (StepTrace::repeats is empty).
 [[nodiscard]] StepTrace kernel_trace(const StepTrace& trace, const OpGraph& graph, const Run& run);
 
 }  // namespace tpplan

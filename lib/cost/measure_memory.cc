@@ -87,7 +87,7 @@ MemoryMeasure measure_memory(const Manifest& manifest, const Recipe& recipe) {
   TrainingSums whole;
   for (size_t i = 0; i < uses.size(); ++i)
     add_tensors(whole, recipe, manifest.layouts[i].dtype, elements_of(manifest.layouts[i].shape), uses[i]);
-  measure.whole_training = bytes_of(whole, measure.overflow);
+  measure.total_training = bytes_of(whole, measure.overflow);
   CheckedSum buffers;
   for (const ManifestParam& buffer : manifest.buffers) add(buffers, global_bytes(layout_of(manifest, buffer)), 1);
   measure.buffer_bytes = buffers.value;
@@ -95,9 +95,9 @@ MemoryMeasure measure_memory(const Manifest& manifest, const Recipe& recipe) {
   measure.ranks_listed = totals.bytes_per_rank.size() == static_cast<size_t>(device_count(manifest.mesh));
   const int64_t ranks = device_count(manifest.mesh);
   const auto divisor = static_cast<uint64_t>(model_shard_count(manifest));
-  measure.ideal_training = {share_of(measure.whole_training.gradients, divisor),
-                            share_of(measure.whole_training.masters, divisor),
-                            share_of(measure.whole_training.optimizer, divisor)};
+  measure.ideal_training = {share_of(measure.total_training.gradients, divisor),
+                            share_of(measure.total_training.masters, divisor),
+                            share_of(measure.total_training.optimizer, divisor)};
   measure.ideal = total_of(totals.ideal_bytes_per_rank, measure.ideal_training, buffers.value, measure.overflow);
 
   const std::vector<TrainingSums> sums = training_per_rank(manifest, uses, recipe, measure.ranks_listed);

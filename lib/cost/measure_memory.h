@@ -42,9 +42,9 @@ struct MemoryMeasure {
   std::vector<RankMemory> ranks;
   bool ranks_listed = true;
   RankMemory fullest;            // the group that holds the most
-  TrainingBytes whole_training;  // of the whole model
+  TrainingBytes total_training;  // of the whole model
   uint64_t buffer_bytes = 0;
-  TrainingBytes ideal_training;  // whole_training / ranks that cut the model, rounded up
+  TrainingBytes ideal_training;  // total_training / ranks that cut the model, rounded up
   uint64_t ideal = 0;            // totals.ideal_bytes_per_rank, ideal_training and the replicated buffers
   bool overflow = false;         // a sum exceeds 64 bits: everything above is invalid
 };

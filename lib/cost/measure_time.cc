@@ -60,12 +60,12 @@ double call_seconds(const CollectiveCall& call, int64_t ranks, const LinkSpeed& 
 
 StepTime measure_time(std::span<const CollectiveCall> calls, const Mesh& mesh, const StepCosts& costs,
                       std::span<const AxisId> data_axes, const Topology& topology) {
-  StepTime time{.has_products = !topology.peak.empty()};
+  StepTime time{.has_matmul_speed = !topology.peak.empty()};
   const auto by_layer = seconds_by_layer(calls, mesh, topology);
   for (const LayerCosts& layer : costs.layers) {
     LayerTime& row = time.layers.emplace_back(LayerTime{.layers = layer.layers, .count = layer.count});
     for (const MatmulWork& work : layer.work) {
-      if (!time.has_products) break;
+      if (!time.has_matmul_speed) break;
       const double peak = peak_of(topology, work.dtype);
       row.forward += static_cast<double>(work.forward) / peak;
       row.backward += static_cast<double>(work.backward + work.again) / peak;

@@ -34,7 +34,7 @@ struct LayerTime {
 };
 
 struct StepTime {
-  bool has_products = false;         // the topology has the speed of matmuls; otherwise they count as 0
+  bool has_matmul_speed = false;     // the topology has the speed of matmuls; otherwise they count as 0
   double forward = 0, backward = 0;  // of matmuls; `backward` includes the recomputation of `remat`
   std::vector<AxisTime> axes;        // in mesh order, those that are used
   std::vector<LayerTime> layers;

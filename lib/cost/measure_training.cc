@@ -53,9 +53,9 @@ void put_term(TrainingMemory& memory, std::string_view name, const std::map<DTyp
 std::string layers_formula(const StepCosts& costs) {
   std::vector<std::string> parts;
   for (const LayerCosts& layer : costs.layers) {
-    if (layer.kept == 0) continue;
-    parts.push_back(layer.count == 1 ? human_bytes(layer.kept)
-                                     : fmt::format("{} layers x {}", layer.count, human_bytes(layer.kept)));
+    if (layer.saved == 0) continue;
+    parts.push_back(layer.count == 1 ? human_bytes(layer.saved)
+                                     : fmt::format("{} layers x {}", layer.count, human_bytes(layer.saved)));
   }
   constexpr size_t kMost = 3;
   if (parts.size() > kMost) {
@@ -67,7 +67,7 @@ std::string layers_formula(const StepCosts& costs) {
 }
 
 void put_step(TrainingMemory& memory, const StepCosts& costs) {
-  memory.terms.push_back({"saved activations", costs.kept, layers_formula(costs)});
+  memory.terms.push_back({"saved activations", costs.saved, layers_formula(costs)});
   if (costs.gathered > 0)
     memory.terms.push_back({"gathered copies", costs.gathered, "of these: full tensors after gathers", true});
   if (costs.gathered_weights > 0)

@@ -63,7 +63,7 @@ void run_event_back(Replay& r, size_t at) {
 
 // Adds two gradients out of place, as autograd does.
 GradTensor sum(Replay& r, GradTensor a, GradTensor b, std::span<const int64_t> shape, uint64_t bytes, TensorUse as) {
-  const Laid laid[] = {{shape, a.strides}, {shape, b.strides}};
+  const StridedShape laid[] = {{shape, a.strides}, {shape, b.strides}};
   const bool have_strides = a.strides.size() == shape.size() && b.strides.size() == shape.size();
   GradTensor made{allocate(r.pool, bytes, as), have_strides ? elementwise_strides(laid, shape) : dense_strides(shape)};
   release(r.pool, a.block);

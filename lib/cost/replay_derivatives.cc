@@ -29,7 +29,7 @@ bool wants(const OpBackward& b, size_t operand) {
 
 std::span<const int64_t> shape(const OpBackward& b, uint32_t value) { return shape_of(b.r.in.trace, value); }
 
-Laid laid(const OpBackward& b, uint32_t value) { return laid_of(b.r.in.trace, b.r.memory, value); }
+StridedShape laid(const OpBackward& b, uint32_t value) { return strided_shape(b.r.in.trace, b.r.memory, value); }
 
 bool has_shape(const OpBackward& b, uint32_t x, uint32_t y) { return std::ranges::equal(shape(b, x), shape(b, y)); }
 
@@ -51,8 +51,8 @@ void give(OpBackward& b, uint32_t value, BlockId block, Strides strides) {
 void give_new(OpBackward& b, size_t operand) {
   if (!wants(b, operand)) return;
   const uint32_t value = b.ins[operand];
-  const Laid own = laid(b, value);
-  const Laid operands[] = {own};
+  const StridedShape own = laid(b, value);
+  const StridedShape operands[] = {own};
   give(b, value, new_gradient(b, value), elementwise_strides(operands, own.shape));
 }
 
@@ -83,7 +83,7 @@ void regroup_back(OpBackward& b) {
 // computed the strides of the result from those of the operand by the same order.
 void permute_back(OpBackward& b) {
   if (!wants(b, 0)) return;
-  const Laid in = laid(b, b.ins[0]), out = laid(b, b.out);
+  const StridedShape in = laid(b, b.ins[0]), out = laid(b, b.out);
   const size_t ndim = in.shape.size();
   Strides strides(ndim, 1);
   std::vector<bool> taken(ndim, false);
@@ -120,7 +120,7 @@ void cast_back(OpBackward& b) {
   if (!wants(b, 0)) return;
   const bool same = b.r.in.trace.values[b.ins[0]].dtype == b.r.in.trace.values[b.out].dtype;
   if (same) return pass(b, b.ins[0], b.grad.strides);
-  const Laid operands[] = {{shape(b, b.ins[0]), b.grad.strides}};
+  const StridedShape operands[] = {{shape(b, b.ins[0]), b.grad.strides}};
   give(b, b.ins[0], new_gradient(b, b.ins[0]), elementwise_strides(operands, shape(b, b.ins[0])));
 }
 
@@ -200,7 +200,7 @@ void mul_back(OpBackward& b) {
     products.emplace_back(i, allocate(b.r.pool, bytes_in(b.r.in.trace, b.out),
                                       is_final ? kind_of_gradient(b, b.ins[i]) : TensorUse::Transient));
   }
-  std::vector<Laid> operands{{shape(b, b.out), b.grad.strides}};
+  std::vector<StridedShape> operands{{shape(b, b.out), b.grad.strides}};
   const Strides strides = b.grad.strides.size() == shape(b, b.out).size()
                               ? elementwise_strides(operands, shape(b, b.out))
                               : dense_strides(shape(b, b.out));

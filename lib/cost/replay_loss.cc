@@ -17,13 +17,13 @@ struct LossEvent {
 };
 
 // The tensors of a loss in order. The forward pass frees nothing that its own events do not free; then the logits and
-// all except `kept` are freed. The gradient of the logits is the last tensor that remains.
+// all except `saved` are freed. The gradient of the logits is the last tensor that remains.
 struct LossTensors {
   LossKernel kernel;
   bool casts;   // the logits are converted to another type for the loss
   bool narrow;  // the loss is computed in 16 bits
   std::vector<LossEvent> forward, backward;
-  std::vector<size_t> kept;
+  std::vector<size_t> saved;
 };
 
 constexpr LossEvent make(LogitType type) { return {.makes = true, .type = type, .frees = 0}; }
@@ -116,10 +116,10 @@ void run_loss(Replay& r) {
   set_place(r, StepPhase::Forward, nowhere, "cross_entropy");
   run_events(r, row.forward, output, blocks);
   const bool is_chunked = r.in.run.loss == LossKernel::Chunked;
-  const bool keeps_logits = row.kept.empty() || is_chunked;
+  const bool keeps_logits = row.saved.empty() || is_chunked;
   if (!keeps_logits) release(r.pool, std::exchange(r.block_of[storage], kNoBlock));
   for (size_t i = 0; i < blocks.size(); ++i) {
-    if (is_chunked || std::ranges::find(row.kept, i) == row.kept.end())
+    if (is_chunked || std::ranges::find(row.saved, i) == row.saved.end())
       release(r.pool, std::exchange(blocks[i], kNoBlock));
   }
   set_place(r, StepPhase::Backward, nowhere, "cross_entropy");

@@ -10,7 +10,7 @@ uint64_t bytes_in(const StepTrace& trace, uint32_t value) {
   return byte_size(dtype_in(trace, value), elements_of(shape_of(trace, value)));
 }
 
-Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value) {
+StridedShape strided_shape(const StepTrace& trace, const StepMemory& memory, uint32_t value) {
   return {shape_of(trace, value), memory.strides[value]};
 }
 

@@ -25,7 +25,7 @@ struct Storage {
   uint64_t bytes = 0;
 };
 
-// Layers that repeat the one before (cost/leave_out.h): the tables omit their values.
+// Layers that repeat the one before (cost/skip_layers.h): the tables omit their values.
 struct SkippedLayers {
   const TracedLayers* layers = nullptr;  // of the trace
   uint32_t followed = 0;                 // number of layers, of TracedLayers::count, that are in the tables
@@ -34,14 +34,14 @@ struct SkippedLayers {
 
 struct StepMemory {
   std::vector<Storage> storages;
-  std::vector<StorageId> storage_of;    // by value of the trace; kNoId if it is unused
-  std::vector<Strides> strides;         // by value
-  std::vector<SkippedLayers> left_out;  // in order
+  std::vector<StorageId> storage_of;   // by value of the trace; kNoId if it is unused
+  std::vector<Strides> strides;        // by value
+  std::vector<SkippedLayers> omitted;  // in order
 };
 
 // Return the dtype of a value, and its bytes; kTooManyBytes if they exceed 64 bits.
 [[nodiscard]] DType dtype_in(const StepTrace& trace, uint32_t value);
 [[nodiscard]] uint64_t bytes_in(const StepTrace& trace, uint32_t value);
-[[nodiscard]] Laid laid_of(const StepTrace& trace, const StepMemory& memory, uint32_t value);
+[[nodiscard]] StridedShape strided_shape(const StepTrace& trace, const StepMemory& memory, uint32_t value);
 
 }  // namespace tpplan

@@ -11,15 +11,15 @@ int64_t count_of(std::span<const int64_t> shape) {
 }
 
 // Returns the stride of an operand for dim `dim` of the result; 0 if it is broadcast.
-int64_t stride_at(const Laid& operand, size_t dim, size_t ndim) {
+int64_t stride_at(const StridedShape& operand, size_t dim, size_t ndim) {
   const size_t missing = ndim - operand.shape.size();
   if (dim < missing || operand.shape[dim - missing] == 1) return 0;
   return operand.strides[dim - missing];
 }
 
 // Compares two dims by the strides of the operands: which one is further inside; 0 if no operand decides.
-int compare(std::span<const Laid> operands, std::span<const int64_t> out, size_t a, size_t b) {
-  for (const Laid& operand : operands) {
+int compare(std::span<const StridedShape> operands, std::span<const int64_t> out, size_t a, size_t b) {
+  for (const StridedShape& operand : operands) {
     const int64_t x = stride_at(operand, a, out.size()), y = stride_at(operand, b, out.size());
     if (x == 0 || y == 0) continue;
     if (x != y) return x < y ? -1 : 1;
@@ -83,7 +83,7 @@ Strides expanded_strides(std::span<const int64_t> from, std::span<const int64_t>
   return out;
 }
 
-Strides elementwise_strides(std::span<const Laid> operands, std::span<const int64_t> out) {
+Strides elementwise_strides(std::span<const StridedShape> operands, std::span<const int64_t> out) {
   const size_t ndim = out.size();
   std::vector<size_t> order(ndim);  // the innermost first
   for (size_t i = 0; i < ndim; ++i) order[i] = ndim - 1 - i;

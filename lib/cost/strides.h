@@ -22,12 +22,12 @@ using Strides = std::vector<int64_t>;
 [[nodiscard]] Strides expanded_strides(std::span<const int64_t> from, std::span<const int64_t> strides,
                                        std::span<const int64_t> to);
 
-struct Laid {
+struct StridedShape {
   std::span<const int64_t> shape, strides;
 };
 
 // Returns the strides of an elementwise result: dense, with the dim order of the operands
 // (TensorIteratorBase::reorder_dimensions, torch 2.13).
-[[nodiscard]] Strides elementwise_strides(std::span<const Laid> operands, std::span<const int64_t> out);
+[[nodiscard]] Strides elementwise_strides(std::span<const StridedShape> operands, std::span<const int64_t> out);
 
 }  // namespace tpplan

@@ -77,7 +77,7 @@ std::string step_words(const ManifestStep& step, const Mesh& mesh) {
 
 std::string costs_words(const StepCosts& costs) {
   if (!costs.is_there) return "unknown";
-  std::string words = fmt::format("{} saved for backward, {} of logits, {} transient", human_bytes(costs.kept),
+  std::string words = fmt::format("{} saved for backward, {} of logits, {} transient", human_bytes(costs.saved),
                                   human_bytes(costs.logits), human_bytes(costs.transient));
   for (const MatmulWork& work : work_of(costs))
     words += fmt::format(", {:.4g} FLOPs in {}", static_cast<double>(work.forward + work.backward + work.again),

@@ -250,13 +250,13 @@ void write_layer(JsonWriter& json, const LayerCosts& layer) {
   begin_object(json);
   write_member(json, "layers", layer.layers);
   write_member(json, "count", layer.count);
-  write_member(json, "kept", layer.kept);
+  write_member(json, "kept", layer.saved);
   write_key(json, "work");
   write_array(json, layer.work, [&](const MatmulWork& work) { write_work(json, work); });
   end_object(json);
 }
 
-void write_kept(JsonWriter& json, const SavedTensors& row) {
+void write_saved(JsonWriter& json, const SavedTensors& row) {
   begin_object(json);
   write_member(json, "op", row.op);
   write_member(json, "tensors", row.tensors);
@@ -268,7 +268,7 @@ void write_kept(JsonWriter& json, const SavedTensors& row) {
 
 void write_step_costs(JsonWriter& json, const StepCosts& costs) {
   begin_object(json);
-  write_member(json, "kept", costs.kept);
+  write_member(json, "kept", costs.saved);
   write_member(json, "gathered", costs.gathered);
   write_member(json, "gathered_weights", costs.gathered_weights);
   write_member(json, "logits", costs.logits);
@@ -276,7 +276,7 @@ void write_step_costs(JsonWriter& json, const StepCosts& costs) {
   write_member(json, "transient_op", costs.transient_op);
   write_member(json, "transient_module", costs.transient_module);
   write_key(json, "by_op");
-  write_array(json, costs.by_op, [&](const SavedTensors& row) { write_kept(json, row); });
+  write_array(json, costs.by_op, [&](const SavedTensors& row) { write_saved(json, row); });
   write_key(json, "layers");
   write_array(json, costs.layers, [&](const LayerCosts& layer) { write_layer(json, layer); });
   write_key(json, "unknown_ops");

@@ -40,11 +40,11 @@ bool read_layer(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   LayerCosts& layer = reader.manifest.costs.layers.emplace_back();
   const uint32_t work = member(reader, tree, at, "work", JsonKind::Array);
   return work != 0 && read_text(reader, tree, at, "layers", layer.layers) &&
-         read_count(reader, tree, at, "count", layer.count) && read_count(reader, tree, at, "kept", layer.kept) &&
+         read_count(reader, tree, at, "count", layer.count) && read_count(reader, tree, at, "kept", layer.saved) &&
          for_each(tree, work, [&](uint32_t i) { return read_work(reader, tree, i, layer.work.emplace_back()); });
 }
 
-bool read_kept(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
+bool read_saved(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `by_op`")) return false;
   if (!only(reader, tree, at, "an entry of `by_op`", {"op", "tensors", "bytes"})) return false;
   SavedTensors& row = reader.manifest.costs.by_op.emplace_back();
@@ -77,24 +77,24 @@ bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
   const uint32_t by_op = member(reader, tree, 0, "by_op", JsonKind::Array),
                  layers = member(reader, tree, 0, "layers", JsonKind::Array);
   if (by_op == 0 || layers == 0) return false;
-  const bool numbers = read_count(reader, tree, 0, "kept", costs.kept) &&
+  const bool numbers = read_count(reader, tree, 0, "kept", costs.saved) &&
                        read_count(reader, tree, 0, "gathered", costs.gathered) &&
                        read_count(reader, tree, 0, "gathered_weights", costs.gathered_weights) &&
                        read_count(reader, tree, 0, "logits", costs.logits) &&
                        read_count(reader, tree, 0, "transient", costs.transient) &&
                        read_text(reader, tree, 0, "transient_op", costs.transient_op) &&
                        read_text(reader, tree, 0, "transient_module", costs.transient_module);
-  if (!numbers || !for_each(tree, by_op, [&](uint32_t i) { return read_kept(reader, tree, i); }) ||
+  if (!numbers || !for_each(tree, by_op, [&](uint32_t i) { return read_saved(reader, tree, i); }) ||
       !for_each(tree, layers, [&](uint32_t i) { return read_layer(reader, tree, i); }))
     return false;
   uint32_t unknown = 0;
   if (!optional_member(reader, tree, 0, "unknown_ops", JsonKind::Array, unknown)) return false;
   if (unknown != 0 && !read_names(reader, tree, unknown, costs.unknown_ops, "name of an operation")) return false;
   const auto of_op = [](const SavedTensors& row) { return std::pair(row.bytes, uint64_t{1}); };
-  const auto of_layer = [](const LayerCosts& layer) { return std::pair(layer.kept, layer.count); };
-  if (!adds_up(costs.by_op, of_op, costs.kept) || !adds_up(costs.layers, of_layer, costs.kept))
+  const auto of_layer = [](const LayerCosts& layer) { return std::pair(layer.saved, layer.count); };
+  if (!adds_up(costs.by_op, of_op, costs.saved) || !adds_up(costs.layers, of_layer, costs.saved))
     return fault(reader, Code::InconsistentManifest, tree.nodes[0], "`kept` is not the sum of `by_op` or of `layers`");
-  if (costs.gathered > costs.kept || costs.gathered_weights > costs.kept - costs.gathered)
+  if (costs.gathered > costs.saved || costs.gathered_weights > costs.saved - costs.gathered)
     return fault(reader, Code::InconsistentManifest, tree.nodes[0], "the gathered bytes exceed the saved bytes");
   return true;
 }

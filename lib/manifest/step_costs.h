@@ -30,21 +30,21 @@ struct MatmulWork {
 struct LayerCosts {
   std::string layers;  // "model.layers.{0..79}"; empty for everything outside layers
   uint64_t count = 1;
-  uint64_t kept = 0;             // bytes that one layer saves for backward
+  uint64_t saved = 0;            // bytes that one layer saves for backward
   std::vector<MatmulWork> work;  // of one layer, by dtype
   bool operator==(const LayerCosts&) const = default;
 };
 
 struct StepCosts {
   bool is_there = false;          // true if all operations are known
-  uint64_t kept = 0;              // bytes saved for backward
+  uint64_t saved = 0;             // bytes saved for backward
   uint64_t gathered = 0;          // of these: gathered activations
   uint64_t gathered_weights = 0;  // of these: parameters that are gathered over data axes
   uint64_t logits = 0;            // bytes of the model's outputs in float32, as a loss saves them
   uint64_t transient = 0;         // peak of temporary bytes in one operation's backward: gradients of its result and
                                   // operands; with `remat` also everything that its unit recomputes
   std::string transient_op, transient_module;
-  std::vector<SavedTensors> by_op;       // sums to `kept`, the largest first
+  std::vector<SavedTensors> by_op;       // sums to `saved`, the largest first
   std::vector<LayerCosts> layers;        // everything outside layers comes first
   std::vector<std::string> unknown_ops;  // operations with unknown saved tensors: all operands and results count
   bool operator==(const StepCosts&) const = default;

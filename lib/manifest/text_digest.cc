@@ -15,11 +15,11 @@ constexpr std::array<bool, 256> kBlank = [] {
 }  // namespace
 
 void add(TextDigest& digest, std::string_view text) {
-  char kept[1 << 14];
+  char saved[1 << 14];
   size_t count = 0;
   for (size_t at = 0; at < text.size(); ++at) {
     const char c = text[at];
-    kept[count] = c;
+    saved[count] = c;
     count += digest.in_string || !kBlank[static_cast<unsigned char>(c)];
     if (digest.is_escaped)
       digest.is_escaped = false;
@@ -27,9 +27,9 @@ void add(TextDigest& digest, std::string_view text) {
       digest.in_string = !digest.in_string;
     else
       digest.is_escaped = c == '\\' && digest.in_string;
-    if (count == sizeof kept) add(digest.hash, {kept, std::exchange(count, 0)});
+    if (count == sizeof saved) add(digest.hash, {saved, std::exchange(count, 0)});
   }
-  add(digest.hash, {kept, count});
+  add(digest.hash, {saved, count});
 }
 
 std::string to_text(const TextDigest& digest) { return "sha256:" + hex_of(digest.hash); }

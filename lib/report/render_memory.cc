@@ -111,14 +111,14 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
       {"Optimizer state", &TrainingBytes::optimizer}};
   for (const auto& [name, part] : parts)
     rows += row("", std::string(name), bytes_html(full.training.*part), bytes_html(measure.memory.ideal_training.*part),
-                bytes_html(measure.memory.whole_training.*part));
+                bytes_html(measure.memory.total_training.*part));
   rows += row("", "Buffers, replicated", bytes_html(measure.memory.buffer_bytes),
               bytes_html(measure.memory.buffer_bytes), bytes_html(measure.memory.buffer_bytes));
   rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
   const StepCosts& costs = manifest.costs;
   const TrainingMemory step = measure_training(manifest, *measure.memory.recipe);
   if (costs.is_there) {
-    rows += row("", "Activations saved for backward, rank 0", bytes_html(costs.kept), "", "") +
+    rows += row("", "Activations saved for backward, rank 0", bytes_html(costs.saved), "", "") +
             row("", "Logits in float32, rank 0", bytes_html(costs.logits), "", "") +
             row("", "Largest transient of a step, rank 0", bytes_html(costs.transient), "", "");
     if (measure.memory.recipe->gradient != StoredAs::None && !step.overflow)

@@ -41,10 +41,10 @@ struct Color {
 };
 
 struct Picture {
-  std::vector<Color> colors;                  // by descending bytes, fully replicated last
-  std::vector<size_t> color_of;               // of each group, an index into `colors`
-  uint64_t bytes = 0;                         // of all tensors
-  uint64_t left_out = 0, left_out_bytes = 0;  // of tensors that are not drawn
+  std::vector<Color> colors;                // by descending bytes, fully replicated last
+  std::vector<size_t> color_of;             // of each group, an index into `colors`
+  uint64_t bytes = 0;                       // of all tensors
+  uint64_t omitted = 0, omitted_bytes = 0;  // of tensors that are not drawn
   size_t pieces = 0;
 };
 
@@ -145,8 +145,8 @@ std::string column_html(const Manifest& manifest, std::span<const ShardGroup> gr
   for (const ModelCell& cell : column.cells) {
     const double height = kHeight * static_cast<double>(cell.bytes) / static_cast<double>(column.bytes);
     if (height < kLeast || picture.pieces >= kMaxModelPieces) {
-      picture.left_out += cell.count * column.count;
-      picture.left_out_bytes += cell.bytes * column.count;
+      picture.omitted += cell.count * column.count;
+      picture.omitted_bytes += cell.bytes * column.count;
     } else {
       ++picture.pieces;
       const std::string drawn = cell_html(manifest, groups[cell.group], column, cell,
@@ -190,18 +190,18 @@ std::string model_html(const Manifest& manifest, std::span<const ShardGroup> gro
     const double share =
         static_cast<double>(column.bytes) * static_cast<double>(column.count) / static_cast<double>(picture.bytes);
     if (share * kWide < kLeast) {
-      picture.left_out += column.tensors * column.count;
-      picture.left_out_bytes += column.bytes * column.count;
+      picture.omitted += column.tensors * column.count;
+      picture.omitted_bytes += column.bytes * column.count;
     } else {
       out += column_html(manifest, groups, column, begin, share, picture);
     }
     begin += share;
   }
   out += "</svg>\n" + legend_html(picture);
-  if (picture.left_out > 0)
+  if (picture.omitted > 0)
     out += fmt::format("<p class=\"more\">{} of {} together {} too small to be drawn.</p>\n",
-                       grouped(picture.left_out, "tensor"), bytes_html(picture.left_out_bytes),
-                       picture.left_out == 1 ? "is" : "are");
+                       grouped(picture.omitted, "tensor"), bytes_html(picture.omitted_bytes),
+                       picture.omitted == 1 ? "is" : "are");
   return out + "</figure>\n</section>\n";
 }
 

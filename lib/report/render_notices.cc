@@ -66,7 +66,7 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
   if (device_count(manifest.mesh) == 1) return {};
   const std::vector<bool> is_counted = counted_params(manifest);
   std::vector<std::string> items, idle;
-  std::vector<WholeRule> kept;
+  std::vector<WholeRule> saved;
   size_t idle_rules = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
     for (const RuleNode& node : block.nodes) {
@@ -74,19 +74,19 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
       const bool has_rule = node.rule != kNoManifestRule;
       if (!has_rule && !whole.paths.empty() && node.reason == "default")
         items.push_back(uncovered_html(manifest, whole));
-      if (has_rule && !whole.paths.empty()) kept.push_back({node.rule, std::move(whole)});
+      if (has_rule && !whole.paths.empty()) saved.push_back({node.rule, std::move(whole)});
       if (has_rule && node.params.empty() && node.modules.empty() && ++idle_rules <= kMostRules)
         idle.push_back(rule_name(manifest, node.rule));
     }
   }
-  std::ranges::stable_sort(kept, std::ranges::greater{}, [](const WholeRule& rule) { return rule.whole.bytes; });
-  for (size_t i = 0; i < std::min(kept.size(), kMostRules); ++i)
-    items.push_back(fmt::format("{} replicates {}, {}", rule_name(manifest, kept[i].rule),
-                                grouped(kept[i].whole.paths.size(), "parameter"),
-                                size_text(manifest, kept[i].whole.bytes)));
-  if (kept.size() > kMostRules)
+  std::ranges::stable_sort(saved, std::ranges::greater{}, [](const WholeRule& rule) { return rule.whole.bytes; });
+  for (size_t i = 0; i < std::min(saved.size(), kMostRules); ++i)
+    items.push_back(fmt::format("{} replicates {}, {}", rule_name(manifest, saved[i].rule),
+                                grouped(saved[i].whole.paths.size(), "parameter"),
+                                size_text(manifest, saved[i].whole.bytes)));
+  if (saved.size() > kMostRules)
     items.push_back(fmt::format("{} more with <a href=\"#replicated\">replicated parameters</a>",
-                                grouped(kept.size() - kMostRules, "rule")));
+                                grouped(saved.size() - kMostRules, "rule")));
   for (std::string& name : idle) items.push_back(fmt::format("{} has no effect", std::move(name)));
   if (idle_rules > kMostRules)
     items.push_back(

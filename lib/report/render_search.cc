@@ -151,10 +151,10 @@ std::string render_search(const SearchReport& report) {
                          human_bytes(shown.figures.wire), layers_text(report.space, shown.choice));
     }
   }
-  if (report.kept != nullptr)
+  if (report.saved != nullptr)
     out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.kept_name),
-                       escape_for_terminal(kept_mesh_words(report.kept_mesh)), human_seconds(report.kept->seconds),
-                       human_bytes(report.kept->memory), human_bytes(report.kept->wire));
+                       escape_for_terminal(kept_mesh_words(report.kept_mesh)), human_seconds(report.saved->seconds),
+                       human_bytes(report.saved->memory), human_bytes(report.saved->wire));
   if (answer.best)
     out += fmt::format("{} (not in it: {})\npredicted by the topology, not measured\n", proof_text(report), kOutside);
   else if (answer.smallest)
@@ -164,7 +164,7 @@ std::string render_search(const SearchReport& report) {
   else
     out += "no mesh has a plan\n";
   std::map<std::string, std::vector<std::string>> reasons;
-  for (const MeshLeftOut& mesh : answer.left_out) reasons[mesh.why].push_back(size_words(mesh.mesh));
+  for (const MeshLeftOut& mesh : answer.omitted) reasons[mesh.why].push_back(size_words(mesh.mesh));
   for (const auto& [why, meshes] : reasons)
     out += fmt::format("left out: {}: {}\n", join(meshes, "; "), escape_for_terminal(why));
   return out;
@@ -202,18 +202,18 @@ std::string search_json(const SearchReport& report) {
     write_plan_row(json, row);
     end_object(json);
   });
-  if (report.kept != nullptr) {
+  if (report.saved != nullptr) {
     write_key(json, "yours");
     begin_object(json);
     write_key(json, "mesh");
     begin_object(json);
     for (const MeshAxis& axis : report.kept_mesh.axes) write_member(json, axis.name, axis.size);
     end_object(json);
-    write_figures(json, *report.kept);
+    write_figures(json, *report.saved);
     end_object(json);
   }
   write_key(json, "left_out");
-  write_array(json, answer.left_out, [&](const MeshLeftOut& left) {
+  write_array(json, answer.omitted, [&](const MeshLeftOut& left) {
     begin_object(json);
     write_mesh(json, left.mesh);
     write_member(json, "reason", left.why);

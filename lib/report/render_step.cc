@@ -17,9 +17,9 @@ std::string fitting(std::string text, size_t width) {
   return text.substr(0, width > kDots.size() ? width - kDots.size() : 0) + std::string(kDots);
 }
 
-std::string products_words(const StepTime& time, const Topology& topology) {
-  return time.has_products ? fmt::format("matmuls at {:g} % of the peak", topology.efficiency * 100)
-                           : std::string("matmuls are not timed");
+std::string matmul_words(const StepTime& time, const Topology& topology) {
+  return time.has_matmul_speed ? fmt::format("matmuls at {:g} % of the peak", topology.efficiency * 100)
+                               : std::string("matmuls are not timed");
 }
 
 std::string measured_line(const LinkSpeed& link) {
@@ -82,7 +82,7 @@ std::string render_memory(const TrainingMemory& memory, const TerminalStyle& loo
 std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& topology, const TerminalStyle& look) {
   const std::string& machine = topology.name.empty() ? topology.device : topology.name;
   std::string out = in_bold(fmt::format("time of a step, rank 0{}{}: {}", machine.empty() ? "" : " on ",
-                                        escape_for_terminal(machine), products_words(time, topology)),
+                                        escape_for_terminal(machine), matmul_words(time, topology)),
                             look) +
                     '\n';
   out += fmt::format(" {:<28}{:>12}{:>12}{:>16}\n", "", "forward", "backward", "communication");
@@ -147,7 +147,7 @@ void write_time(JsonWriter& json, const StepTime& time, const Mesh& mesh, const 
   begin_object(json);
   write_member(json, "topology", topology.name);
   write_member(json, "device", topology.device);
-  write_member(json, "products", time.has_products);
+  write_member(json, "products", time.has_matmul_speed);
   seconds("forward", time.forward);
   seconds("backward", time.backward);
   seconds("waited", time.waited);

@@ -19,7 +19,7 @@ std::string seconds_html(double seconds) {
 
 // Returns the formula of the matmul time, one quotient per dtype: "1.2e+15 / (9.89e+14 x 60 %)", FLOPs over achieved
 // FLOP/s.
-std::string products_formula(const LayerCosts& layer, const Topology& topology, bool backward) {
+std::string matmul_formula(const LayerCosts& layer, const Topology& topology, bool backward) {
   std::vector<std::string> terms;
   for (const MatmulWork& work : layer.work) {
     const uint64_t operations = backward ? work.backward + work.again : work.forward;
@@ -38,13 +38,13 @@ std::string layers_table(const Manifest& manifest, const ReportTime& step) {
   for (size_t i = 0; i < std::min(count, kMaxLayerRows); ++i) {
     const LayerTime& layer = step.time.layers[i];
     const LayerCosts& costs = manifest.costs.layers[i];
-    const bool timed = step.time.has_products;
-    rows += row_html(
-        heads, std::vector<std::string>{
-                   layer.layers.empty() ? "outside layers" : code(layer.layers), grouped(layer.count),
-                   seconds_html(layer.forward), timed ? products_formula(costs, step.topology, false) : "not timed",
-                   seconds_html(layer.backward), timed ? products_formula(costs, step.topology, true) : "not timed",
-                   seconds_html(layer.communication)});
+    const bool timed = step.time.has_matmul_speed;
+    rows += row_html(heads, std::vector<std::string>{layer.layers.empty() ? "outside layers" : code(layer.layers),
+                                                     grouped(layer.count), seconds_html(layer.forward),
+                                                     timed ? matmul_formula(costs, step.topology, false) : "not timed",
+                                                     seconds_html(layer.backward),
+                                                     timed ? matmul_formula(costs, step.topology, true) : "not timed",
+                                                     seconds_html(layer.communication)});
   }
   std::string out = table_html("Each layer", heads, rows);
   if (count > kMaxLayerRows)
@@ -93,7 +93,7 @@ std::string time_html(const Manifest& manifest, const ReportTime& step) {
   std::string out = "<section id=\"time\">\n<h2>Time of a step</h2>\n<p>";
   out += machine.empty() ? "An estimate" : fmt::format("An estimate for {}", code(machine));
   out += ": matmuls in sequence at a share of the peak, collectives in rings, elementwise operations are not counted.";
-  if (!step.time.has_products) out += " The topology has no peak for these matmuls: they are not timed.";
+  if (!step.time.has_matmul_speed) out += " The topology has no peak for these matmuls: they are not timed.";
   out += "</p>\n" + sums_table(step) + axes_table(manifest, step);
   out +=
       "<p>A call of S bytes over n ranks, a seconds a hop and B bytes a second: an all_reduce lasts 2 (n − 1) a + 2 (n "

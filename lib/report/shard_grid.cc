@@ -120,17 +120,17 @@ std::vector<int64_t> shards_at(const ShardGrid& grid, const GridSlice& slice) {
 
 std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
   std::vector<std::string> parts;
-  size_t left_out = 0;
+  size_t omitted = 0;
   for (size_t dim = 0; dim < slice.at.size(); ++dim) {
     if (slice.down == dim || slice.across == dim) continue;
     if (parts.size() < kMaxCaptionDims)
       parts.push_back(fmt::format("dim {} {}", dim, run_text(grid.runs[dim][slice.at[dim]])));
     else
-      ++left_out;
+      ++omitted;
   }
   std::string text =
       parts.empty() ? "Ranks that hold each shard" : fmt::format("Ranks that hold each shard at {}", join(parts, ", "));
-  if (left_out > 0) text += fmt::format(" and {} more", counted(left_out, "dim"));
+  if (omitted > 0) text += fmt::format(" and {} more", counted(omitted, "dim"));
   return text;
 }
 

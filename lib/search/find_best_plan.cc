@@ -134,8 +134,8 @@ double bound_of(const Searching& s, const Solution& found) {
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
-void leave_out(Searching& s, const SearchMesh& mesh, std::string why) {
-  s.answer.left_out.push_back({mesh, std::move(why)});
+void skip_repeated_layers(Searching& s, const SearchMesh& mesh, std::string why) {
+  s.answer.omitted.push_back({mesh, std::move(why)});
 }
 
 // Says which data ranks the batch allows.
@@ -151,13 +151,13 @@ std::string batch_fault(const Searching& s) {
 std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool has_fsdp) {
   const int64_t data_ranks = mesh.dp * mesh.fsdp;
   if (s.request.batch % data_ranks != 0) {
-    leave_out(s, mesh, batch_fault(s));
+    skip_repeated_layers(s, mesh, batch_fault(s));
     return std::nullopt;
   }
   std::string why;
   Prober* prober = prober_of(s, s.request.batch / data_ranks, why);
   if (prober == nullptr) {
-    leave_out(s, mesh, why);
+    skip_repeated_layers(s, mesh, why);
     return std::nullopt;
   }
   s.answer.tried += has_fsdp || mesh.fsdp == 1 ? 1 : 0;
@@ -165,7 +165,7 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
   MeasuredParts parts = measure_parts(*prober, mesh, has_fsdp);
   s.answer.probes += prober->probes - before;
   if (parts.costs.layers.empty() || parts.costs.ends.empty()) {
-    leave_out(s, mesh, parts.why);
+    skip_repeated_layers(s, mesh, parts.why);
     return std::nullopt;
   }
   s.answer.ways = std::max(s.answer.ways, parts.costs.layers.size());
@@ -214,7 +214,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
 }
 
 bool is_left_in(const Searching& s, const SearchMesh& mesh) {
-  return std::ranges::find(s.answer.left_out, mesh, &MeshLeftOut::mesh) == s.answer.left_out.end();
+  return std::ranges::find(s.answer.omitted, mesh, &MeshLeftOut::mesh) == s.answer.omitted.end();
 }
 
 // Returns the plan with the least memory of a mesh.

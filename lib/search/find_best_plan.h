@@ -45,7 +45,7 @@ struct SearchAnswer {
   double bound = 0;                  // no plan of the space has a smaller objective
   bool is_exact = true;              // false: a judged plan does not cost what its parts do, and `bound` is less sure
   std::optional<MeshPlan> smallest;  // without a plan that fits: the plan with the least memory
-  std::vector<MeshLeftOut> left_out;
+  std::vector<MeshLeftOut> omitted;
   size_t tried = 0;     // meshes
   size_t ways = 0;      // kinds of layers of a mesh at most
   uint64_t probes = 0;  // plans that were judged

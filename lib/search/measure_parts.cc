@@ -19,7 +19,7 @@ std::optional<StepFigures> probe(Probing& p, Appraiser& appraiser, const PlanCho
   StepFigures figures = appraise(appraiser, plan_of(*p.prober.space, choice).plan);
   if (figures.is_right) return figures;
   if (p.found.why.empty()) p.found.why = figures.why;
-  ++p.found.left_out;
+  ++p.found.omitted;
   return std::nullopt;
 }
 

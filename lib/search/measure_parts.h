@@ -21,7 +21,7 @@ struct Prober {
 // What is measured. Kinds of layers with findings are left out; `why` gives one of them if none is left.
 struct MeasuredParts {
   MeshCosts costs;
-  size_t left_out = 0;
+  size_t omitted = 0;
   std::string why;
 };
 

@@ -105,7 +105,7 @@ StepTrace begin_trace(StepTrace used) {
   used.ops.clear();
   used.slots.clear();
   used.outputs.clear();
-  used.alike.clear();
+  used.repeats.clear();
   return used;
 }
 

@@ -23,9 +23,9 @@ int main(int argc, char** argv) {
   const TpPlan plan = read_plan(plan_file, argc > 3 ? sizes_of(argv[3]) : MeshSizes{}, reading);
   if (has_errors(reading)) return 2;
   uint32_t repeated = 0, repeated_backward = 0, judged = 0, wrong = 0;
-  for (size_t left_out = 0; left_out <= plan.rules.size(); ++left_out) {
+  for (size_t omitted = 0; omitted <= plan.rules.size(); ++omitted) {
     TpPlan tried = plan;
-    if (left_out < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(left_out));
+    if (omitted < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(omitted));
     for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
       if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
       for (const auto& [infer, trace] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
@@ -35,7 +35,7 @@ int main(int argc, char** argv) {
         const Seen folded = see(judge, tried, walk);
         const Seen whole = see(each_layer, tried, walk);
         if (const std::string differs = difference(folded, whole); !differs.empty()) {
-          std::printf("without rule %zu, %s%s: %s\n", left_out, std::string(runtime_row(runtime).name).c_str(),
+          std::printf("without rule %zu, %s%s: %s\n", omitted, std::string(runtime_row(runtime).name).c_str(),
                       infer   ? ", infer"
                       : trace ? ""
                               : ", without a trace",

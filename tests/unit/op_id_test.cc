@@ -54,6 +54,6 @@ TEST_CASE("a view of transposed heads is no matrix and needs a copy") {
 TEST_CASE("elementwise results have the memory order of their operands") {
   const int64_t shape[] = {2, 8, 24, 16}, table[] = {1, 1, 24, 16};
   const Strides in_front{24 * 128, 16, 128, 1}, dense = dense_strides(table);
-  const Laid operands[] = {{shape, in_front}, {table, dense}};
+  const StridedShape operands[] = {{shape, in_front}, {table, dense}};
   CHECK(elementwise_strides(operands, shape) == in_front);
 }

@@ -49,23 +49,23 @@ int check_plan(const InitPlan& plan, const ManifestInput& input, const JobArgume
   int status = 0;
   for (const Fault& fault : plan.faults) status = std::max(status, report(fault, input.file.name));
   if (!plan.unsaid.empty()) status = std::max(status, report(unsaid_fault(plan, input.manifest), input.file.name));
-  if (status == 0 && !plan.left_out_names.empty() && !job.quiet && speaks_for_the_job()) {
-    const bool one = plan.left_out_names.size() == 1;
+  if (status == 0 && !plan.omitted_names.empty() && !job.quiet && speaks_for_the_job()) {
+    const bool one = plan.omitted_names.size() == 1;
     report({.code = Code::BuffersOmitted,
             .message = fmt::format("{} skipped, because the plan's `init` does not match {}: {}",
                                    one ? "this buffer is" : "these buffers are", one ? "it" : "them",
-                                   list_names(plan.left_out_names))},
+                                   list_names(plan.omitted_names))},
            input.file.name);
   }
   return status;
 }
 
 // Returns one hash over the hashes of the rank's shards.
-std::string hash_of(const ShardStore& store, const std::vector<bool>& left_out) {
+std::string hash_of(const ShardStore& store, const std::vector<bool>& omitted) {
   std::string hashes;
   std::vector<char> buffer;
   for (size_t i = 0; i < store.shards.size(); ++i) {
-    if (left_out[i]) continue;
+    if (omitted[i]) continue;
     const Shard& shard = store.shards[i];
     hashes += sha256_hex({host_view(*store.device, shard.data, shard.bytes, buffer), shard.bytes});
   }
@@ -146,7 +146,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
       seconds = seconds_since(start);
     });
     SaveOptions options{
-        .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .left_out = plan.left_out};
+        .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .omitted = plan.omitted};
     if (!arguments.output.empty()) std::ignore = save_shards(comm, store, options);
     options.path = arguments.consolidated;
     options.max_file_bytes = arguments.max_file_bytes;
@@ -154,7 +154,7 @@ int cmd_init(const InitArguments& arguments, const JobArguments& job) {
     const std::vector<RankInit> all = gather(comm, RankInit{.bytes = bytes_of_rank(input.manifest, comm.rank),
                                                             .drawn = drawn,
                                                             .seconds = seconds,
-                                                            .hash = job.json ? hash_of(store, plan.left_out) : "-"});
+                                                            .hash = job.json ? hash_of(store, plan.omitted) : "-"});
     if (comm.rank == 0) print_summary(summarise(all), arguments.seed, job);
     return 0;
   });

@@ -62,7 +62,7 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
         std::ignore = load_together(comm, input.manifest, source, job, shared);
         const ShardStore& store = shards_of(comm, shared);
         SaveOptions options{
-            .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .left_out = source.missing};
+            .path = arguments.output, .shardings_sha256 = shardings_sha256(input.manifest), .omitted = source.missing};
         RankSaves mine;
         if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
         options.path = arguments.consolidated;

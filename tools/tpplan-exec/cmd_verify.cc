@@ -35,13 +35,13 @@ void add_proof(RankProof& all, const RankProof& more, int) {
 
 // Compares the checksums with a file and writes them to a file, as requested. Returns the exit status.
 int use_checksums(Comm& comm, const VerifyArguments& arguments, const ManifestInput& input,
-                  std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
-  const Checksums checksums = hash_shards(comm, stores, left_out, threads);
+                  std::span<const ShardStore> stores, const std::vector<bool>& omitted, int threads) {
+  const Checksums checksums = hash_shards(comm, stores, omitted, threads);
   ChecksumJob job{.manifest = &input.manifest,
                   .shardings_sha256 = shardings_sha256(input.manifest),
                   .path = arguments.checksums,
                   .stores = stores,
-                  .left_out = left_out};
+                  .omitted = omitted};
   int status = 0;
   if (!arguments.checksums.empty()) {
     for (const Fault& fault : compare_checksums(comm, job, checksums))

@@ -143,32 +143,34 @@ struct KeptPlan {
   StepFigures figures;
 };
 
-int read_kept(const SearchArguments& arguments, const CommonArguments& common, KeptPlan& kept) {
+int read_saved(const SearchArguments& arguments, const CommonArguments& common, KeptPlan& saved) {
   Diagnostics diagnostics;
-  if (read_input(arguments.keep, YamlLimits{}.bytes, kept.file, diagnostics))
-    kept.plan = read_plan(kept.file, {}, diagnostics);
-  if (const int status = print_findings(diagnostics, sources_of(kept.file), common); status != kExitFine) return status;
-  if (device_count(kept.plan.mesh) != arguments.ranks)
+  if (read_input(arguments.keep, YamlLimits{}.bytes, saved.file, diagnostics))
+    saved.plan = read_plan(saved.file, {}, diagnostics);
+  if (const int status = print_findings(diagnostics, sources_of(saved.file), common); status != kExitFine)
+    return status;
+  if (device_count(saved.plan.mesh) != arguments.ranks)
     return usage_error(fmt::format("--keep {}: its mesh {} has {} ranks, but --ranks is {}",
-                                   escape_for_terminal(arguments.keep), to_text(kept.plan.mesh),
-                                   device_count(kept.plan.mesh), arguments.ranks));
+                                   escape_for_terminal(arguments.keep), to_text(saved.plan.mesh),
+                                   device_count(saved.plan.mesh), arguments.ranks));
   return kExitFine;
 }
 
-int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs, KeptPlan& kept) {
+int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs,
+                  KeptPlan& saved) {
   int64_t data_ranks = 1;
-  for (const AxisId axis : data_axes_of(kept.plan)) data_ranks *= kept.plan.mesh.axes[axis].size;
+  for (const AxisId axis : data_axes_of(saved.plan)) data_ranks *= saved.plan.mesh.axes[axis].size;
   std::string why =
       fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
   if (arguments.batch % data_ranks == 0) {
     why.clear();
     Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, 0, why);
     if (appraiser.graph != nullptr) {
-      kept.figures = appraise(appraiser, kept.plan);
-      why = kept.figures.why;
+      saved.figures = appraise(appraiser, saved.plan);
+      why = saved.figures.why;
     }
   }
-  if (kept.figures.is_right) return kExitFine;
+  if (saved.figures.is_right) return kExitFine;
   print(STDERR_FILENO,
         fmt::format("tpplan: error: --keep {}: {}\n", escape_for_terminal(arguments.keep), escape_for_terminal(why)));
   return kExitContent;
@@ -230,12 +232,12 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
     return usage_error(
         fmt::format("{} cannot be searched: {}", escape_for_terminal(model.graph.name), escape_for_terminal(why)));
   if (request.sequence == 0) request.sequence = model.graph.operations.sequence;
-  KeptPlan kept;
+  KeptPlan saved;
   if (!arguments.keep.empty()) {
     SearchArguments sized = arguments;
     sized.sequence = request.sequence;
-    if (const int status = read_kept(arguments, common, kept); status != kExitFine) return status;
-    if (const int status = appraise_kept(sized, model.graph, inputs, kept); status != kExitFine) return status;
+    if (const int status = read_saved(arguments, common, saved); status != kExitFine) return status;
+    if (const int status = appraise_kept(sized, model.graph, inputs, saved); status != kExitFine) return status;
   }
   const SearchAnswer answer = find_best_plan(model.graph, *space, inputs, request);
   const SearchReport report{.model = model.graph.name,
@@ -245,8 +247,8 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
                             .space = *space,
                             .file = arguments.output == "-" ? std::string() : file_name(arguments.output),
                             .kept_name = file_name(arguments.keep),
-                            .kept_mesh = kept.plan.mesh,
-                            .kept = arguments.keep.empty() ? nullptr : &kept.figures};
+                            .kept_mesh = saved.plan.mesh,
+                            .saved = arguments.keep.empty() ? nullptr : &saved.figures};
   const bool is_json = arguments.format == "json";
   const bool prints_plan = arguments.output == "-";
   if (answer.best) {

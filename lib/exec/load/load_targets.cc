@@ -12,7 +12,7 @@ namespace tpplan {
 Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets, size_t count) {
   if (targets == nullptr && count != 0) throw RequestError{"`targets` is NULL, but `count` is not 0"};
   const size_t tensors = load.store.shards.size();
-  Targets out{.of = std::vector<std::vector<size_t>>(tensors), .left_out = std::vector<bool>(tensors, true)};
+  Targets out{.of = std::vector<std::vector<size_t>>(tensors), .omitted = std::vector<bool>(tensors, true)};
   for (size_t i = 0; i < count; ++i) {
     const size_t tensor = targets[i].tensor;
     if (tensor >= tensors)
@@ -20,7 +20,7 @@ Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets
           fmt::format("target {} has the tensor index {}, but the number of tensors is {}", i, tensor, tensors)};
     const Shard& shard = load.store.shards[tensor];
     const std::string path = escape_for_terminal(shard.path);
-    if (!out.left_out[tensor]) throw RequestError{fmt::format("`{}` has two targets", path)};
+    if (!out.omitted[tensor]) throw RequestError{fmt::format("`{}` has two targets", path)};
     if (load.source.missing[tensor])
       throw RequestError{
           fmt::format("buffer `{}` is not in the weights: pass no target for tensors with is_stored 0", path),
@@ -31,7 +31,7 @@ Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets
                          TPPLAN_LOAD_WRONG};
     if (targets[i].data == nullptr && shard.bytes != 0)
       throw RequestError{fmt::format("`{}`: `data` of its target is NULL", path)};
-    out.left_out[tensor] = false;
+    out.omitted[tensor] = false;
     out.of[first_of(load, tensor)].push_back(i);
   }
   return out;

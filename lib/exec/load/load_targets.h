@@ -12,7 +12,7 @@ namespace tpplan {
 // others.
 struct Targets {
   std::vector<std::vector<size_t>> of;  // by tensor (of tied tensors the first): indices of its targets
-  std::vector<bool> left_out;           // by tensor: no target was requested under this name
+  std::vector<bool> omitted;            // by tensor: no target was requested under this name
 };
 
 // Groups the targets by tensor. Throws a RequestError for a target with a wrong index, size or pointer, or a duplicate.

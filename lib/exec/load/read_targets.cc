@@ -56,7 +56,7 @@ void read_sums(TargetsRead& reading, const char* path) {
   sums.job.shardings_sha256 = reading.load.shardings_sha256;
   sums.job.path = path;
   sums.job.stores = {&reading.load.store, 1};
-  sums.job.left_out = reading.asked.left_out;
+  sums.job.omitted = reading.asked.omitted;
   const std::vector<Fault> faults = read_checksums(sums.job, sums.wanted);
   if (!faults.empty()) throw Fault(faults.front());
 }
@@ -176,13 +176,13 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
       throw RequestError{fmt::format("`{}` is cast, which is supported only in host memory", path)};
   }
   if (options.checksums != nullptr) read_sums(reading, options.checksums);
-  std::vector<bool> left_out(tensors);
+  std::vector<bool> omitted(tensors);
   for (size_t t = 0; t < tensors; ++t) {
-    left_out[t] = reading.asked.of[t].empty();
-    load.store.shards[t].data = left_out[t] ? nullptr : targets[reading.asked.of[t].front()].data;
+    omitted[t] = reading.asked.of[t].empty();
+    load.store.shards[t].data = omitted[t] ? nullptr : targets[reading.asked.of[t].front()].data;
   }
   const int ranks[] = {load.store.rank};
-  const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, left_out);
+  const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);
   const ReadPace pace = pace_of(options.threads > 0 ? options.threads : usable_processors(), staging);
   std::vector<const ReadCell*> cells;
   for (const ReadCell& cell : plan.cells) {
@@ -200,7 +200,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
     if (is_cast(load, tensor)) begin_cast(reading, tensor);
   };
   for (size_t t = 0; t < tensors; ++t) {
-    if (!left_out[t] && reading.left[t] == 0) finish_tensor(reading, t);
+    if (!omitted[t] && reading.left[t] == 0) finish_tensor(reading, t);
   }
 
   WorkQueue queue;

@@ -44,8 +44,8 @@ std::string head_text(const ChecksumJob& job) {
   next_line(json, 1);
   write_key(json, "paths");
   begin_array(json);
-  for (size_t t = 0; t < job.left_out.size(); ++t) {
-    if (!job.left_out[t]) write_value(json, path_of(*job.manifest, tensor_of(*job.manifest, t)));
+  for (size_t t = 0; t < job.omitted.size(); ++t) {
+    if (!job.omitted[t]) write_value(json, path_of(*job.manifest, tensor_of(*job.manifest, t)));
   }
   end_array(json);
   next_line(json, 1);
@@ -114,7 +114,7 @@ using HashSeen = std::function<void(size_t store, size_t tensor, std::string_vie
 
 void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::vector<Fault>& faults) {
   for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
-    if (seen[t] || job.left_out[t]) continue;
+    if (seen[t] || job.omitted[t]) continue;
     const std::string path = escape_for_terminal(path_of(*job.manifest, tensor_of(*job.manifest, t)));
     faults.push_back(sum_differs(job.path, fmt::format("the file has no checksum of `{}`", path)));
   }
@@ -173,9 +173,9 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
         job.path, fmt::format("the file does not have the {} of checksums for {} of {}", human_bytes(ranks * line),
                               counted(ranks, "rank"), counted(paths.size(), "tensor")))};
   TextMap<std::string_view, size_t> numbers;
-  for (size_t t = 0; t < job.left_out.size(); ++t) numbers[path_of(*job.manifest, tensor_of(*job.manifest, t))] = t;
+  for (size_t t = 0; t < job.omitted.size(); ++t) numbers[path_of(*job.manifest, tensor_of(*job.manifest, t))] = t;
   std::vector<Fault> faults;
-  std::vector<bool> seen(job.left_out.size());
+  std::vector<bool> seen(job.omitted.size());
   std::vector<size_t> tensors;
   for (const std::string& path : paths) {
     const auto number = numbers.find(path);
@@ -196,7 +196,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
     if (line_text(there, static_cast<uint64_t>(rank) + 1 == ranks) != part.file.text)
       return {unusable_sums(job.path, fmt::format("the entry of rank {} is not a list of checksums", rank))};
     for (size_t i = 0; i < paths.size(); ++i) {
-      if (!job.left_out[tensors[i]]) seen_hash(s, tensors[i], there[i], faults);
+      if (!job.omitted[tensors[i]]) seen_hash(s, tensors[i], there[i], faults);
     }
   }
   return faults;
@@ -210,7 +210,7 @@ std::string hash_of_shard(const Shard& shard, const Device& device) {
 }
 
 std::vector<Fault> read_checksums(const ChecksumJob& job, Checksums& checksums) {
-  checksums.assign(job.stores.size(), std::vector<std::string>(job.left_out.size()));
+  checksums.assign(job.stores.size(), std::vector<std::string>(job.omitted.size()));
   return read_lines(job, [&](size_t store, size_t tensor, std::string_view there, std::vector<Fault>&) {
     checksums[store][tensor] = there;
   });
@@ -227,8 +227,8 @@ std::optional<Fault> compare_checksum(const ChecksumJob& job, size_t store, size
                      rank);
 }
 
-Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out, int threads) {
-  const size_t tensors = left_out.size();
+Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& omitted, int threads) {
+  const size_t tensors = omitted.size();
   Checksums mine(stores.size(), std::vector<std::string>(tensors));
   begin_step(comm, "verify: checksums");
   WorkQueue queue;
@@ -238,7 +238,7 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
     for (uint64_t number = 0; take_work(work, number);) {
       const size_t tensor = number % tensors;
       const ShardStore& store = stores[number / tensors];
-      if (!left_out[tensor]) mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
+      if (!omitted[tensor]) mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
     }
   });
   finish_together(comm, queue);
@@ -248,7 +248,7 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
 void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums) {
   const std::string head = head_text(job);
   const auto ranks = static_cast<uint64_t>(comm.world);
-  const uint64_t line = line_size(static_cast<size_t>(std::ranges::count(job.left_out, false)));
+  const uint64_t line = line_size(static_cast<size_t>(std::ranges::count(job.omitted, false)));
   const auto line_of = [&](size_t store) {
     return line_text(checksums[store], static_cast<uint64_t>(job.stores[store].rank) + 1 == ranks);
   };

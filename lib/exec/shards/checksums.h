@@ -19,7 +19,7 @@ using Checksums = std::vector<std::vector<std::string>>;
 
 // Hashes the shards of all ranks. All ranks call it, with the stores that load_shards fills. Throws the error of the
 // rank that failed.
-[[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& left_out,
+[[nodiscard]] Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std::vector<bool>& omitted,
                                     int threads);
 
 // A file of checksums: {"format": "tpplan.checksums/2", "shardings_sha256": ..., "algorithm": "sha256", "paths": [...],
@@ -30,7 +30,7 @@ struct ChecksumJob {
   std::string shardings_sha256;
   std::string path;  // a file that all ranks see; "-": standard output of rank 0
   std::span<const ShardStore> stores;
-  std::vector<bool> left_out;
+  std::vector<bool> omitted;
 };
 
 // All ranks call both. compare_checksums returns the same errors on every rank: TP8043 for each shard that differs,

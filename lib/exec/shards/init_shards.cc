@@ -162,8 +162,8 @@ void fill_constant(const Device& device, const Shard& shard, double value) {
 InitPlan plan_init(const Manifest& manifest) {
   InitPlan plan;
   const size_t parameters = manifest.parameters.size();
-  plan.left_out.resize(parameters + manifest.buffers.size());
-  for (size_t i = 0; i < plan.left_out.size(); ++i) {
+  plan.omitted.resize(parameters + manifest.buffers.size());
+  for (size_t i = 0; i < plan.omitted.size(); ++i) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     const Distribution* distribution = distribution_of(manifest, layout);
@@ -176,8 +176,8 @@ InitPlan plan_init(const Manifest& manifest) {
     } else if (i < parameters) {
       plan.unsaid.push_back(path_of(manifest, param));
     } else {
-      plan.left_out[i] = true;
-      if (!is_never_saved(path_of(manifest, param))) plan.left_out_names.push_back(path_of(manifest, param));
+      plan.omitted[i] = true;
+      if (!is_never_saved(path_of(manifest, param))) plan.omitted_names.push_back(path_of(manifest, param));
     }
   }
   return plan;

@@ -17,8 +17,8 @@ namespace tpplan {
 struct InitPlan {
   std::vector<Fault> faults;             // TP8052: parameters and buffers whose dtype cannot hold the initial values
   std::vector<std::string_view> unsaid;  // parameters without an init rule
-  std::vector<std::string_view> left_out_names;  // buffers without an init rule, except those that no checkpoint has
-  std::vector<bool> left_out;                    // by index in ShardStore::shards
+  std::vector<std::string_view> omitted_names;  // buffers without an init rule, except those that no checkpoint has
+  std::vector<bool> omitted;                    // by index in ShardStore::shards
 };
 
 [[nodiscard]] InitPlan plan_init(const Manifest& manifest);

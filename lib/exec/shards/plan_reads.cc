@@ -220,7 +220,7 @@ uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
 }  // namespace
 
 ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
-                    const std::vector<bool>& left_out) {
+                    const std::vector<bool>& omitted) {
   ReadPlan plan;
   const std::vector<uint32_t> first = first_of_tied(manifest);
   std::vector<std::vector<int64_t>> coordinates;
@@ -228,7 +228,7 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
   // Tensors with one layout and one stored dtype have the same holders.
   std::map<std::pair<const ParamLayout*, DType>, Holders> holders_of;
   for (uint32_t i = 0; i < source.tensors.size(); ++i) {
-    if (source.missing[i] || (i < first.size() && first[i] != i) || (i < left_out.size() && left_out[i])) continue;
+    if (source.missing[i] || (i < first.size() && first[i] != i) || (i < omitted.size() && omitted[i])) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     auto [holders, added] = holders_of.try_emplace({&layout, source.tensors[i].dtype});
     if (added) holders->second = list_holders(layout, source.tensors[i].dtype, manifest.mesh, ranks, coordinates);

@@ -49,7 +49,7 @@ inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 // Plans the reads of the ranks. Tensors that the source lacks or that are left out are skipped. Tied names are read
 // once; for them the first name decides. Throws if a shard boundary is inside a byte (held_boxes).
 [[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
-                                  const std::vector<bool>& left_out = {});
+                                  const std::vector<bool>& omitted = {});
 
 // The part of a cell that one read covers: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
 // line.

@@ -92,7 +92,7 @@ uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const 
 std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions& options) {
   std::vector<WriteEntry> entries;
   for (size_t i = 0; i < store.shards.size(); ++i) {
-    if (i < options.left_out.size() && options.left_out[i]) continue;
+    if (i < options.omitted.size() && options.omitted[i]) continue;
     const ParamLayout& layout = *store.shards[i].layout;
     entries.push_back({.name = store.shards[i].path,
                        .dtype = layout.dtype,
@@ -192,10 +192,10 @@ std::string index_text(const std::vector<WholeFile>& files) {
 
 }  // namespace
 
-uint64_t write_rank_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& left_out,
+uint64_t write_rank_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& omitted,
                           uint64_t staging) {
   uint64_t bytes = 0;
-  for (ShardFile& file : list_shard_files(store, left_out)) bytes += write_shard_file(store, file, folder, staging);
+  for (ShardFile& file : list_shard_files(store, omitted)) bytes += write_shard_file(store, file, folder, staging);
   return bytes;
 }
 
@@ -203,7 +203,7 @@ uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& opt
   uint64_t bytes = 0;
   FolderSteps steps;
   steps.write = [&](const std::string& folder) {
-    bytes += write_rank_files(store, folder, options.left_out, options.staging);
+    bytes += write_rank_files(store, folder, options.omitted, options.staging);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, options.shardings_sha256, store.manifest->mesh); };
   write_folder(comm, options.path, steps);

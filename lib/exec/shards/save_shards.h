@@ -13,7 +13,7 @@ namespace tpplan {
 struct SaveOptions {
   std::string path;              // of the folder, or of the file
   std::string shardings_sha256;  // for the folder's note
-  std::vector<bool> left_out;    // by index in ShardStore::shards: tensors to skip; empty: none
+  std::vector<bool> omitted;     // by index in ShardStore::shards: tensors to skip; empty: none
   uint64_t staging = uint64_t{4} << 20;
   uint64_t max_file_bytes = 0;  // tensor bytes of one file of full tensors; 0: one file (save_unsharded)
 };
@@ -27,7 +27,7 @@ struct SaveOptions {
 // Writes only the files of this rank into an existing folder. For callers that synchronize the ranks themselves
 // (tpplan_load_save).
 [[nodiscard]] uint64_t write_rank_files(const ShardStore& store, const std::string& folder,
-                                        const std::vector<bool>& left_out, uint64_t staging);
+                                        const std::vector<bool>& omitted, uint64_t staging);
 
 // Writes one safetensors file with full tensors. All ranks call it; each writes the elements of which it is the first
 // holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.

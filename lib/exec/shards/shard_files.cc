@@ -69,11 +69,11 @@ std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard) 
   return held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice);
 }
 
-std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out) {
+std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& omitted) {
   std::vector<std::vector<FileBox>> pieces;
   for (size_t i = 0; i < store.shards.size(); ++i) {
     const Shard& shard = store.shards[i];
-    if (i < left_out.size() && left_out[i]) continue;
+    if (i < omitted.size() && omitted[i]) continue;
     std::vector<HeldBox> boxes = written_boxes(store, shard);
     if (store.rank == 0 && elements_of(shard.layout->shape) == 0) boxes = {empty_box(*shard.layout)};
     if (boxes.size() > pieces.size()) pieces.resize(boxes.size());

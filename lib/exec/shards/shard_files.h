@@ -36,8 +36,8 @@ void put_sum(ShardFile& file, size_t piece, uint32_t sum);
 [[nodiscard]] std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);
 
 // Returns the files of the store's rank. File i has box i of every shard, because a file can have a name only once;
-// only shards with several intervals have several boxes. Tensors in `left_out` (by index in ShardStore::shards) are
+// only shards with several intervals have several boxes. Tensors in `omitted` (by index in ShardStore::shards) are
 // omitted. Throws TP8033 if safetensors does not have the dtype.
-[[nodiscard]] std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& left_out);
+[[nodiscard]] std::vector<ShardFile> list_shard_files(const ShardStore& store, const std::vector<bool>& omitted);
 
 }  // namespace tpplan

@@ -35,14 +35,14 @@ void report_name_twice(const ModelGraph& graph, const Param& param, std::string_
 }
 
 // The rules for arrays with the same dim names.
-struct Alike {
+struct ResolvedRules {
   std::vector<RuleId> decided;
   std::vector<RuleId> named;  // rules that have the name of a dim, applied or not
 };
 
-Alike decide(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names) {
+ResolvedRules decide(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names) {
   std::vector<SkippedRule> skipped;
-  Alike alike{.decided = resolve_dims(plan, rules, names, &skipped), .named = {}};
+  ResolvedRules alike{.decided = resolve_dims(plan, rules, names, &skipped), .named = {}};
   for (const RuleId rule : alike.decided) {
     if (rule != kNoRule) alike.named.push_back(rule);
   }
@@ -63,7 +63,7 @@ RuleId leading_rule(const TpPlan& plan, const std::vector<RuleId>& decided) {
 
 void match_logical(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics, KeyHits*) {
   const NameRules rules = rules_by_name(plan);
-  TextMap<std::string, Alike> known;
+  TextMap<std::string, ResolvedRules> known;
   std::string key;
   bool any_names = false;
   for (ParamId id = 0; id < graph.params.size(); ++id) {
@@ -78,7 +78,7 @@ void match_logical(const TpPlan& plan, const ModelGraph& graph, MatchTable& tabl
     key.clear();
     for (const std::string_view name : names) key.append(std::to_string(name.size())).append(1, ' ').append(name);
     const auto [place, is_new] = known.try_emplace(key);
-    Alike& alike = place->second;
+    ResolvedRules& alike = place->second;
     if (is_new) {
       alike = decide(plan, rules, names);
       if (graph.framework == Framework::Jax) compare_nnx(plan, graph, param, rules, names, alike.decided, diagnostics);

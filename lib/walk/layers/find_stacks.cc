@@ -315,9 +315,9 @@ LayerStack stack_from(const Finding& f, const std::vector<Origin>& origins, size
     if (!same_extent(a, b)) break;
     if (!are_alike({.f = f, .a = a, .since = since, .oldest = origins[at - turn].value, .since_size = since_size}))
       break;
-    const uint32_t alike = stack.count == 0 ? 2 : stack.count + 1;  // the first match has two layers
+    const uint32_t repeats = stack.count == 0 ? 2 : stack.count + 1;  // the first match has two layers
     if (stack.count == 0) stack = a;
-    stack.count = alike;
+    stack.count = repeats;
   }
   stack.since = since;
   return stack;

@@ -44,21 +44,21 @@ uint64_t count_identical(const Walk& walk, ModuleId id) {
   const std::string_view path = walk.in.model.modules[id].path;
   const std::string kind = kind_of_path(path);
   if (kind == path) return 1;  // not in a layer
-  TextMap<std::string_view, std::string> alike;
+  TextMap<std::string_view, std::string> repeats;
   for (const Module& module : walk.in.model.modules) {
-    if (kind_of_path(module.path) == kind) alike.emplace(module.path, "");
+    if (kind_of_path(module.path) == kind) repeats.emplace(module.path, "");
   }
   for (ModuleId at = 0; at < walk.in.model.modules.size(); ++at) {
     const Module& module = walk.in.model.modules[at];
     for (ModuleId above = at; above != kNone; above = parent_of(walk.in.model, above)) {
       const std::string_view prefix = walk.in.model.modules[above].path;
-      if (const auto found = alike.find(prefix); found != alike.end())
+      if (const auto found = repeats.find(prefix); found != repeats.end())
         append_module(walk, module, module.path.substr(prefix.size()), found->second);
     }
   }
-  const std::string own = alike[path];
+  const std::string own = repeats[path];
   return static_cast<uint64_t>(
-      std::count_if(alike.begin(), alike.end(), [&](const auto& other) { return other.second == own; }));
+      std::count_if(repeats.begin(), repeats.end(), [&](const auto& other) { return other.second == own; }));
 }
 
 // Returns a note if the heads of the module's attention do not divide by an axis; empty otherwise.

@@ -290,13 +290,13 @@ uint32_t repeat_layers(Walk& walk, uint32_t node) {
     const LayerMark a = run.marks[layer - 1], b = run.marks[layer];
     reserve_layers(walk, a, b, stack.count - layer);
     if (walk.out.trace != nullptr)
-      walk.out.trace->alike.push_back({.count = stack.count - layer,
-                                       .op = b.trace_ops,
-                                       .ops = b.trace_ops - a.trace_ops,
-                                       .value = b.slots,
-                                       .values = b.slots - a.slots,
-                                       .module = stack.module + layer * stack.modules,
-                                       .modules = stack.modules});
+      walk.out.trace->repeats.push_back({.count = stack.count - layer,
+                                         .op = b.trace_ops,
+                                         .ops = b.trace_ops - a.trace_ops,
+                                         .value = b.slots,
+                                         .values = b.slots - a.slots,
+                                         .module = stack.module + layer * stack.modules,
+                                         .modules = stack.modules});
     for (uint32_t turns = 1; layer - 1 + turns < stack.count; ++turns) {
       write_again(walk, run, layer - 1, turns);
       write_calls_again(walk, stack, layer - 1, turns, a.calls, b.calls);

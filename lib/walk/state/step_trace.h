@@ -58,8 +58,8 @@ struct StepTrace {
   std::vector<int64_t> sizes;      // of the shapes
   std::vector<TracedOp> ops;       // in execution order
   std::vector<uint32_t> slots;
-  std::vector<uint32_t> outputs;    // of the model
-  std::vector<TracedLayers> alike;  // in execution order
+  std::vector<uint32_t> outputs;      // of the model
+  std::vector<TracedLayers> repeats;  // in execution order
 };
 
 [[nodiscard]] inline std::span<const int64_t> shape_of(const StepTrace& trace, uint32_t value) {

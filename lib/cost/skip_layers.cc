@@ -1,4 +1,4 @@
-#include "cost/leave_out.h"
+#include "cost/skip_layers.h"
 
 #include <algorithm>
 
@@ -15,7 +15,7 @@ struct TwoLayers {
 };
 
 // True if a value of the first layer and its counterpart in the second have the same storage and strides, up to ids.
-bool lies_alike(const TwoLayers& two, uint32_t value) {
+bool has_same_memory(const TwoLayers& two, uint32_t value) {
   if (value < two.first || value >= two.second) return true;  // the same for both
   const uint32_t other = value + two.values;
   const StepMemory& memory = two.memory;
@@ -31,20 +31,20 @@ bool lies_alike(const TwoLayers& two, uint32_t value) {
   if (b != kNoId) return false;
   if (x.from == kNoId) return y.from == kNoId;
   const bool moves = x.from >= two.first && x.from < two.second;
-  return y.from == (moves ? x.from + two.values : x.from) && lies_alike(two, x.from);
+  return y.from == (moves ? x.from + two.values : x.from) && has_same_memory(two, x.from);
 }
 
 // Compares all inputs of the second layer with those of the first.
-bool take_alike(const TwoLayers& two, const TracedLayers& layers, size_t end) {
+bool map_repeated_values(const TwoLayers& two, const TracedLayers& layers, size_t end) {
   if (two.begins[2] - two.begins[1] != two.begins[1] - two.begins[0]) return false;
   const StepTrace& trace = two.trace;
   const uint32_t begin = trace.ops[end - layers.ops].in_begin, behind = trace.ops[end - 1].out_end;
   for (uint32_t i = begin; i < behind; ++i) {
-    if (!lies_alike(two, trace.slots[i])) return false;
+    if (!has_same_memory(two, trace.slots[i])) return false;
   }
   for (uint32_t value = two.second; value < two.second + two.values; ++value) {
     const uint32_t from = trace.values[value].from;
-    if (from != kNoId && !lies_alike(two, from)) return false;
+    if (from != kNoId && !has_same_memory(two, from)) return false;
   }
   return true;
 }
@@ -60,9 +60,9 @@ bool are_missed(const StepTrace& trace, size_t end, uint32_t begin, uint32_t las
 
 }  // namespace
 
-size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op) {
-  if (at.next == trace.alike.size()) return op;
-  const TracedLayers& layers = trace.alike[at.next];
+size_t skip_repeated_layers(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op) {
+  if (at.next == trace.repeats.size()) return op;
+  const TracedLayers& layers = trace.repeats[at.next];
   const size_t since = layers.op - 2 * layers.ops;
   if (op < since || (op - since) % layers.ops != 0) return op;
   at.begins.push_back(static_cast<StorageId>(memory.storages.size()));
@@ -73,10 +73,10 @@ size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at,
                  last = layers.value + (layers.count - 1) * layers.values;
   const size_t end = layers.op + size_t{layers.count} * layers.ops;
   const TwoLayers two{trace, memory, layers.values, next - 2 * layers.values, next - layers.values, begins};
-  const bool leaves = left > 0 && take_alike(two, layers, op) && !are_missed(trace, end, next, last);
+  const bool leaves = left > 0 && map_repeated_values(two, layers, op) && !are_missed(trace, end, next, last);
   if (left > 0 && !leaves) return op;
   if (leaves) {
-    memory.left_out.push_back({.layers = &layers, .followed = followed, .begins = {begins[0], begins[1], begins[2]}});
+    memory.omitted.push_back({.layers = &layers, .followed = followed, .begins = {begins[0], begins[1], begins[2]}});
     for (uint32_t value = last; value < last + layers.values; ++value) {
       memory.storage_of[value] = memory.storage_of[value - left * layers.values];
       memory.strides[value] = memory.strides[value - left * layers.values];
@@ -84,7 +84,7 @@ size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at,
   }
   ++at.next;
   at.begins.clear();
-  return leave_out(trace, memory, at, end);
+  return skip_repeated_layers(trace, memory, at, end);
 }
 
 }  // namespace tpplan

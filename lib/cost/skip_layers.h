@@ -5,9 +5,9 @@
 
 namespace tpplan {
 
-// The position in the repeated layers of a trace (StepTrace::alike).
+// The position in the repeated layers of a trace (StepTrace::repeats).
 struct RepeatedLayers {
-  size_t next = 0;  // into StepTrace::alike
+  size_t next = 0;  // into StepTrace::repeats
   std::vector<StorageId>
       begins;  // number of storages at the begin of each layer, from the last but one that was walked
 };
@@ -16,6 +16,6 @@ struct RepeatedLayers {
 // if the inputs of the next one have the same storages and strides, up to their ids, as those of the layer before, and
 // no later operation uses a value of any of them but the last. The values of the last one then have the storages of the
 // last layer that was not skipped.
-[[nodiscard]] size_t leave_out(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op);
+[[nodiscard]] size_t skip_repeated_layers(const StepTrace& trace, StepMemory& memory, RepeatedLayers& at, size_t op);
 
 }  // namespace tpplan
