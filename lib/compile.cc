@@ -45,35 +45,36 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   if (inputs.last == Phase::Plan || has_errors(diagnostics)) return c;
   WalkOptions walk = inputs.walk;
   walk.listing = inputs.last == Phase::Operations;
-  Judge judge = make_judge(c.graph);
-  judge.is_known = inputs.is_known;
-  c.judgement = check_plan(judge, c.plan, diagnostics, inputs.last, walk);
-  c.reached = c.judgement.reached;
-  c.is_checked = c.reached >= Phase::Operations && c.judgement.forecast.gap != ForecastLimit::Broken;
+  Checker checker = make_checker(c.graph);
+  checker.is_known = inputs.is_known;
+  c.plan_result = check_plan(checker, c.plan, diagnostics, inputs.last, walk);
+  c.reached = c.plan_result.reached;
+  c.is_checked = c.reached >= Phase::Operations && c.plan_result.forecast.gap != ForecastLimit::Broken;
   // Trial runs of fixes need only diagnostics, so they use neither a listing nor examples.
   WalkOptions trial{.runtime = inputs.walk.runtime, .infer = inputs.walk.infer};
-  find_fixes(judge, c.plan, c.judgement.matches, inputs.plan, inputs.mesh_sizes, trial, diagnostics);
-  join_size_diagnostics(judge, c.plan, trial, diagnostics);
+  find_fixes(checker, c.plan, c.plan_result.matches, inputs.plan, inputs.mesh_sizes, trial, diagnostics);
+  join_size_diagnostics(checker, c.plan, trial, diagnostics);
   trial.examples = true;
   if (inputs.walk.examples)
-    c.judgement.forecast.examples = smallest_examples(judge, c.plan, trial, std::move(c.judgement.forecast.examples));
+    c.plan_result.forecast.examples =
+        smallest_examples(checker, c.plan, trial, std::move(c.plan_result.forecast.examples));
   mark_refused(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
-  c.manifest = build_manifest(c.plan, c.graph, c.judgement.matches, c.judgement.shardings, c.judgement.boundaries,
-                              c.judgement.init, inputs.walk.runtime.value_or(c.plan.dialect->runtime));
-  add_rule_facts(c.manifest, c.graph, c.judgement.boundaries);
-  if (inputs.use == ManifestUse::Read) add_paths(c.manifest, paths_of(c.graph, c.judgement.boundaries));
-  c.manifest.collectives = c.judgement.forecast.calls;
-  c.manifest.has_collectives = c.judgement.forecast.gap == ForecastLimit::None;
+  c.manifest = build_manifest(c.plan, c.graph, c.plan_result.matches, c.plan_result.shardings, c.plan_result.boundaries,
+                              c.plan_result.init, inputs.walk.runtime.value_or(c.plan.dialect->runtime));
+  add_rule_facts(c.manifest, c.graph, c.plan_result.boundaries);
+  if (inputs.use == ManifestUse::Read) add_paths(c.manifest, paths_of(c.graph, c.plan_result.boundaries));
+  c.manifest.collectives = c.plan_result.forecast.calls;
+  c.manifest.has_collectives = c.plan_result.forecast.gap == ForecastLimit::None;
   if (c.manifest.has_collectives)
-    c.manifest.step = {c.graph.operations.batch, c.graph.operations.sequence, c.judgement.forecast.unlisted};
-  if (c.manifest.has_collectives) c.manifest.costs = c.judgement.costs;
+    c.manifest.step = {c.graph.operations.batch, c.graph.operations.sequence, c.plan_result.forecast.unlisted};
+  if (c.manifest.has_collectives) c.manifest.costs = c.plan_result.costs;
   if (inputs.use != ManifestUse::Totals) {
     c.manifest.model_sha256 = sha256_hex(inputs.model.text);
     c.manifest.plan_sha256 = sha256_hex(inputs.plan.text);
   }
   if (!inputs.walk.infer && !inputs.walk.runtime)
-    c.plain = plain_parameters(c.plan, c.graph, c.judgement.matches, c.judgement.shardings);
+    c.plain = plain_parameters(c.plan, c.graph, c.plan_result.matches, c.plan_result.shardings);
   c.reached = Phase::Manifest;
   return c;
 }
@@ -87,11 +88,11 @@ Compilation compile(const CompileInputs& inputs, Diagnostics& diagnostics) {
 }
 
 bool write_manifest(const Compilation& c, const Sink& sink) {
-  return write_manifest(c.manifest, paths_of(c.graph, c.judgement.boundaries), sink);
+  return write_manifest(c.manifest, paths_of(c.graph, c.plan_result.boundaries), sink);
 }
 
 std::string dump(const Compilation& c, Phase phase) {
-  const CheckResult& j = c.judgement;
+  const CheckResult& j = c.plan_result;
   std::string out;
   switch (phase) {
     case Phase::Model:

@@ -22,7 +22,7 @@ struct CompileInputs {
   MeshSizes mesh_sizes;  // override the sizes in the plan
   Phase last = Phase::Manifest;
   WalkOptions walk;
-  KnownFilter is_known = {};  // of a baseline (Judge::is_known)
+  KnownFilter is_known = {};  // of a baseline (Checker::is_known)
   StepSizes step;             // overrides the batch and sequence sizes of the traced operations
   ManifestUse use = ManifestUse::Read;
 };
@@ -31,7 +31,7 @@ struct CompileInputs {
 struct Compilation {
   ModelGraph graph;
   TpPlan plan;
-  CheckResult judgement;
+  CheckResult plan_result;
   Manifest manifest;
   Phase reached = Phase::Model;  // the last phase that ran
   std::vector<ParamId> plain;    // plain tensors next to DTensors in training (resolve/infer/plain_parameters.h)

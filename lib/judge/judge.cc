@@ -45,22 +45,22 @@ bool is_torch_graph(const ModelGraph& graph) {
   return graph.operations.is_there && graph.framework == Framework::Torch;
 }
 
-CheckResult run_phases(Judge& judge, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
+CheckResult run_phases(Checker& checker, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
                        const WalkOptions& options) {
   CheckResult j;
-  const ModelGraph& graph = judge.graph;
+  const ModelGraph& graph = checker.graph;
   const auto done = [&](Phase phase) {
     j.reached = phase;
-    return phase >= last || has_stopping_errors(diagnostics, judge.is_known);
+    return phase >= last || has_stopping_errors(diagnostics, checker.is_known);
   };
   if (last <= Phase::Plan) return j;
-  j.matches = match_plan(plan, graph, diagnostics, &judge.hits);
+  j.matches = match_plan(plan, graph, diagnostics, &checker.hits);
   if (done(Phase::Matches)) return j;
   j.shardings = infer_params(plan, graph, j.matches, diagnostics);
   resolve_ties(plan, graph, j.shardings, diagnostics);
   check_quantized(plan, graph, j.matches, j.shardings, diagnostics);
   if (!plan.dialect->follows_framework) check_heads(plan, graph, j.shardings, {}, diagnostics);
-  if (has_stopping_errors(diagnostics, judge.is_known))
+  if (has_stopping_errors(diagnostics, checker.is_known))
     return j;  // FSDP on wrong shardings would cause false diagnostics
   apply_fsdp(plan, graph, j.matches, j.shardings, diagnostics);
   check_coverage(plan, graph, j.matches, j.shardings, diagnostics);
@@ -76,8 +76,8 @@ CheckResult run_phases(Judge& judge, const TpPlan& plan, Diagnostics& diagnostic
     walk.placements = &placements;
   }
   j.forecast =
-      walk_graph({plan, graph, j.matches, j.shardings, j.boundaries}, judge.tables, judge.walk, walk, diagnostics);
-  if (plan.data && is_torch_graph(graph)) check_data_dim(plan, graph, judge.tables, judge.data_dims, diagnostics);
+      walk_graph({plan, graph, j.matches, j.shardings, j.boundaries}, checker.tables, checker.walk, walk, diagnostics);
+  if (plan.data && is_torch_graph(graph)) check_data_dim(plan, graph, checker.tables, checker.data_dims, diagnostics);
   if (!placements.empty()) apply_walked_placements(plan, placements, j.boundaries);
   if (!gradients.empty()) apply_walked_gradients(plan, gradients, j.boundaries);
   if (const auto loss = resolved_loss(plan, data_gradients(walk.runtime.value_or(plan.dialect->runtime))))
@@ -90,14 +90,14 @@ CheckResult run_phases(Judge& judge, const TpPlan& plan, Diagnostics& diagnostic
 
 }  // namespace
 
-Judge make_judge(const ModelGraph& graph) {
+Checker make_checker(const ModelGraph& graph) {
   return {.graph = graph, .tables = make_model_tables(graph), .hits = {}, .walk = {}, .data_dims = {}, .is_known = {}};
 }
 
-CheckResult check_plan(Judge& judge, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
+CheckResult check_plan(Checker& checker, const TpPlan& plan, Diagnostics& diagnostics, Phase last,
                        const WalkOptions& walk) {
-  CheckResult j = run_phases(judge, plan, diagnostics, last, walk);
-  const ModelGraph& graph = judge.graph;
+  CheckResult j = run_phases(checker, plan, diagnostics, last, walk);
+  const ModelGraph& graph = checker.graph;
   const bool has_shardings = j.reached >= Phase::Matches && j.shardings.params.size() == graph.params.size();
   if (!has_shardings || is_decided(j.forecast)) return j;
   HeuristicInput in{.plan = plan,

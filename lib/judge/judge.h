@@ -22,7 +22,7 @@ namespace tpplan {
 // They depend on the model and on the mesh axis sizes of the last plan, and are cleared beyond some tens of megabytes
 // (kMostKeptNumbers in walk/state/walk_tables.h, kMostKeptHits in resolve/match/key_hits.h).
 // @pre the model is not changed, and outlives the judge. Not thread-safe: use one judge per thread.
-struct Judge {
+struct Checker {
   const ModelGraph& graph;
   ModelTables tables;  // of the graph
   KeyHits hits;
@@ -31,7 +31,7 @@ struct Judge {
   KnownFilter is_known;  // errors of a baseline that do not stop the check
 };
 
-[[nodiscard]] Judge make_judge(const ModelGraph& graph);
+[[nodiscard]] Checker make_checker(const ModelGraph& graph);
 
 // The results of all phases that ran, in order. Views point into the graph and the plan.
 struct CheckResult {
@@ -48,7 +48,7 @@ struct CheckResult {
 // no error was reported and Phase::Operations was reached.
 // @pre no error has been reported yet. The plan satisfies what read_plan checks: styles of its dialect, axes of its
 // mesh, a desired layout for each layout. Spans of plan and graph may be empty; diagnostics then have no position.
-[[nodiscard]] CheckResult check_plan(Judge& judge, const TpPlan& plan, Diagnostics& diagnostics,
+[[nodiscard]] CheckResult check_plan(Checker& checker, const TpPlan& plan, Diagnostics& diagnostics,
                                      Phase last = Phase::Manifest, const WalkOptions& walk = {});
 
 }  // namespace tpplan

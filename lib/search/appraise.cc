@@ -84,8 +84,11 @@ uint64_t active_of(const StepProfile& profile) {
 
 Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch, int64_t sequence,
                          size_t layers, std::string& why) {
-  Appraiser appraiser{
-      .inputs = &inputs, .graph = std::make_unique<ModelGraph>(model), .judge = {}, .topologies = {}, .layers = layers};
+  Appraiser appraiser{.inputs = &inputs,
+                      .graph = std::make_unique<ModelGraph>(model),
+                      .checker = {},
+                      .topologies = {},
+                      .layers = layers};
   Diagnostics diagnostics;
   if (!resize_graph(appraiser.graph->operations, model.file, {.batch = batch, .sequence = sequence}, diagnostics)) {
     const Diagnostic& fault = diagnostics.list.front();
@@ -93,14 +96,14 @@ Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int6
     appraiser.graph.reset();
     return appraiser;
   }
-  appraiser.judge.reset(new Judge(make_judge(*appraiser.graph)));
+  appraiser.checker.reset(new Checker(make_checker(*appraiser.graph)));
   return appraiser;
 }
 
 StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
   Diagnostics diagnostics;
   const WalkOptions walk{.infer = appraiser.inputs->infer, .trace = true};
-  const CheckResult judgement = check_plan(*appraiser.judge, plan, diagnostics, Phase::Manifest, walk);
+  const CheckResult plan_result = check_plan(*appraiser.checker, plan, diagnostics, Phase::Manifest, walk);
   const auto fault = std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) {
     return d.severity == Severity::Error || d.severity == Severity::Warning;
   });
@@ -109,22 +112,22 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
     return figures;
   }
-  if (judgement.forecast.gap != ForecastLimit::None) {
-    figures.why = std::string(to_text(judgement.forecast.gap));
+  if (plan_result.forecast.gap != ForecastLimit::None) {
+    figures.why = std::string(to_text(plan_result.forecast.gap));
     return figures;
   }
   const Run run = settled_run(appraiser, plan);
   const Recipe& recipe = *find_recipe(run.recipe);
-  const PatternMatches& patterns = judgement.matches.patterns;
-  const Manifest manifest = build_manifest(plan, *appraiser.graph, judgement.matches, judgement.shardings,
-                                           judgement.boundaries, judgement.init, plan.dialect->runtime);
+  const PatternMatches& patterns = plan_result.matches.patterns;
+  const Manifest manifest = build_manifest(plan, *appraiser.graph, plan_result.matches, plan_result.shardings,
+                                           plan_result.boundaries, plan_result.init, plan.dialect->runtime);
   if (appraiser.inputs->infer || recipe.gradient == StoredAs::None) {
-    const TrainingMemory memory = measure_step_memory(manifest, judgement.forecast, recipe);
+    const TrainingMemory memory = measure_step_memory(manifest, plan_result.forecast, recipe);
     figures.memory = reserved_for(memory.total);
     figures.profile = flat_profile(memory.total, appraiser.layers);
   } else {
     std::vector<ReplaySpan> spans;
-    const TrainingMemory memory = measure_peak(judgement.forecast.trace, *appraiser.graph, plan, manifest, run,
+    const TrainingMemory memory = measure_peak(plan_result.forecast.trace, *appraiser.graph, plan, manifest, run,
                                                patterns.fsdp_units, patterns.remat, &spans);
     if (!memory.peak) {
       figures.why = "the memory of its step is not known";
@@ -133,7 +136,7 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     figures.memory = memory.peak->reserved;
     figures.profile = profile_of(spans, appraiser.layers);
   }
-  const CountedStep step = count_checked_step(*appraiser.graph, plan, judgement, run);
+  const CountedStep step = count_checked_step(*appraiser.graph, plan, plan_result, run);
   const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
   const Topology& topology = topology_of(appraiser, plan.mesh);
   if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
@@ -141,7 +144,7 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     return figures;
   }
   figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
-  figures.wire = sum_calls(judgement.forecast.calls, plan.mesh).wire;
+  figures.wire = sum_calls(plan_result.forecast.calls, plan.mesh).wire;
   figures.is_right = true;
   return figures;
 }

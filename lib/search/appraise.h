@@ -29,7 +29,7 @@ struct CostInputs {
 struct Appraiser {
   const CostInputs* inputs = nullptr;
   std::unique_ptr<ModelGraph> graph;
-  std::unique_ptr<Judge> judge;
+  std::unique_ptr<Checker> checker;
   std::map<std::string, Topology> topologies;  // by mesh
   size_t layers = 0;
 };

@@ -24,7 +24,7 @@ struct ChosenUnit {
 };
 
 struct Drafting {
-  Judge& judge;
+  Checker& checker;
   const ModelGraph& graph;
   const DialectRow& dialect;
   const Mesh& mesh;
@@ -116,9 +116,9 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
 
 // Returns the diagnostics of check_plan() that a plan without rules does not have. While the draft is incomplete,
 // diagnostics on coverage are ignored.
-std::vector<std::string> judged(const Drafting& in, const TpPlan& plan, bool is_done) {
+std::vector<std::string> checked_rules(const Drafting& in, const TpPlan& plan, bool is_done) {
   Diagnostics diagnostics;
-  std::ignore = check_plan(in.judge, plan, diagnostics, Phase::Operations);
+  std::ignore = check_plan(in.checker, plan, diagnostics, Phase::Operations);
   std::vector<std::string> found;
   for (const Diagnostic& d : diagnostics.list) {
     const bool is_early = !is_done && kind_of(d.code).is_coverage;
@@ -162,8 +162,9 @@ ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, con
       std::vector<ChosenUnit> with = before;
       with.push_back({&unit, &strategy, {}});
       const TpPlan plan = assemble(in, with).plan;
-      const std::vector<std::string> found =
-          has_clash(plan) ? std::vector<std::string>{"its keys also match other layers"} : judged(in, plan, false);
+      const std::vector<std::string> found = has_clash(plan)
+                                                 ? std::vector<std::string>{"its keys also match other layers"}
+                                                 : checked_rules(in, plan, false);
       if (found.empty()) {
         choice.strategy = &strategy;
         return choice;
@@ -177,15 +178,15 @@ ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, con
 
 }  // namespace
 
-DraftPlan draft_plan(Judge& judge, const DialectRow& dialect, const Mesh& mesh, AxisId axis) {
-  const ModelGraph& graph = judge.graph;
-  Drafting in{.judge = judge, .graph = graph, .dialect = dialect, .mesh = mesh, .axis = axis, .known = {}};
-  for (std::string& text : judged(in, assemble(in, {}).plan, false)) in.known.insert(std::move(text));
+DraftPlan draft_plan(Checker& checker, const DialectRow& dialect, const Mesh& mesh, AxisId axis) {
+  const ModelGraph& graph = checker.graph;
+  Drafting in{.checker = checker, .graph = graph, .dialect = dialect, .mesh = mesh, .axis = axis, .known = {}};
+  for (std::string& text : checked_rules(in, assemble(in, {}).plan, false)) in.known.insert(std::move(text));
   const std::vector<DraftUnit> units = find_units(graph, kLargeParameter);
   std::vector<ChosenUnit> chosen;
   for (const DraftUnit& unit : units) chosen.push_back(choose(in, chosen, unit));
   DraftPlan draft = assemble(in, chosen);
-  draft.findings = judged(in, draft.plan, true);
+  draft.findings = checked_rules(in, draft.plan, true);
   for (const ChosenUnit& unit : chosen) {
     draft.cut += unit.strategy != nullptr;
     if (unit.strategy == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);

@@ -25,6 +25,6 @@ struct DraftPlan {
 // replicated and its comment gives the reason. Styles shard over `axis`. Other axes of the mesh are data axes, and FSDP
 // shards over the one named `fsdp`.
 // @pre the operations of the model are proven (ops/prove_shapes.h), and `axis` is an axis of the mesh
-[[nodiscard]] DraftPlan draft_plan(Judge& judge, const DialectRow& dialect, const Mesh& mesh, AxisId axis);
+[[nodiscard]] DraftPlan draft_plan(Checker& checker, const DialectRow& dialect, const Mesh& mesh, AxisId axis);
 
 }  // namespace tpplan

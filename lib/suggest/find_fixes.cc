@@ -43,7 +43,7 @@ struct PlanChange {
 };
 
 struct Search {
-  Judge& judge;
+  Checker& checker;
   const ModelGraph& graph;
   const TpPlan& plan;
   const MatchTable& matches;
@@ -57,7 +57,7 @@ struct Search {
 // True if a trial has an error that the baseline does not record.
 bool has_new_errors(const Search& search, const Diagnostics& trial) {
   return std::ranges::any_of(trial.list, [&](const Diagnostic& d) {
-    return d.severity == Severity::Error && !(search.judge.is_known && search.judge.is_known(d));
+    return d.severity == Severity::Error && !(search.checker.is_known && search.checker.is_known(d));
   });
 }
 
@@ -324,7 +324,7 @@ bool is_fixed_by(Search& search, const PlanChange& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
-  std::ignore = check_plan(search.judge, edit.plan, trial, Phase::Operations, search.walk);
+  std::ignore = check_plan(search.checker, edit.plan, trial, Phase::Operations, search.walk);
   return !has_new_errors(search, trial);
 }
 
@@ -334,7 +334,7 @@ std::optional<uint64_t> cost_of(Search& search, const PlanChange& edit) {
   if (search.trials_left == 0) return std::nullopt;
   --search.trials_left;
   Diagnostics trial;
-  CheckResult j = check_plan(search.judge, edit.plan, trial, Phase::Operations, search.walk);
+  CheckResult j = check_plan(search.checker, edit.plan, trial, Phase::Operations, search.walk);
   if (has_new_errors(search, trial)) return std::nullopt;
   j.init = apply_init(edit.plan, search.graph, j.matches, j.shardings, trial);
   const PlanRuntime runtime = search.walk.runtime.value_or(edit.plan.dialect->runtime);
@@ -359,7 +359,7 @@ void offer(Search& search, PlanChange change, Diagnostic& finding) {
   Diagnostics trial;
   const TpPlan plan = read_plan(file, search.sizes, trial);
   if (!edits.empty() && !has_errors(trial))
-    std::ignore = check_plan(search.judge, plan, trial, Phase::Operations, search.walk);
+    std::ignore = check_plan(search.checker, plan, trial, Phase::Operations, search.walk);
   if (edits.empty() || has_new_errors(search, trial)) finding.edits.clear();
   if (search.offered.empty()) search.offered = finding.edits;
 }
@@ -477,13 +477,13 @@ bool try_two_styles(Search& search, RuleId rule, Diagnostic& finding) {
     if (search.trials_left == 0) return false;
     --search.trials_left;
     Diagnostics trial;
-    std::ignore = check_plan(search.judge, first.plan, trial, Phase::Operations, search.walk);
+    std::ignore = check_plan(search.checker, first.plan, trial, Phase::Operations, search.walk);
     const auto next =
         std::ranges::find_if(trial.list, [](const Diagnostic& other) { return other.fails != FirstFailure::None; });
     const RuleId other = next == trial.list.end() ? kNoRule : rule_at(first.plan, next->span);
     if (other == kNoRule || other == rule) continue;
-    Search behind{search.judge, search.graph,       first.plan, search.matches, search.walk, search.file,
-                  search.sizes, search.trials_left, {}};
+    Search behind{search.checker, search.graph,       first.plan, search.matches, search.walk, search.file,
+                  search.sizes,   search.trials_left, {}};
     for (PlanChange& second : similar_styles(behind, other)) {
       const bool is_right = is_fixed_by(behind, second);
       search.trials_left = behind.trials_left;
@@ -589,11 +589,11 @@ bool try_sums(Search& search, Diagnostics& diagnostics) {
 
 }  // namespace
 
-void find_fixes(Judge& judge, const TpPlan& plan, const MatchTable& matches, const SourceFile& file,
+void find_fixes(Checker& checker, const TpPlan& plan, const MatchTable& matches, const SourceFile& file,
                 const MeshSizes& mesh_sizes, const WalkOptions& walk, Diagnostics& diagnostics) {
-  const uint64_t operations = std::max<uint64_t>(judge.graph.operations.nodes.size(), 1);
-  Search search{.judge = judge,
-                .graph = judge.graph,
+  const uint64_t operations = std::max<uint64_t>(checker.graph.operations.nodes.size(), 1);
+  Search search{.checker = checker,
+                .graph = checker.graph,
                 .plan = plan,
                 .matches = matches,
                 .walk = walk,
@@ -603,7 +603,8 @@ void find_fixes(Judge& judge, const TpPlan& plan, const MatchTable& matches, con
   size_t asked = 0;
   if (try_sums(search, diagnostics)) return;
   for (Diagnostic& finding : diagnostics.list) {
-    if (finding.fails == FirstFailure::None || (judge.is_known && judge.is_known(finding)) || ++asked > kMaxDiagnosed)
+    if (finding.fails == FirstFailure::None || (checker.is_known && checker.is_known(finding)) ||
+        ++asked > kMaxDiagnosed)
       continue;
     find_fix(search, finding);
   }

@@ -23,7 +23,7 @@ namespace tpplan {
 //
 // Also sets Diagnostic::edits if the edited file of the plan is correct. The number of walked operations is bounded,
 // independent of the model.
-void find_fixes(Judge& judge, const TpPlan& plan, const MatchTable& matches, const SourceFile& file,
+void find_fixes(Checker& checker, const TpPlan& plan, const MatchTable& matches, const SourceFile& file,
                 const MeshSizes& mesh_sizes, const WalkOptions& walk, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -16,8 +16,8 @@ bool is_right_at(ModelGraph& graph, const OpGraph& recorded, const TpPlan& plan,
   graph.operations = recorded;
   Diagnostics trial;
   if (!resize_graph(graph.operations, graph.file, {.batch = 0, .sequence = sequence}, trial)) return false;
-  Judge judge = make_judge(graph);  // of the resized graph
-  std::ignore = check_plan(judge, plan, trial, Phase::Operations, walk);
+  Checker checker = make_checker(graph);  // of the resized graph
+  std::ignore = check_plan(checker, plan, trial, Phase::Operations, walk);
   return !has_errors(trial);
 }
 

@@ -21,14 +21,14 @@ size_t count_of_sizes(const Diagnostics& diagnostics) {
   return static_cast<size_t>(std::ranges::count_if(diagnostics.list, is_of_sizes));
 }
 
-std::vector<std::string> fitting_sizes(Judge& judge, const TpPlan& plan, AxisId axis, const WalkOptions& walk) {
+std::vector<std::string> fitting_sizes(Checker& checker, const TpPlan& plan, AxisId axis, const WalkOptions& walk) {
   std::vector<std::string> sizes;
   TpPlan other = plan;
   for (const int64_t size : kSizes) {
     if (size == plan.mesh.axes[axis].size) continue;
     other.mesh.axes[axis].size = size;
     Diagnostics unheard;
-    std::ignore = check_plan(judge, other, unheard, Phase::Operations, walk);
+    std::ignore = check_plan(checker, other, unheard, Phase::Operations, walk);
     if (!has_errors(unheard)) sizes.push_back(std::to_string(size));
   }
   return sizes;
@@ -43,10 +43,10 @@ std::string alternatives(std::vector<std::string> words) {
 
 }  // namespace
 
-void join_size_diagnostics(Judge& judge, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics) {
+void join_size_diagnostics(Checker& checker, const TpPlan& plan, const WalkOptions& walk, Diagnostics& diagnostics) {
   const AxisId axis = main_axis(plan);
-  if (count_of_sizes(diagnostics) < 2 || axis == kNoAxis || judge.graph.params.size() > kMostParams) return;
-  std::vector<std::string> sizes = fitting_sizes(judge, plan, axis, walk);
+  if (count_of_sizes(diagnostics) < 2 || axis == kNoAxis || checker.graph.params.size() > kMostParams) return;
+  std::vector<std::string> sizes = fitting_sizes(checker, plan, axis, walk);
   if (sizes.empty()) return;
   const MeshAxis& cut = plan.mesh.axes[axis];
   Diagnostic joined;

@@ -10,9 +10,9 @@ TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& for
                         : measure_training(manifest, recipe);
 }
 
-Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& judgement, const WalkOptions& walk,
+Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& plan_result, const WalkOptions& walk,
                  const Recipe& recipe, const Topology* topology) {
-  const CheckResult& j = judgement;
+  const CheckResult& j = plan_result;
   Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init,
                                      walk.runtime.value_or(plan.dialect->runtime));
   Price price{.is_step_known = j.forecast.gap == ForecastLimit::None,

@@ -24,7 +24,7 @@ struct Price {
 
 // Returns the costs of a plan from its check result.
 // @pre the plan has no errors, and the walk recorded its trace
-[[nodiscard]] Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& judgement,
+[[nodiscard]] Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& plan_result,
                                const WalkOptions& walk, const Recipe& recipe, const Topology* topology = nullptr);
 
 }  // namespace tpplan

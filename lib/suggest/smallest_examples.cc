@@ -14,7 +14,7 @@ namespace {
 constexpr uint64_t kMostWalked = 2'000'000;
 
 struct SmallSearch {
-  Judge& judge;
+  Checker& checker;
   TpPlan plan;
   WalkOptions walk;
   uint64_t operations_left = kMostWalked;
@@ -27,13 +27,13 @@ bool is_same_error(const Example& a, const Example& b) {
 
 // Returns the wanted diagnostic's example at the current sizes of plan and graph. Returns nullopt if it does not occur
 // there, or if the limit of walked operations is reached.
-std::optional<Example> found_at(SmallSearch& search, Judge& judge, const Example& wanted) {
-  const ModelGraph& graph = judge.graph;
+std::optional<Example> found_at(SmallSearch& search, Checker& checker, const Example& wanted) {
+  const ModelGraph& graph = checker.graph;
   const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
   if (search.operations_left < operations) return std::nullopt;
   search.operations_left -= operations;
   Diagnostics unheard;
-  const CheckResult j = check_plan(judge, search.plan, unheard, Phase::Operations, search.walk);
+  const CheckResult j = check_plan(checker, search.plan, unheard, Phase::Operations, search.walk);
   const auto& examples = j.forecast.examples;
   const auto same = std::ranges::find_if(examples, [&](const Example& e) { return is_same_error(e, wanted); });
   if (same == examples.end()) return std::nullopt;
@@ -62,15 +62,15 @@ std::vector<StepSizes> steps_up_to(const OpGraph& recorded) {
 }
 
 std::optional<Example> found_at_a_step(SmallSearch& search, const Example& wanted) {
-  const OpGraph& recorded = search.judge.graph.operations;
+  const OpGraph& recorded = search.checker.graph.operations;
   if (recorded.batch == 0 || recorded.sequence == 0) return std::nullopt;
-  ModelGraph other = search.judge.graph;
+  ModelGraph other = search.checker.graph;
   for (const StepSizes& step : steps_up_to(recorded)) {
     other.operations = recorded;
     Diagnostics unheard;
     if (!resize_graph(other.operations, other.file, step, unheard)) continue;
-    Judge judge = make_judge(other);
-    if (auto example = found_at(search, judge, wanted)) return example;
+    Checker checker = make_checker(other);
+    if (auto example = found_at(search, checker, wanted)) return example;
   }
   return std::nullopt;
 }
@@ -91,7 +91,7 @@ Example smallest(SmallSearch& search, const TpPlan& plan, AxisId axis, const Exa
   for (const int64_t size : sizes_up_to(std::min<int64_t>(plan.mesh.axes[axis].size, 64))) {
     search.plan = plan;
     search.plan.mesh.axes[axis].size = size;
-    auto example = found_at(search, search.judge, own);
+    auto example = found_at(search, search.checker, own);
     if (!example) continue;
     if (auto smaller = found_at_a_step(search, own)) return *smaller;
     return *example;
@@ -101,15 +101,15 @@ Example smallest(SmallSearch& search, const TpPlan& plan, AxisId axis, const Exa
 
 }  // namespace
 
-std::vector<Example> smallest_examples(Judge& judge, const TpPlan& plan, const WalkOptions& walk,
+std::vector<Example> smallest_examples(Checker& checker, const TpPlan& plan, const WalkOptions& walk,
                                        std::vector<Example> own) {
   const AxisId axis = main_axis(plan);
-  SmallSearch search{.judge = judge, .plan = plan, .walk = walk};
+  SmallSearch search{.checker = checker, .plan = plan, .walk = walk};
   for (Example& example : own) {
     if (!example.in_shapes) continue;
     example.mesh = to_text(plan.mesh);
-    example.batch = judge.graph.operations.batch;
-    example.sequence = judge.graph.operations.sequence;
+    example.batch = checker.graph.operations.batch;
+    example.sequence = checker.graph.operations.sequence;
     if (axis != kNoAxis) example = smallest(search, plan, axis, example);
   }
   return own;

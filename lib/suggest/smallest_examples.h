@@ -12,7 +12,7 @@ namespace tpplan {
 // diagnostic. Then finds the batch and sequence length with the fewest tokens, if the graph's guards hold there
 // (ops/resize_graph.h). An example keeps the plan's sizes if none reproduces it or the limit of walked operations is
 // reached. Examples without `in_shapes` do not depend on sizes and are returned unchanged.
-[[nodiscard]] std::vector<Example> smallest_examples(Judge& judge, const TpPlan& plan, const WalkOptions& walk,
+[[nodiscard]] std::vector<Example> smallest_examples(Checker& checker, const TpPlan& plan, const WalkOptions& walk,
                                                      std::vector<Example> own);
 
 }  // namespace tpplan

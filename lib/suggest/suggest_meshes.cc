@@ -20,10 +20,10 @@ std::vector<AxisId> axes_of_rule(const PlanRule& rule) {
   return axes;
 }
 
-MeshTrial try_mesh(Judge& judge, const TpPlan& plan, const WalkOptions& walk, const Recipe& recipe) {
+MeshTrial try_mesh(Checker& checker, const TpPlan& plan, const WalkOptions& walk, const Recipe& recipe) {
   MeshTrial trial{.mesh = plan.mesh};
   Diagnostics diagnostics;
-  const CheckResult j = check_plan(judge, plan, diagnostics, Phase::Manifest, walk);
+  const CheckResult j = check_plan(checker, plan, diagnostics, Phase::Manifest, walk);
   const auto error =
       std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) { return d.severity == Severity::Error; });
   trial.is_right = error == diagnostics.list.end();
@@ -32,7 +32,7 @@ MeshTrial try_mesh(Judge& judge, const TpPlan& plan, const WalkOptions& walk, co
     trial.reason = error->message;
     return trial;
   }
-  const Price price = price_plan(judge.graph, plan, j, walk, recipe);
+  const Price price = price_plan(checker.graph, plan, j, walk, recipe);
   trial.gap = j.forecast.gap;
   trial.parameter_bytes = price.parameter_bytes;
   trial.wire_bytes = price.sent.wire;
@@ -64,7 +64,7 @@ AxisId main_axis(const TpPlan& plan) {
   return most == uses.end() || *most == 0 ? kNoAxis : static_cast<AxisId>(most - uses.begin());
 }
 
-std::vector<MeshTrial> suggest_meshes(Judge& judge, const TpPlan& plan, const WalkOptions& walk, int64_t most_ranks,
+std::vector<MeshTrial> suggest_meshes(Checker& checker, const TpPlan& plan, const WalkOptions& walk, int64_t most_ranks,
                                       const Recipe& recipe) {
   const AxisId axis = main_axis(plan), fsdp = plan.fsdp ? plan.fsdp->axis : kNoAxis;
   const auto own = [&plan](AxisId id) { return id == kNoAxis ? int64_t{1} : plan.mesh.axes[id].size; };
@@ -76,7 +76,7 @@ std::vector<MeshTrial> suggest_meshes(Judge& judge, const TpPlan& plan, const Wa
       if (fsdp != kNoAxis) other.mesh.axes[fsdp].size = groups;
       const bool is_own = size == own(axis) && groups == own(fsdp);
       if (!is_own && device_count(other.mesh) > most_ranks) continue;
-      trials.push_back(try_mesh(judge, other, walk, recipe));
+      trials.push_back(try_mesh(checker, other, walk, recipe));
       trials.back().is_own = is_own;
       if (!trials.back().is_right && groups == 1) break;
     }

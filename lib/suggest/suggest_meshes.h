@@ -30,7 +30,7 @@ struct MeshTrial {
 // ranks are skipped, except the plan's. Other axes do not change. If a size is wrong with an FSDP size of 1, larger
 // FSDP sizes are skipped. `memory_bytes` needs the trace in `walk`.
 // @pre the plan has been read without errors
-[[nodiscard]] std::vector<MeshTrial> suggest_meshes(Judge& judge, const TpPlan& plan, const WalkOptions& walk,
+[[nodiscard]] std::vector<MeshTrial> suggest_meshes(Checker& checker, const TpPlan& plan, const WalkOptions& walk,
                                                     int64_t most_ranks, const Recipe& recipe);
 
 // Returns the axis, other than the FSDP axis, over which most rules shard; kNoAxis if no rule shards.

@@ -23,7 +23,7 @@ namespace {
 constexpr size_t kMostPaths = 8;  // modules that may get separate keys
 
 struct Suggesting {
-  Judge& judge;
+  Checker& checker;
   const ModelGraph& graph;
   const SourceFile& file;
   const MeshSizes& sizes;
@@ -37,7 +37,7 @@ struct Suggesting {
 
 TextTrial try_edits(const Suggesting& s, const std::vector<TextEdit>& edits) {
   const SourceFile file{.name = s.file.name, .text = with_edits(s.file.text, edits), .id = s.file.id};
-  return try_text(s.judge, file, s.sizes, s.walk);
+  return try_text(s.checker, file, s.sizes, s.walk);
 }
 
 enum class Notation : uint8_t { Neighbour, Pattern, Paths };
@@ -169,13 +169,13 @@ std::vector<SuggestedRule> new_rules(const Suggesting& s) {
 
 }  // namespace
 
-RuleSuggestion suggest_rules(Judge& judge, const SourceFile& file, const MeshSizes& mesh_sizes,
+RuleSuggestion suggest_rules(Checker& checker, const SourceFile& file, const MeshSizes& mesh_sizes,
                              const WalkOptions& walk) {
-  const ModelGraph& graph = judge.graph;
-  const TextTrial base = try_text(judge, file, mesh_sizes, walk);
+  const ModelGraph& graph = checker.graph;
+  const TextTrial base = try_text(checker, file, mesh_sizes, walk);
   RuleSuggestion suggestion{.text = file.text, .before = base.counts, .after = base.counts};
   if (!base.is_read) return suggestion;
-  Suggesting s{.judge = judge,
+  Suggesting s{.checker = checker,
                .graph = graph,
                .file = file,
                .sizes = mesh_sizes,

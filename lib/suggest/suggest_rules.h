@@ -39,7 +39,7 @@ struct RuleSuggestion {
 // of the unit's other layers are tried first. If the plan has diagnostics, a later strategy may replace a first one
 // that needs no new rule, if it leaves fewer. Keys follow the form of the keys of the nearest rules.
 // @pre `file` has been read as a plan without errors, and the model's operations are proven (ops/prove_shapes.h)
-[[nodiscard]] RuleSuggestion suggest_rules(Judge& judge, const SourceFile& file, const MeshSizes& mesh_sizes,
+[[nodiscard]] RuleSuggestion suggest_rules(Checker& checker, const SourceFile& file, const MeshSizes& mesh_sizes,
                                            const WalkOptions& walk);
 
 }  // namespace tpplan

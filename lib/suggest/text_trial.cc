@@ -26,13 +26,13 @@ bool has_boundary(const MatchTable& matches, ModuleId module) {
 
 }  // namespace
 
-TextTrial try_text(Judge& judge, const SourceFile& file, const MeshSizes& sizes, const WalkOptions& walk) {
+TextTrial try_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes, const WalkOptions& walk) {
   TextTrial trial;
   Diagnostics diagnostics;
   trial.plan = read_plan(file, sizes, diagnostics);
   trial.is_read = !has_errors(diagnostics);
   if (!trial.is_read) return trial;
-  CheckResult j = check_plan(judge, trial.plan, diagnostics, Phase::Operations, walk);
+  CheckResult j = check_plan(checker, trial.plan, diagnostics, Phase::Operations, walk);
   apply_suppressions(
       trial.plan, [](Code) { return false; }, diagnostics);
   trial.matches = std::move(j.matches);

@@ -38,7 +38,8 @@ struct TextTrial {
   FoundCounts counts;                     // of all diagnostics
 };
 
-[[nodiscard]] TextTrial try_text(Judge& judge, const SourceFile& file, const MeshSizes& sizes, const WalkOptions& walk);
+[[nodiscard]] TextTrial try_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes,
+                                 const WalkOptions& walk);
 
 // True if `after` has fewer errors, or as many errors and fewer diagnostics.
 [[nodiscard]] bool is_better(const TextTrial& before, const TextTrial& after);

@@ -52,26 +52,26 @@ void time_threads(unsigned threads, int calls, const std::function<void()>& work
 }
 
 // Drops the cached results of earlier plans, so that the next check is like a first one.
-void forget_plans(Judge& judge) {
-  judge.hits = {};
-  judge.walk = {};
+void forget_plans(Checker& checker) {
+  checker.hits = {};
+  checker.walk = {};
 }
 
 struct Searched {
-  Judge& judge;
+  Checker& checker;
   const Recipe& recipe;
   const Topology& topology;
 };
 
 // Computes verdict, bytes, memory and time of a plan; only the verdict if it is wrong.
 bool ask(const Searched& search, const TpPlan& plan, bool keeps) {
-  if (!keeps) forget_plans(search.judge);
+  if (!keeps) forget_plans(search.checker);
   Diagnostics found;
   const WalkOptions walk{.trace = true};
-  CheckResult j = check_plan(search.judge, plan, found, Phase::Manifest, walk);
+  CheckResult j = check_plan(search.checker, plan, found, Phase::Manifest, walk);
   if (has_errors(found)) return false;
-  std::ignore = price_plan(search.judge.graph, plan, j, walk, search.recipe, &search.topology);
-  if (keeps) search.judge.walk.spare_trace = std::move(j.forecast.trace);  // reuses its buffers
+  std::ignore = price_plan(search.checker.graph, plan, j, walk, search.recipe, &search.topology);
+  if (keeps) search.checker.walk.spare_trace = std::move(j.forecast.trace);  // reuses its buffers
   return true;
 }
 
@@ -124,9 +124,9 @@ int main(int argc, char** argv) {
   const Topology topology = read_speeds({&speeds, 1}, plan.mesh, diagnostics);
   const Recipe& recipe = *find_recipe(kDefaultRecipe);
   if (has_errors(diagnostics)) return 1;
-  Judge judge = make_judge(graph), each_layer = make_judge(graph);
+  Checker checker = make_checker(graph), each_layer = make_checker(graph);
   each_layer.tables.stacks.clear();
-  const auto checked = [&](Judge& own, Phase last, bool trace) {
+  const auto checked = [&](Checker& own, Phase last, bool trace) {
     forget_plans(own);
     Diagnostics found;
     CheckResult j = check_plan(own, plan, found, last, {.trace = trace});
@@ -134,33 +134,33 @@ int main(int argc, char** argv) {
     return j;
   };
   Price price;
-  const auto price_with = [&](Judge& own) {
+  const auto price_with = [&](Checker& own) {
     return price_plan(graph, plan, checked(own, Phase::Manifest, true), {.trace = true}, recipe, &topology);
   };
   const auto fresh = [&] {
-    Judge own = make_judge(graph);
+    Checker own = make_checker(graph);
     price = price_with(own);
   };
-  time_row("tables of the model", calls, [&] { std::ignore = make_judge(graph); });
-  time_row("matched", calls, [&] { std::ignore = checked(judge, Phase::Matches, false); });
-  time_row("sharded", calls, [&] { std::ignore = checked(judge, Phase::Shardings, false); });
-  time_row("with boundaries", calls, [&] { std::ignore = checked(judge, Phase::Boundaries, false); });
-  time_row("judged", calls, [&] { std::ignore = checked(judge, Phase::Manifest, false); });
-  time_row("judged and counted", calls, [&] { std::ignore = checked(judge, Phase::Manifest, true); });
+  time_row("tables of the model", calls, [&] { std::ignore = make_checker(graph); });
+  time_row("matched", calls, [&] { std::ignore = checked(checker, Phase::Matches, false); });
+  time_row("sharded", calls, [&] { std::ignore = checked(checker, Phase::Shardings, false); });
+  time_row("with boundaries", calls, [&] { std::ignore = checked(checker, Phase::Boundaries, false); });
+  time_row("judged", calls, [&] { std::ignore = checked(checker, Phase::Manifest, false); });
+  time_row("judged and counted", calls, [&] { std::ignore = checked(checker, Phase::Manifest, true); });
   time_row("the same with price, each layer walked", calls, [&] { price = price_with(each_layer); });
   time_row("the same with price, tables made each time", calls, fresh);
-  time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { price = price_with(judge); });
+  time_row("judged and priced: verdict, bytes, memory, time", calls, [&] { price = price_with(checker); });
   time_threads(std::max(1u, std::thread::hardware_concurrency()), calls, [&] {
-    thread_local Judge own = make_judge(graph);
+    thread_local Checker own = make_checker(graph);
     std::ignore = price_with(own);
   });
-  const Searched search{judge, recipe, topology};
+  const Searched search{checker, recipe, topology};
   for (const Drawn drawn : {Drawn::Neighbours, Drawn::RightNeighbours, Drawn::Random}) {
     const std::string name = kDrawnNames[static_cast<size_t>(drawn)];
     const std::vector<TpPlan> plans = draw_plans(search, plan, static_cast<size_t>(calls), drawn);
     if (plans.empty()) continue;
     plans_row(name.c_str(), search, plans, false);
-    forget_plans(judge);
+    forget_plans(checker);
     plans_row((name + ", with caches").c_str(), search, plans, true);
   }
   std::printf("memory %llu bytes, sent %llu bytes, %.6f s\n", static_cast<unsigned long long>(price.memory.total),

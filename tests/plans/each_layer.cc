@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   const ModelGraph graph = read_model(model_file, reading);
   const TpPlan plan = read_plan(plan_file, argc > 3 ? sizes_of(argv[3]) : MeshSizes{}, reading);
   if (has_errors(reading)) return 2;
-  uint32_t repeated = 0, repeated_backward = 0, judged = 0, wrong = 0;
+  uint32_t repeated = 0, repeated_backward = 0, checked_rules = 0, wrong = 0;
   for (size_t omitted = 0; omitted <= plan.rules.size(); ++omitted) {
     TpPlan tried = plan;
     if (omitted < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(omitted));
@@ -30,9 +30,9 @@ int main(int argc, char** argv) {
       if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
       for (const auto& [infer, trace] : {std::pair(false, true), {true, true}, {false, false}, {true, false}}) {
         const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = trace};
-        Judge judge = make_judge(graph), each_layer = make_judge(graph);
+        Checker checker = make_checker(graph), each_layer = make_checker(graph);
         each_layer.tables.stacks.clear();
-        const Seen folded = see(judge, tried, walk);
+        const Seen folded = see(checker, tried, walk);
         const Seen whole = see(each_layer, tried, walk);
         if (const std::string differs = difference(folded, whole); !differs.empty()) {
           std::printf("without rule %zu, %s%s: %s\n", omitted, std::string(runtime_row(runtime).name).c_str(),
@@ -42,14 +42,14 @@ int main(int argc, char** argv) {
                       differs.c_str());
           return 1;
         }
-        repeated += folded.judgement.forecast.repeated;
-        repeated_backward += folded.judgement.forecast.repeated_backward;
-        ++judged;
+        repeated += folded.plan_result.forecast.repeated;
+        repeated_backward += folded.plan_result.forecast.repeated_backward;
+        ++checked_rules;
         wrong += has_errors(folded.found);
       }
     }
   }
-  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", judged, wrong, repeated,
+  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", checked_rules, wrong, repeated,
               repeated_backward);
   return 0;
 }

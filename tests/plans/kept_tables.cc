@@ -17,19 +17,19 @@ using namespace tpplan;
 namespace {
 
 struct Tally {
-  uint32_t judged = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
+  uint32_t checked_rules = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
 };
 
 // Returns the first difference between the judges in the results for the plan, with the runtime; empty if there is
 // none.
-std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Judge*> judges, Tally& tally) {
+std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Checker*> judges, Tally& tally) {
   for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {
     if (runtime != PlanRuntime::Tpplan && runtime != plan.dialect->runtime) continue;
     for (const bool infer : {false, true}) {
       const WalkOptions walk{.runtime = runtime, .infer = infer, .trace = true};
-      Judge fresh = make_judge(graph);
+      Checker fresh = make_checker(graph);
       const Seen walked_alone = see(fresh, plan, walk);
-      for (Judge* each : judges) {
+      for (Checker* each : judges) {
         const size_t kept = each->walk.tables.memo.size();
         const std::string differs = difference(walked_alone, see(*each, plan, walk));
         if (!differs.empty())
@@ -37,7 +37,7 @@ std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Jud
                  (each == judges[0] ? "" : ", of tables that keep little");
         tally.found += kept > 0 && each->walk.tables.memo.size() == kept;
       }
-      ++tally.judged;
+      ++tally.checked_rules;
       tally.wrong += has_errors(walked_alone.found);
     }
   }
@@ -53,7 +53,7 @@ int main(int argc, char** argv) {
   Diagnostics reading;
   const ModelGraph graph = read_model(model_file, reading);
   if (has_errors(reading)) return 2;
-  Judge judge = make_judge(graph), small = make_judge(graph);
+  Checker checker = make_checker(graph), small = make_checker(graph);
   small.walk.tables.most = 2000;
   small.hits.most = 50;
   Tally tally;
@@ -77,13 +77,13 @@ int main(int argc, char** argv) {
       if (i % 5 == 4) plan.blocks.clear();  // keys of the block are then matched in the whole model
       for (PlanRule& rule : plan.rules) rule.block = plan.blocks.empty() ? kNoRule : rule.block;
       const uint32_t wrong = tally.wrong;
-      if (const std::string differs = compare(graph, plan, {&judge, &small}, tally); !differs.empty()) {
+      if (const std::string differs = compare(graph, plan, {&checker, &small}, tally); !differs.empty()) {
         std::printf("%s, plan %d, %s\n%s", argv[arg], i, differs.c_str(), dump(plan).c_str());
         return 1;
       }
       if (tally.wrong == wrong) right = std::move(at);
     }
   }
-  std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.judged, tally.wrong, tally.found);
+  std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.checked_rules, tally.wrong, tally.found);
   return 0;
 }

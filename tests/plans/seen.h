@@ -11,13 +11,13 @@
 namespace tpplan {
 
 struct Seen {
-  CheckResult judgement;
+  CheckResult plan_result;
   Diagnostics found;
 };
 
-inline Seen see(Judge& judge, const TpPlan& plan, const WalkOptions& walk) {
+inline Seen see(Checker& checker, const TpPlan& plan, const WalkOptions& walk) {
   Seen seen;
-  seen.judgement = check_plan(judge, plan, seen.found, Phase::Manifest, walk);
+  seen.plan_result = check_plan(checker, plan, seen.found, Phase::Manifest, walk);
   return seen;
 }
 
@@ -67,13 +67,13 @@ inline bool same_matches(const MatchTable& a, const MatchTable& b) {
 
 // Returns the first difference; empty if there is none.
 inline std::string difference(const Seen& a, const Seen& b) {
-  const Forecast &x = a.judgement.forecast, &y = b.judgement.forecast;
-  if (a.judgement.reached != b.judgement.reached) return "the last phase";
-  if (!same_matches(a.judgement.matches, b.judgement.matches)) return "matches";
+  const Forecast &x = a.plan_result.forecast, &y = b.plan_result.forecast;
+  if (a.plan_result.reached != b.plan_result.reached) return "the last phase";
+  if (!same_matches(a.plan_result.matches, b.plan_result.matches)) return "matches";
   if (x.gap != y.gap || x.broken_at != y.broken_at || x.unlisted != y.unlisted) return "how far the walk went";
   if (x.calls != y.calls) return "calls";
   if (!same_trace(x.trace, y.trace)) return "the trace";
-  if (!(a.judgement.costs == b.judgement.costs)) return "costs";
+  if (!(a.plan_result.costs == b.plan_result.costs)) return "costs";
   if (!same_findings(a.found, b.found)) return "findings";
   return {};
 }

@@ -40,11 +40,11 @@ void forget_places(TpPlan& plan) {
   for (Suppression& suppression : plan.suppressions) suppression.span = {};
 }
 
-std::string products(const CheckResult& judgement, const TpPlan& plan, const ModelGraph& graph) {
-  std::string text(to_text(judgement.reached));
-  if (judgement.reached >= Phase::Matches) text += dump(judgement.matches, plan, graph);
-  if (judgement.reached >= Phase::Shardings) text += dump(judgement.shardings, plan, graph);
-  if (judgement.reached >= Phase::Boundaries) text += dump(judgement.boundaries, plan, graph);
+std::string products(const CheckResult& plan_result, const TpPlan& plan, const ModelGraph& graph) {
+  std::string text(to_text(plan_result.reached));
+  if (plan_result.reached >= Phase::Matches) text += dump(plan_result.matches, plan, graph);
+  if (plan_result.reached >= Phase::Shardings) text += dump(plan_result.shardings, plan, graph);
+  if (plan_result.reached >= Phase::Boundaries) text += dump(plan_result.boundaries, plan, graph);
   return text;
 }
 
@@ -64,7 +64,7 @@ SourceFile read(const std::filesystem::path& path) {
 }  // namespace
 
 TEST_CASE("in-memory plans match their files in every golden case") {
-  size_t judged = 0, with_errors = 0;
+  size_t checked_rules = 0, with_errors = 0;
   for (const auto& entry : std::filesystem::recursive_directory_iterator(TPPLAN_TEST_DATA "/golden")) {
     if (entry.path().filename() != "plan.yaml") continue;
     const SourceFile model_file = read(entry.path().parent_path() / "model.json");
@@ -74,19 +74,19 @@ TEST_CASE("in-memory plans match their files in every golden case") {
     const ModelGraph graph = read_model(model_file, reading);
     TpPlan plan = read_plan(plan_file, {}, reading);
     if (has_errors(reading)) continue;
-    Judge judge = make_judge(graph);
+    Checker checker = make_checker(graph);
     Diagnostics of_file, of_memory;
-    const std::string from_file = products(check_plan(judge, plan, of_file), plan, graph);
+    const std::string from_file = products(check_plan(checker, plan, of_file), plan, graph);
     forget_places(plan);
-    const std::string from_memory = products(check_plan(judge, plan, of_memory), plan, graph);
+    const std::string from_memory = products(check_plan(checker, plan, of_memory), plan, graph);
     INFO(entry.path().string());
     CHECK(from_memory == from_file);
     CHECK(findings(of_memory) == findings(of_file));
     for (const Diagnostic& d : of_memory.list) CHECK(d.span.file != plan_file.id);
-    ++judged;
+    ++checked_rules;
     with_errors += has_errors(of_file);
   }
-  CHECK(judged > 60);
+  CHECK(checked_rules > 60);
   CHECK(with_errors > 20);
 }
 
@@ -96,12 +96,12 @@ TEST_CASE("memory and work of a step are counted only on request") {
   Diagnostics diagnostics;
   const ModelGraph graph = read_model(model_file, diagnostics);
   const TpPlan plan = read_plan(plan_file, {}, diagnostics);
-  Judge judge = make_judge(graph);
-  const CheckResult plain = check_plan(judge, plan, diagnostics, Phase::Manifest);
+  Checker checker = make_checker(graph);
+  const CheckResult plain = check_plan(checker, plan, diagnostics, Phase::Manifest);
   CHECK(!plain.costs.is_there);
   CHECK(plain.forecast.trace.ops.capacity() == 0);
   CHECK(plain.forecast.trace.values.capacity() == 0);
-  const CheckResult counted = check_plan(judge, plan, diagnostics, Phase::Manifest, {.trace = true});
+  const CheckResult counted = check_plan(checker, plan, diagnostics, Phase::Manifest, {.trace = true});
   CHECK(counted.costs.saved > 0);
   CHECK(counted.forecast.calls == plain.forecast.calls);
   CHECK(!has_errors(diagnostics));

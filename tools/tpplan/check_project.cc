@@ -153,7 +153,7 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
   const int status = session.usage ? kExitUsage : exit_status(session.diagnostics);
   const std::string counts = count_diagnostics(session.diagnostics);
   report.status = std::max(report.status, status);
-  const ForecastLimit gap = session.compilation.judgement.forecast.gap;
+  const ForecastLimit gap = session.compilation.plan_result.forecast.gap;
   const std::string known = hidden.errors == 0 ? "" : fmt::format(", {} hidden by the baseline", to_text(hidden));
   report.checks.push_back({.model = run.model,
                            .plan = run.plan,

@@ -39,12 +39,12 @@ std::string summary_of(const Session& session) {
 
 CollectiveMeasure measured(const Session& session, bool wanted) {
   const Compilation& c = session.compilation;
-  return wanted ? measure_collectives(c.judgement.forecast.calls, c.plan.mesh) : CollectiveMeasure{};
+  return wanted ? measure_collectives(c.plan_result.forecast.calls, c.plan.mesh) : CollectiveMeasure{};
 }
 
 Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
   const Compilation& c = session.compilation;
-  const ForecastLimit gap = c.judgement.forecast.gap;
+  const ForecastLimit gap = c.plan_result.forecast.gap;
   return {.measure = measure,
           .mesh = c.plan.mesh,
           .batch = c.graph.operations.batch,
@@ -52,7 +52,7 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .has_data_axes = !data_axes_of(c.plan).empty(),
           .has_remat = !c.plan.remat.empty(),
           .units_axis = c.plan.fsdp && !c.plan.fsdp->units.empty() ? c.plan.fsdp->axis : kNoAxis,
-          .unlisted = c.judgement.forecast.unlisted,
+          .unlisted = c.plan_result.forecast.unlisted,
           .reason = to_text(gap),
           .help = fix_of(gap)};
 }
@@ -72,11 +72,11 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   const Compilation& c = session.compilation;
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
-  numbers.memory = measure_step_memory(c.manifest, c.judgement.forecast, *recipe);
-  if (!arguments.run.empty() && c.judgement.forecast.gap == ForecastLimit::None && !c.judgement.forecast.infer &&
+  numbers.memory = measure_step_memory(c.manifest, c.plan_result.forecast, *recipe);
+  if (!arguments.run.empty() && c.plan_result.forecast.gap == ForecastLimit::None && !c.plan_result.forecast.infer &&
       recipe->gradient != StoredAs::None) {
-    const PatternMatches& patterns = c.judgement.matches.patterns;
-    TrainingMemory peak = measure_peak(c.judgement.forecast.trace, c.graph, c.plan, c.manifest, run.run,
+    const PatternMatches& patterns = c.plan_result.matches.patterns;
+    TrainingMemory peak = measure_peak(c.plan_result.forecast.trace, c.graph, c.plan, c.manifest, run.run,
                                        patterns.fsdp_units, patterns.remat);
     if (peak.peak) numbers.memory = std::move(peak);
   } else if (!arguments.run.empty() && numbers.memory.infer && numbers.memory.has_step) {
@@ -216,7 +216,7 @@ struct CheckExtras {
 // skipped checks.
 std::vector<DocumentMember> document_members(const Session& session, const CheckExtras& extras, const Format& format) {
   std::vector<DocumentMember> members;
-  const Forecast& forecast = session.compilation.judgement.forecast;
+  const Forecast& forecast = session.compilation.plan_result.forecast;
   if (!format.for_people) {
     if (extras.has_costs)
       members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
@@ -231,7 +231,7 @@ std::vector<DocumentMember> document_members(const Session& session, const Check
 std::string text_for_people(const Session& session, const CheckExtras& extras, std::string_view summary,
                             const RenderOptions& look) {
   std::string out;
-  for (const Example& example : session.compilation.judgement.forecast.examples) out += example_text(example);
+  for (const Example& example : session.compilation.plan_result.forecast.examples) out += example_text(example);
   out += summary;
   if (extras.has_costs) {
     const TerminalStyle style{.color = look.color, .width = look.width};
@@ -284,7 +284,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const bool has_run = !arguments.run.empty() || arguments.inputs.mode == "decode";
   if (has_run && !session.usage && !has_errors(session.diagnostics)) settle_run(run, session);
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
-  judge_session(session, arguments.inputs,
+  check_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
   if (session.usage) return kExitUsage;
   if (!arguments.stdin_filename.empty()) from_stdin->name = arguments.stdin_filename;
@@ -313,7 +313,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
   }
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  const std::string unchecked = unchecked_text(session.compilation.judgement.forecast.gap);
+  const std::string unchecked = unchecked_text(session.compilation.plan_result.forecast.gap);
   const std::string out = format->render({.diagnostics = session.diagnostics,
                                           .sources = sources_of(session),
                                           .look = look,

@@ -14,7 +14,7 @@ namespace {
 void trace_fsdp(const Compilation& c, bool verbose) {
   if (!verbose || !c.plan.fsdp) return;
   size_t small = 0;
-  for (const ParamSharding& p : c.judgement.shardings.params) small += p.fsdp == FsdpDecision::TooSmall;
+  for (const ParamSharding& p : c.plan_result.shardings.params) small += p.fsdp == FsdpDecision::TooSmall;
   trace(true, "fsdp",
         fmt::format("{} of at most {} elements are not sharded by fsdp", counted(small, "parameter"),
                     c.plan.fsdp->min_weight_size));

@@ -71,7 +71,7 @@ int compile_base(const InputArguments& inputs, const std::string& ref, Session& 
     }
   }
   if (is_read) compile_texts(session, inputs, {}, Phase::Manifest, common);
-  judge_session(session, {}, [&](Code) { return session.compilation.reached == Phase::Manifest; });
+  check_session(session, {}, [&](Code) { return session.compilation.reached == Phase::Manifest; });
   return print_side(session, common);
 }
 

@@ -104,7 +104,7 @@ std::vector<std::string> dim_lines(const Session& s, const Param& param) {
 std::string init_line(const Session& s, const ParamInit& init) {
   const Compilation& c = s.compilation;
   if (init.distribution == kNone) return "unspecified: its module's kind has no default";
-  const std::string what = to_text(c.judgement.init.distributions[init.distribution]);
+  const std::string what = to_text(c.plan_result.init.distributions[init.distribution]);
   if (init.entry == kNone) return what + ", the default of its module's kind";
   const ModulePattern& pattern = c.plan.init[init.entry].pattern;
   return fmt::format("{} by `{}` ({}:{})", what, pattern.text, s.plan.name,
@@ -115,9 +115,9 @@ std::string fsdp_line(const Compilation& c, ParamId id) {
   const FsdpSettings& fsdp = *c.plan.fsdp;
   const std::string& axis = axis_name(c.plan.mesh, fsdp.axis);
   const uint64_t elements = elements_of(shape_of(c.graph, c.graph.params[id]));
-  switch (c.judgement.shardings.params[id].fsdp) {
+  switch (c.plan_result.shardings.params[id].fsdp) {
     case FsdpDecision::Sharded: {
-      const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
+      const PartitionSpec& spec = sharding_of(c.plan_result.shardings, id).spec;
       for (size_t dim = 0; dim < spec.size(); ++dim) {
         if (std::find(spec[dim].begin(), spec[dim].end(), fsdp.axis) != spec[dim].end())
           return fmt::format("shards dim {} over {}", dim, axis);
@@ -155,7 +155,7 @@ std::string explain_param(const Session& s, ParamId id) {
   const auto line = [&text](std::string_view what, std::string_view value) {
     text += fmt::format("  {:<9} {}\n", what, value);
   };
-  const ParamMatch& match = c.judgement.matches.params[id];
+  const ParamMatch& match = c.plan_result.matches.params[id];
   if (match.dims == kNone) {
     const bool is_unnamed = c.plan.dialect->targets == KeyTargets::Dims;
     line("match", is_unnamed ? "its dims have no logical names: replicated by default" : match_line(s, match));
@@ -171,7 +171,7 @@ std::string explain_param(const Session& s, ParamId id) {
                               : shape[dim] % ways == 0 ? fmt::format("local size {}", shape[dim] / ways)
                                                        : "uneven, local sizes as in torch.chunk"));
   }
-  if (c.judgement.shardings.params[id].reason == Reason::Tied)
+  if (c.plan_result.shardings.params[id].reason == Reason::Tied)
     line("tied", "tied to a parameter that has a rule, and sharded like it");
   if (c.plan.fsdp) line("fsdp", fsdp_line(c, id));
   line("spec", fmt::format("{}, placements {}", to_text(layout.sharding.spec, mesh),
@@ -181,7 +181,7 @@ std::string explain_param(const Session& s, ParamId id) {
   line("rank 0", shape_text(layout.local_shapes[0]));
   line("replicas", std::to_string(layout.replicas));
   line("gradient", layout.grad_reduce.empty() ? "no reduction" : to_text(layout.grad_reduce, mesh));
-  line("init", init_line(s, c.judgement.init.params[id]));
+  line("init", init_line(s, c.plan_result.init.params[id]));
   return text;
 }
 
@@ -206,7 +206,7 @@ std::string explain_values(std::string_view what, const std::vector<ManifestValu
 // Returns the collectives that DTensor adds to operations of a module.
 std::string explain_hidden_calls(const Compilation& c, std::string_view path) {
   std::string text;
-  for (const CollectiveCall& call : c.judgement.forecast.calls) {
+  for (const CollectiveCall& call : c.plan_result.forecast.calls) {
     if (call.hidden && call.module == path)
       text += fmt::format("  hidden  {} over {} of {} {} in the {} of `{}`: DTensor redistributes it, no rule does\n",
                           to_text(call.kind), axis_name(c.plan.mesh, call.axis), shape_text(call.shape), call.dtype,
@@ -222,7 +222,7 @@ std::string explain_module(const Session& s, ModuleId id) {
   std::string text = fmt::format("{}  {} ({})\n", module.path.empty() ? "<root>" : module.path,
                                  type_of(c.graph, module).empty() ? "a plain container" : type_of(c.graph, module),
                                  to_text(module.kind));
-  for (const ModuleBoundary& at : c.judgement.boundaries.modules) {
+  for (const ModuleBoundary& at : c.plan_result.boundaries.modules) {
     if (at.module != id) continue;
     const ModuleLayout& boundary = c.manifest.module_layouts[at.layout];
     const PlanRule& rule = c.plan.rules[boundary.rule];
@@ -243,13 +243,13 @@ std::string explain_rules(const Session& s, std::string_view key) {
   for (RuleId id = 0; id < c.plan.rules.size(); ++id) {
     const PlanRule& rule = c.plan.rules[id];
     if (rule.key != key) continue;
-    const RuleMatches& matches = c.judgement.matches.rules[id];
+    const RuleMatches& matches = c.plan_result.matches.rules[id];
     text += fmt::format("rule `{}` ({}:{}), {}: matches {}, applies to {}\n", rule.key, s.plan.name, rule.line,
                         treatment_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
-    const auto& params = c.judgement.matches.params;
+    const auto& params = c.plan_result.matches.params;
     const auto first = std::find_if(params.begin(), params.end(), [&](const ParamMatch& m) {
       if (m.dims == kNone) return m.rule == id;
-      const auto dims = std::span(c.judgement.matches.dim_rules)
+      const auto dims = std::span(c.plan_result.matches.dim_rules)
                             .subspan(m.dims, c.graph.params[static_cast<size_t>(&m - params.data())].ndim);
       return std::find(dims.begin(), dims.end(), id) != dims.end();
     });
@@ -274,7 +274,7 @@ std::string explain_glob(const Session& s, const std::string& glob) {
     const ParamLayout& layout = layout_of(c.manifest, c.manifest.parameters[id]);
     std::string said =
         fmt::format("    {} {}\n    {}\n", shape_text(shape_of(c.graph, c.graph.params[id])),
-                    to_text(layout.sharding.spec, c.plan.mesh), match_line(s, c.judgement.matches.params[id]));
+                    to_text(layout.sharding.spec, c.plan.mesh), match_line(s, c.plan_result.matches.params[id]));
     const auto [place, is_new] = places.try_emplace(said, alike.size());
     if (is_new) alike.push_back({path, std::move(said), 0});
     ++alike[place->second].count;

@@ -29,17 +29,17 @@ AxisId style_axis(const Mesh& mesh) {
   return static_cast<AxisId>(mesh.axes.size() - 1);
 }
 
-DraftPlan draft_on(Judge& judge, const DialectRow& dialect, const MeshSizes& sizes) {
+DraftPlan draft_on(Checker& checker, const DialectRow& dialect, const MeshSizes& sizes) {
   Mesh mesh;
   for (const auto& [name, size] : sizes) mesh.axes.push_back({name, size});
-  return draft_plan(judge, dialect, mesh, style_axis(mesh));
+  return draft_plan(checker, dialect, mesh, style_axis(mesh));
 }
 
 // Returns the draft for the tp size with the fewest fallbacks; of equal ones, the largest size.
-DraftPlan draft_anywhere(Judge& judge, const DialectRow& dialect) {
+DraftPlan draft_anywhere(Checker& checker, const DialectRow& dialect) {
   DraftPlan best;
   for (const int64_t size : kSizesTried) {
-    DraftPlan draft = draft_on(judge, dialect, {{"tp", size}});
+    DraftPlan draft = draft_on(checker, dialect, {{"tp", size}});
     const bool is_first = best.plan.mesh.axes.empty();
     if (is_first || draft.fallbacks < best.fallbacks) best = std::move(draft);
     if (best.fallbacks == 0) break;
@@ -99,8 +99,8 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
     return usage_error(fmt::format("--dialect {}: {} is a model of {}, which this dialect does not support",
                                    dialect.name, escape_for_terminal(model.graph.name),
                                    to_text(model.graph.framework)));
-  Judge judge = make_judge(model.graph);
-  DraftPlan draft = sizes.empty() ? draft_anywhere(judge, dialect) : draft_on(judge, dialect, sizes);
+  Checker checker = make_checker(model.graph);
+  DraftPlan draft = sizes.empty() ? draft_anywhere(checker, dialect) : draft_on(checker, dialect, sizes);
   if (draft.cut == 0) return refuse_draft(draft, model);
   const bool with_schema = is_file && !arguments.no_schema;
   add_header(draft, model, arguments.model, with_schema);

@@ -37,7 +37,7 @@ int cmd_lint(const LintArguments& arguments, const CommonArguments& common) {
   }
   if (linted) lint_dialects(plan, session.compilation.graph, dialects, session.diagnostics);
   const bool all_alike = session.diagnostics.list.empty();
-  judge_session(session, arguments.inputs, [&](Code code) { return linted && code == kLintCode; });
+  check_session(session, arguments.inputs, [&](Code code) { return linted && code == kLintCode; });
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   std::string out = render_human(session.diagnostics, sources_of(session), look);
   if (out.empty() && all_alike && !common.quiet) {

@@ -25,8 +25,8 @@ int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common
   }
   WalkOptions walk = walk_options(arguments.inputs);
   walk.trace = true;
-  Judge judge = make_judge(c.graph);
-  const auto trials = suggest_meshes(judge, c.plan, walk, arguments.most_ranks, *find_recipe(arguments.recipe));
+  Checker checker = make_checker(c.graph);
+  const auto trials = suggest_meshes(checker, c.plan, walk, arguments.most_ranks, *find_recipe(arguments.recipe));
   const Suggestion suggestion{.model = c.graph.name,
                               .recipe = walk.infer ? std::string_view("none") : arguments.recipe,
                               .infer = walk.infer,

@@ -240,9 +240,9 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
 
 // Applies the plan's suppressions and the severity rules, and sorts the diagnostics. The diagnostic about replicated
 // parameters comes first. A suppression without a match is reported only if `is_complete` is true for its code.
-void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
+void check_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete);
 
-// Runs compile_session and judge_session.
+// Runs compile_session and check_session.
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common);
 [[nodiscard]] Sources sources_of(const Session& session);
 

@@ -144,7 +144,7 @@ std::unique_ptr<Session> run_with(EditorAnalysis& analysis, const EditorProject&
                   session->diagnostics);
   }
   session->usage = false;
-  judge_session(*session, inputs,
+  check_session(*session, inputs,
                 [&](Code code) { return session->compilation.reached == Phase::Manifest && code != kLintCode; });
   take_known(baseline, *session);
   add_run(analysis, *session, mesh, seen);

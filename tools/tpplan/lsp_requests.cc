@@ -24,8 +24,8 @@ std::string hover_text(const EditorAnalysis& analysis, size_t offset) {
   if (analysis.session != nullptr) {
     const Compilation& c = analysis.session->compilation;
     const RuleId rule = c.reached >= Phase::Matches ? rule_at(c.plan, offset) : kNoRule;
-    const ShardingTable* shardings = c.reached >= Phase::Shardings ? &c.judgement.shardings : nullptr;
-    if (rule != kNoRule) return rule_hover(c.plan, c.graph, c.judgement.matches, shardings, rule);
+    const ShardingTable* shardings = c.reached >= Phase::Shardings ? &c.plan_result.shardings : nullptr;
+    if (rule != kNoRule) return rule_hover(c.plan, c.graph, c.plan_result.matches, shardings, rule);
   }
   const std::string_view word = word_at(analysis.plan.text, offset);
   const DiagnosticKind* kind = find_kind(word);

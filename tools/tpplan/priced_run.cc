@@ -81,7 +81,7 @@ bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& 
   check_run(run, step.compilation.plan, own);
   step.run = std::move(run.run);
   const Compilation& c = step.compilation;
-  step.counted = count_checked_step(c.graph, c.plan, c.judgement, step.run);
+  step.counted = count_checked_step(c.graph, c.plan, c.plan_result, step.run);
   step.mesh = &c.plan.mesh;
   step.recipe = find_recipe(step.run.recipe);
   step.topology = read_speeds(session.speeds, c.plan.mesh, own);
@@ -154,7 +154,7 @@ Calibration calibrate_steps(Session& session, const Topology& topology, const st
 
 std::optional<PricedRun> price_training(Session& session, const Run& run, Topology topology) {
   const Compilation& c = session.compilation;
-  const CountedStep counted = count_checked_step(c.graph, c.plan, c.judgement, run);
+  const CountedStep counted = count_checked_step(c.graph, c.plan, c.plan_result, run);
   const StepSetting setting = setting_of(counted, run, *find_recipe(run.recipe), c.plan.mesh);
   if (!has_figures(missing_figures(setting, topology), topology_file(session), session.diagnostics))
     return std::nullopt;
@@ -174,7 +174,7 @@ std::optional<PricedRun> price_training(Session& session, const Run& run, Topolo
 
 std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology topology, int64_t context) {
   const Compilation& c = session.compilation;
-  const CountedStep counted = count_checked_step(c.graph, c.plan, c.judgement, run);
+  const CountedStep counted = count_checked_step(c.graph, c.plan, c.plan_result, run);
   if (!counted.work.is_there) return std::nullopt;
   if (!has_figures(missing_decode_figures(topology), topology_file(session), session.diagnostics)) return std::nullopt;
   const DecodeSetting setting{.work = counted.work,

@@ -134,7 +134,7 @@ void compile_session(Session& session, const InputArguments& inputs, Phase last,
   }
 }
 
-void judge_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
+void check_session(Session& session, const InputArguments& inputs, const std::function<bool(Code)>& is_complete) {
   const Compilation& c = session.compilation;
   if (c.reached > Phase::Plan && !session.usage) apply_suppressions(c.plan, is_complete, session.diagnostics);
   const bool compiled =
@@ -151,7 +151,7 @@ void judge_session(Session& session, const InputArguments& inputs, const std::fu
 
 void run_session(Session& session, const InputArguments& inputs, Phase last, const CommonArguments& common) {
   compile_session(session, inputs, last, common);
-  judge_session(session, inputs,
+  check_session(session, inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
 }
 
@@ -159,7 +159,7 @@ namespace {
 
 // Returns a summary of hidden collectives. The plan does not show them, and they can be most of the traffic of a step.
 std::string hidden_calls_text(const Compilation& c) {
-  const std::vector<CollectiveCall>& calls = c.judgement.forecast.calls;
+  const std::vector<CollectiveCall>& calls = c.plan_result.forecast.calls;
   if (std::none_of(calls.begin(), calls.end(), [](const CollectiveCall& call) { return call.hidden; })) return {};
   const CollectiveMeasure measure = measure_collectives(calls, c.plan.mesh);
   return fmt::format(
@@ -173,7 +173,7 @@ std::string hidden_calls_text(const Compilation& c) {
 // the operations it is only the number of warnings, or empty.
 std::string verdict_text(const Compilation& c, const Diagnostics& diagnostics) {
   const std::string findings = count_diagnostics(diagnostics);
-  const Forecast& forecast = c.judgement.forecast;
+  const Forecast& forecast = c.plan_result.forecast;
   const bool is_forward = forecast.infer || forecast.gap == ForecastLimit::Forward;
   if (has_errors(diagnostics) || (forecast.gap != ForecastLimit::None && !is_forward) || !c.graph.operations.is_there)
     return findings;
@@ -211,14 +211,14 @@ std::string unchecked_member(std::span<const ForecastLimit> gaps) {
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
   size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: sharded only over axes of size 1
-  for (ParamId id = 0; id < c.judgement.shardings.params.size(); ++id) {
-    const PartitionSpec& spec = sharding_of(c.judgement.shardings, id).spec;
+  for (ParamId id = 0; id < c.plan_result.shardings.params.size(); ++id) {
+    const PartitionSpec& spec = sharding_of(c.plan_result.shardings, id).spec;
     const bool whole = is_fully_replicated(spec, c.plan.mesh);
     sharded += !whole;
     uncut += whole && !is_replicated(spec);
-    by_default += c.judgement.shardings.params[id].reason == Reason::Default;
+    by_default += c.plan_result.shardings.params[id].reason == Reason::Default;
   }
-  const size_t replicated = c.judgement.shardings.params.size() - sharded;
+  const size_t replicated = c.plan_result.shardings.params.size() - sharded;
   const auto percent = [](uint64_t part, uint64_t whole) {
     return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
   };
@@ -230,7 +230,7 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += hidden_calls_text(c) + plain_parameters_text(c);
-  if (const std::string unchecked = unchecked_text(c.judgement.forecast.gap); !unchecked.empty())
+  if (const std::string unchecked = unchecked_text(c.plan_result.forecast.gap); !unchecked.empty())
     out += unchecked + "\n";
   const std::string verdict = verdict_text(c, diagnostics);
   return verdict.empty() ? out : out + verdict + "\n";

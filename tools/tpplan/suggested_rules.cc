@@ -38,8 +38,8 @@ void write_counts(JsonWriter& json, std::string_view name, const FoundCounts& co
 RuleSuggestion suggest_for_session(const Session& session, const InputArguments& inputs) {
   MeshSizes sizes;
   if (!mesh_fault(inputs.mesh, sizes).empty()) return {};
-  Judge judge = make_judge(session.compilation.graph);
-  return suggest_rules(judge, session.plan, sizes, walk_options(inputs));
+  Checker checker = make_checker(session.compilation.graph);
+  return suggest_rules(checker, session.plan, sizes, walk_options(inputs));
 }
 
 std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& plan) {

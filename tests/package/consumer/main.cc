@@ -14,8 +14,8 @@ int main(int count, char** words) {
   tpplan::Diagnostics findings;
   const tpplan::ModelGraph graph = tpplan::read_model(model, findings);
   const tpplan::TpPlan plan = tpplan::read_plan(plan_file, {}, findings);
-  tpplan::Judge judge = tpplan::make_judge(graph);
-  if (!tpplan::has_errors(findings)) std::ignore = tpplan::check_plan(judge, plan, findings);
+  tpplan::Checker checker = tpplan::make_checker(graph);
+  if (!tpplan::has_errors(findings)) std::ignore = tpplan::check_plan(checker, plan, findings);
   for (const tpplan::Diagnostic& finding : findings.list)
     std::cout << "judged: " << tpplan::kind_of(finding.code).id << "\n";
 
