@@ -24,11 +24,11 @@ namespace tpplan {
 namespace {
 
 // Marks errors that transformers detects as failures at plan application.
-void mark_refused(const TpPlan& plan, Diagnostics& diagnostics) {
+void mark_rejected(const TpPlan& plan, Diagnostics& diagnostics) {
   if (plan.dialect->runtime != PlanRuntime::Transformers) return;
   for (Diagnostic& d : diagnostics.list) {
-    const bool refused = d.severity == Severity::Error && kind_of(d.code).failure == Failure::Content;
-    if (refused && d.fails == FirstFailure::None) d.fails = FirstFailure::Apply;
+    const bool rejected = d.severity == Severity::Error && kind_of(d.code).failure == Failure::Content;
+    if (rejected && d.fails == FirstFailure::None) d.fails = FirstFailure::Apply;
   }
 }
 
@@ -41,7 +41,7 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   c.plan = read_plan(inputs.plan, inputs.mesh_sizes, diagnostics);  // also after model errors, to report both
   if (inputs.last <= Phase::Graph || !fits) return c;
   c.reached = Phase::Plan;
-  mark_refused(c.plan, diagnostics);
+  mark_rejected(c.plan, diagnostics);
   if (inputs.last == Phase::Plan || has_errors(diagnostics)) return c;
   WalkOptions walk = inputs.walk;
   walk.listing = inputs.last == Phase::Operations;
@@ -58,7 +58,7 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   if (inputs.walk.examples)
     c.plan_result.forecast.examples =
         smallest_examples(checker, c.plan, trial, std::move(c.plan_result.forecast.examples));
-  mark_refused(c.plan, diagnostics);
+  mark_rejected(c.plan, diagnostics);
   if (inputs.last < Phase::Manifest || has_errors(diagnostics)) return c;
   c.manifest = build_manifest(c.plan, c.graph, c.plan_result.matches, c.plan_result.shardings, c.plan_result.boundaries,
                               c.plan_result.init, inputs.walk.runtime.value_or(c.plan.dialect->runtime));

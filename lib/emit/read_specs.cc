@@ -31,13 +31,13 @@ bool report_specs_error(Diagnostics& diagnostics, Span span, std::string message
 
 // Tests size * devices >= 2^31 by a division that rounds up, because the product can overflow.
 bool add_axis(Mesh& mesh, std::string_view name, int64_t size, Span span, Diagnostics& diagnostics) {
-  const auto refuse = [&](std::string message) { return report_specs_error(diagnostics, span, std::move(message)); };
-  if (name.empty()) return refuse("a mesh axis has an empty name");
-  if (find_axis(mesh, name) != kNoAxis) return refuse(fmt::format("axis `{}` appears twice in the mesh", name));
-  if (size < 1) return refuse(fmt::format("axis `{}` has size {}, but must have at least 1", name, size));
-  if (mesh.axes.size() == kMaxAxes) return refuse(fmt::format("the mesh has more than {} axes", kMaxAxes));
+  const auto reject = [&](std::string message) { return report_specs_error(diagnostics, span, std::move(message)); };
+  if (name.empty()) return reject("a mesh axis has an empty name");
+  if (find_axis(mesh, name) != kNoAxis) return reject(fmt::format("axis `{}` appears twice in the mesh", name));
+  if (size < 1) return reject(fmt::format("axis `{}` has size {}, but must have at least 1", name, size));
+  if (mesh.axes.size() == kMaxAxes) return reject(fmt::format("the mesh has more than {} axes", kMaxAxes));
   if (size >= ((int64_t{1} << 31) + device_count(mesh) - 1) / device_count(mesh))
-    return refuse("the axis sizes multiply to 2^31 devices or more");
+    return reject("the axis sizes multiply to 2^31 devices or more");
   mesh.axes.push_back({std::string(name), size});
   return true;
 }

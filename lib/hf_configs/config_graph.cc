@@ -25,12 +25,12 @@ struct Choice {
   int64_t window = 0;         // size of the attention window; 0: unlimited
   std::vector<bool> sliding;  // by layer
   std::string_view rope;      // its kind of graph
-  bool refused = false;
+  bool rejected = false;
 };
 
-void refuse(Choice& c, const JsonNode* node, std::string reason) {
-  if (c.refused) return;
-  c.refused = true;
+void reject(Choice& c, const JsonNode* node, std::string reason) {
+  if (c.rejected) return;
+  c.rejected = true;
   report_message(c.diagnostics, Code::NoGraphForConfig,
                  node == nullptr ? Span{c.config.source.id, 0, 1} : value_span(c.config.source.id, *node),
                  fmt::format("the model is written without operations: {}", std::move(reason)),
@@ -67,7 +67,7 @@ void check_fixed(Choice& c) {
   for (uint32_t at = 1; at < fixed.nodes.size(); at = fixed.nodes[at].end) {
     const JsonTree* own = find_tree(c.config, fixed.nodes[at].key);
     if (own == nullptr || is_same(own->nodes[0], fixed.nodes[at])) continue;
-    refuse(c, &own->nodes[0],
+    reject(c, &own->nodes[0],
            fmt::format("`{}` is {}, but was {} in the traced models", fixed.nodes[at].key, shown(own->nodes[0]),
                        shown(fixed.nodes[at])));
   }
@@ -82,14 +82,14 @@ void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& ke
   };
   if (const int64_t chosen = number("num_experts_per_tok", 1);
       c.sizes.experts > 0 && (chosen < 1 || chosen > c.sizes.experts))
-    refuse(c, find_field(c.config, "num_experts_per_tok"),
+    reject(c, find_field(c.config, "num_experts_per_tok"),
            fmt::format("{} experts per token are out of range: the model has {}",
                        fields.numbers.at("num_experts_per_tok"), c.sizes.experts));
   const int64_t padding = number("pad_token_id", 0);
   if (padding < 0 && padding >= -c.sizes.vocab)  // counted from the last token (torch.nn.Embedding)
     fields.numbers["pad_token_id"] = kept.emplace_back(fmt::format("{}", c.sizes.vocab + padding));
   else if (padding < 0 || padding >= c.sizes.vocab)
-    refuse(c, find_field(c.config, "pad_token_id"),
+    reject(c, find_field(c.config, "pad_token_id"),
            fmt::format("`pad_token_id` is {}, but the vocabulary has {} tokens", fields.numbers.at("pad_token_id"),
                        c.sizes.vocab));
 }
@@ -100,7 +100,7 @@ void read_rope_fields(Choice& c, TemplateFields& fields, std::deque<std::string>
   const int64_t longest = max_position == fields.numbers.end() ? 0 : whole_number(max_position->second).value_or(0);
   RopeGraph rope;
   if (const auto fault = read_rope(c.config, c.sizes, c.file.members.at("rope"), longest, kSequence, rope))
-    return refuse(c, fault->node, fault->reason);
+    return reject(c, fault->node, fault->reason);
   c.rope = rope.kind;
   fields.numbers["attention_scaling"] = kept.emplace_back(rope.attention_scaling);
   if (rope.original_max_position) {
@@ -137,11 +137,11 @@ void read_layer_types(Choice& c) {
     return;
   }
   if (tree->nodes[0].kind != JsonKind::Array || tree->nodes.size() != c.sliding.size() + 1)
-    return refuse(c, &tree->nodes[0], fmt::format("`layer_types` is not a list of {} types", c.sizes.layers));
+    return reject(c, &tree->nodes[0], fmt::format("`layer_types` is not a list of {} types", c.sizes.layers));
   for (size_t i = 0; i < c.sliding.size(); ++i) {
     const JsonNode& type = tree->nodes[i + 1];
     if (type.text != kFull && type.text != kSliding)
-      return refuse(c, &type, fmt::format("layers of the type `{}` are not traced", shown(type)));
+      return reject(c, &type, fmt::format("layers of the type `{}` are not traced", shown(type)));
     c.sliding[i] = type.text == kSliding;
   }
 }
@@ -226,7 +226,7 @@ void read_numbers(Choice& c, TemplateFields& fields, std::deque<std::string>& ke
     const JsonNode& node = own == nullptr ? otherwise : own->nodes[0];
     const bool is_number = node.kind == JsonKind::Integer || node.kind == JsonKind::Number;
     if (!is_number && node.kind != JsonKind::Null) {
-      refuse(c, &node, fmt::format("`{}` is {}, not a number", otherwise.key, json_kind_name(node.kind)));
+      reject(c, &node, fmt::format("`{}` is {}, not a number", otherwise.key, json_kind_name(node.kind)));
       continue;
     }
     fields.numbers[otherwise.key] = node.kind == JsonKind::Null ? std::string_view{} : kept.emplace_back(shown(node));
@@ -267,7 +267,7 @@ std::string config_graph(const ConfigFile& config, const ConfigSizes& sizes, con
   TemplateFile file;
   Choice c{.config = config, .sizes = sizes, .file = file, .diagnostics = diagnostics};
   const JsonNode* family = find_field(config, "model_type");
-  if (!read_template(sizes.family, file)) return refuse(c, family, "no graph of its family is traced"), std::string{};
+  if (!read_template(sizes.family, file)) return reject(c, family, "no graph of its family is traced"), std::string{};
   check_fixed(c);
   read_window(c);
   read_layer_types(c);
@@ -275,12 +275,12 @@ std::string config_graph(const ConfigFile& config, const ConfigSizes& sizes, con
   TemplateFields fields = read_fields(c, kept);
   check_counts(c, fields, kept);
   TemplateGraph graph;
-  if (c.refused || has_errors(diagnostics)) return {};
-  if (!choose(c, graph)) refuse(c, family, "this combination of its flags is not traced");
-  if (c.refused || has_errors(diagnostics)) return {};
+  if (c.rejected || has_errors(diagnostics)) return {};
+  if (!choose(c, graph)) reject(c, family, "this combination of its flags is not traced");
+  if (c.rejected || has_errors(diagnostics)) return {};
   std::string fault;
   const auto made = fill_template(file, graph, fields, model, fault);
-  if (!made) refuse(c, family, fault);
+  if (!made) reject(c, family, fault);
   return made.value_or("");
 }
 

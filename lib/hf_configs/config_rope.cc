@@ -29,7 +29,7 @@ constexpr RopeType kTypes[] = {{"linear", {"factor"}},
                                {"llama3", {"factor", "low_freq_factor", "high_freq_factor"}},
                                {"longrope", {"short_factor", "long_factor"}}};
 
-void refuse_rope(Rope& r, const JsonNode* node, std::string reason) {
+void reject_rope(Rope& r, const JsonNode* node, std::string reason) {
   if (!r.fault) r.fault = RopeError{.node = node, .reason = std::move(reason)};
 }
 
@@ -50,7 +50,7 @@ std::optional<double> rope_number(Rope& r, const JsonNode* node, std::optional<d
   if (node->kind == JsonKind::Number &&
       std::from_chars(node->text.data(), node->text.data() + node->text.size(), value).ec == std::errc())
     return value;
-  refuse_rope(r, node, fmt::format("`{}` of rope is not a number", node->key));
+  reject_rope(r, node, fmt::format("`{}` of rope is not a number", node->key));
   return otherwise;
 }
 
@@ -71,7 +71,7 @@ std::string read_scaling(Rope& r, std::string_view type, double original, double
   const double scaling = type == "yarn" ? yarn_scaling(r, factor)
                          : factor <= 1  ? 1.0
                                         : std::sqrt(1 + std::log(factor) / std::log(original));
-  if (!std::isfinite(scaling)) refuse_rope(r, r.tree->nodes.data(), "the scaling of its rope is not a number");
+  if (!std::isfinite(scaling)) reject_rope(r, r.tree->nodes.data(), "the scaling of its rope is not a number");
   return float_text(scaling);
 }
 
@@ -79,7 +79,7 @@ std::string read_scaling(Rope& r, std::string_view type, double original, double
 std::string number_list(Rope& r, std::string_view key, int64_t count) {
   const JsonNode* node = rope_member(r, key);
   if (node == nullptr || node->kind != JsonKind::Array)
-    return refuse_rope(r, node, fmt::format("`{}` of rope is not a list", key)), std::string();
+    return reject_rope(r, node, fmt::format("`{}` of rope is not a list", key)), std::string();
   const auto first = static_cast<uint32_t>(node - r.tree->nodes.data());
   std::string text = "[\"t\"";
   int64_t found = 0;
@@ -88,7 +88,7 @@ std::string number_list(Rope& r, std::string_view key, int64_t count) {
     text += "," + written_number(r.tree->nodes[at]);
   }
   if (found != count)
-    refuse_rope(r, node, fmt::format("`{}` of rope has {} numbers, but rotates {} pairs of dims", key, found, count));
+    reject_rope(r, node, fmt::format("`{}` of rope has {} numbers, but rotates {} pairs of dims", key, found, count));
   return text + "]";
 }
 
@@ -113,13 +113,13 @@ const JsonTree* find_rope(const ConfigFile& config) {
 std::string_view rope_type_of(Rope& r) {
   for (const std::string_view types : {"full_attention", "sliding_attention"}) {
     if (const JsonNode* node = rope_member(r, types))
-      refuse_rope(r, node, "a separate rope for each layer type is not traced");
+      reject_rope(r, node, "a separate rope for each layer type is not traced");
   }
   for (const std::string_view name : {"rope_type", "type"}) {
     const JsonNode* node = rope_member(r, name);
     if (node == nullptr) continue;
     if (node->kind == JsonKind::String) return node->text;
-    refuse_rope(r, node,
+    reject_rope(r, node,
                 fmt::format("rope of type `{}` is not traced",
                             node->kind == JsonKind::Integer ? written_number(*node) : json_kind_name(node->kind)));
   }
@@ -131,7 +131,7 @@ void check_rope_fields(Rope& r, std::string_view type) {
     if (row.name != type) continue;
     for (const std::string_view key : row.required) {
       if (!key.empty() && find_member(*r.tree, 0, key) == 0)
-        refuse_rope(r, r.tree->nodes.data(), fmt::format("rope of type `{}` has no `{}`", type, key));
+        reject_rope(r, r.tree->nodes.data(), fmt::format("rope of type `{}` has no `{}`", type, key));
     }
   }
 }
@@ -149,18 +149,18 @@ std::optional<RopeError> read_rope(const ConfigFile& config, const ConfigSizes& 
   const JsonNode* place =
       r.tree == nullptr ? nullptr : rope_member(r, rope_member(r, "rope_type") ? "rope_type" : "type");
   if (rope.kind == "static" && !is_listed(known, "static", type))
-    refuse_rope(r, place, fmt::format("rope of type `{}` is not traced", type));
+    reject_rope(r, place, fmt::format("rope of type `{}` is not traced", type));
   check_rope_fields(r, type);
   if (type == "dynamic" && sequence > max_position)
-    refuse_rope(r, place,
+    reject_rope(r, place,
                 fmt::format("a dynamic rope changes beyond {} tokens, but the step has {}", max_position, sequence));
   if (!about("turns_a_part").is_true && sizes.rotated != sizes.heads.head_dim)
-    refuse_rope(r, place,
+    reject_rope(r, place,
                 fmt::format("rope rotates {} dims of {}, but its traced operations rotate all", sizes.rotated,
                             sizes.heads.head_dim));
   if (rope.kind != "static" && about("longrope_has_one_head_size").is_true &&
       sizes.heads.num_heads * sizes.heads.head_dim != sizes.hidden)
-    refuse_rope(r, place, "with longrope the head size must be `hidden_size` divided by the number of heads");
+    reject_rope(r, place, "with longrope the head size must be `hidden_size` divided by the number of heads");
   const JsonNode* original = find_field(config, "original_max_position_embeddings");
   if (original == nullptr) original = about("original").kind == JsonKind::Integer ? &about("original") : nullptr;
   if (original == nullptr) original = rope_member(r, "original_max_position_embeddings");
@@ -168,7 +168,7 @@ std::optional<RopeError> read_rope(const ConfigFile& config, const ConfigSizes& 
   rope.attention_scaling = read_scaling(r, type, trained, static_cast<double>(max_position));
   if (rope.kind == "static" || r.fault) return r.fault;
   if (original != nullptr && original->kind != JsonKind::Integer)
-    refuse_rope(r, original, "`original_max_position_embeddings` is not a whole number");
+    reject_rope(r, original, "`original_max_position_embeddings` is not a whole number");
   rope.original_max_position = original == nullptr ? max_position : original->integer;
   const JsonNode* theta = rope_member(r, "rope_theta");
   if (theta == nullptr) theta = find_field(config, about("theta_key").text);

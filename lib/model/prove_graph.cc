@@ -24,7 +24,7 @@ struct Prover {
   bool failed = false;
 };
 
-bool refuse(Prover& p, uint32_t offset, std::string message, Code code = Code::InvalidGraph) {
+bool reject(Prover& p, uint32_t offset, std::string message, Code code = Code::InvalidGraph) {
   if (!p.failed)
     report_message(p.diagnostics, code, {p.model.file, offset, 1}, std::move(message),
                    "export the model and its graph together again: python -m tpplan.export");
@@ -33,17 +33,17 @@ bool refuse(Prover& p, uint32_t offset, std::string message, Code code = Code::I
 }
 
 bool is_string(Prover& p, StringId id, uint32_t offset) {
-  return id < p.graph.strings.size() || refuse(p, offset, fmt::format("string {} of the graph does not exist", id));
+  return id < p.graph.strings.size() || reject(p, offset, fmt::format("string {} of the graph does not exist", id));
 }
 
 bool is_value(Prover& p, ValueId id, uint32_t offset) {
-  return id < p.graph.values.size() || refuse(p, offset, fmt::format("value {} of the graph does not exist", id));
+  return id < p.graph.values.size() || reject(p, offset, fmt::format("value {} of the graph does not exist", id));
 }
 
 // Sets the position of a value. Reports a second definition, so that the position is unique.
 bool define(Prover& p, ValueId id, uint32_t position, uint32_t offset) {
   if (!is_value(p, id, offset)) return false;
-  if (p.known_at[id] != kNoId) return refuse(p, offset, fmt::format("value {} of the graph is defined twice", id));
+  if (p.known_at[id] != kNoId) return reject(p, offset, fmt::format("value {} of the graph is defined twice", id));
   p.known_at[id] = position;
   return true;
 }
@@ -51,7 +51,7 @@ bool define(Prover& p, ValueId id, uint32_t position, uint32_t offset) {
 bool use(Prover& p, ValueId id, uint32_t position, uint32_t offset) {
   if (!is_value(p, id, offset)) return false;
   if (p.known_at[id] == kNoId || p.known_at[id] > position)
-    return refuse(p, offset, fmt::format("value {} of the graph is used before it is defined", id));
+    return reject(p, offset, fmt::format("value {} of the graph is used before it is defined", id));
   return true;
 }
 
@@ -59,7 +59,7 @@ bool prove_values(Prover& p) {
   for (size_t i = 0; i < p.graph.values.size(); ++i) {
     const GraphValue& value = p.graph.values[i];
     if (value.shape >= p.graph.shapes.size())
-      return refuse(p, p.graph.offset, fmt::format("shape {} of value {} does not exist", value.shape, i));
+      return reject(p, p.graph.offset, fmt::format("shape {} of value {} does not exist", value.shape, i));
     if (!is_string(p, value.dtype, p.graph.offset)) return false;
   }
   return true;
@@ -72,12 +72,12 @@ bool prove_leaf(Prover& p, const GraphLeaf& leaf) {
   const std::string_view path = p.graph.strings[leaf.path];
   const ParamId param = find_param(p.model, path);
   if (param == kNone)
-    return refuse(p, leaf.offset, fmt::format("the graph uses a parameter `{}` that the model does not have", path),
+    return reject(p, leaf.offset, fmt::format("the graph uses a parameter `{}` that the model does not have", path),
                   Code::GraphModelMismatch);
   const auto in_model = shape_of(p.model, p.model.params[param]);
   const auto in_graph = shape_of(p.graph, leaf.value);
   if (std::equal(in_model.begin(), in_model.end(), in_graph.begin(), in_graph.end())) return true;
-  return refuse(
+  return reject(
       p, leaf.offset,
       fmt::format("`{}` is {} in the model and {} in its graph", path, shape_text(in_model), shape_text(in_graph)),
       Code::GraphModelMismatch);
@@ -90,7 +90,7 @@ bool prove_operand(Prover& p, const SizeOperand& operand, size_t before, uint32_
     return true;
   }
   if (operand.number < 0 || static_cast<size_t>(operand.number) >= before)
-    return refuse(p, offset, fmt::format("size {} of the graph is used before it is defined", operand.number));
+    return reject(p, offset, fmt::format("size {} of the graph is used before it is defined", operand.number));
   known_at = std::max(known_at, p.size_known_at[static_cast<size_t>(operand.number)]);
   number = p.graph.sizes[static_cast<size_t>(operand.number)].traced;
   return true;
@@ -104,16 +104,16 @@ bool prove_sizes(Prover& p) {
     if (entry.op == SizeOp::Size) {
       if (entry.a.is_entry || entry.b.is_entry || entry.a.number < 0 ||
           static_cast<size_t>(entry.a.number) >= p.graph.values.size())
-        return refuse(p, entry.offset, fmt::format("size {} of the graph refers to no value", i));
+        return reject(p, entry.offset, fmt::format("size {} of the graph refers to no value", i));
       const auto shape = shape_of(p.graph, static_cast<ValueId>(entry.a.number));
       if (entry.b.number < 0 || static_cast<size_t>(entry.b.number) >= shape.size())
-        return refuse(p, entry.offset,
+        return reject(p, entry.offset,
                       fmt::format("size {} refers to dim {}, but value {} has {} dims", i, entry.b.number,
                                   entry.a.number, shape.size()));
       entry.traced = shape[static_cast<size_t>(entry.b.number)];
       p.size_known_at[i] = p.known_at[static_cast<size_t>(entry.a.number)];
       if (p.size_known_at[i] == kNoId)
-        return refuse(p, entry.offset,
+        return reject(p, entry.offset,
                       fmt::format("size {} refers to value {}, which is never defined", i, entry.a.number));
       continue;
     }
@@ -122,7 +122,7 @@ bool prove_sizes(Prover& p) {
         !prove_operand(p, entry.b, i, entry.offset, p.size_known_at[i], b))
       return false;
     if (!apply_size_op(entry.op, a, b, entry.traced))
-      return refuse(p, entry.offset,
+      return reject(p, entry.offset,
                     fmt::format("size {} of the graph cannot be computed from its operands {} and {}", i, a, b));
   }
   return true;
@@ -139,9 +139,9 @@ bool prove_args(Prover& p, const GraphNode& node, uint32_t position) {
     if (arg.kind == ArgKind::Value && !use(p, arg.id, position, node.offset)) return false;
     if (arg.kind != ArgKind::Size) continue;
     if (arg.id >= p.graph.sizes.size())
-      return refuse(p, node.offset, fmt::format("size {} of the graph does not exist", arg.id));
+      return reject(p, node.offset, fmt::format("size {} of the graph does not exist", arg.id));
     if (p.size_known_at[arg.id] > position)
-      return refuse(p, node.offset, fmt::format("size {} refers to a value that is not yet defined here", arg.id));
+      return reject(p, node.offset, fmt::format("size {} refers to a value that is not yet defined here", arg.id));
   }
   return true;
 }
@@ -181,29 +181,29 @@ bool prove_nodes(Prover& p) {
           std::any_of(before.begin(), before.end(), [&](const Crossing& b) { return b.to == crossing.from; });
       if (!again && !use(p, crossing.from, i, node.offset)) return false;
       if (graph.values[crossing.from].shape != graph.values[crossing.to].shape)
-        return refuse(p, node.offset,
+        return reject(p, node.offset,
                       fmt::format("value {} changes its shape at the boundary of a module", crossing.from));
     }
     if (node.kind == NodeKind::Enter) {
       if (find_module(p.model, graph.strings[node.name]) == kNone)
-        return refuse(
+        return reject(
             p, node.offset,
             fmt::format("the graph enters a module `{}` that the model does not have", graph.strings[node.name]),
             Code::GraphModelMismatch);
       if (open.size() == kMaxFrames)
-        return refuse(p, node.offset, fmt::format("modules are nested deeper than {} levels", kMaxFrames),
+        return reject(p, node.offset, fmt::format("modules are nested deeper than {} levels", kMaxFrames),
                       Code::NestingTooDeep);
       open.push_back(node.name);
     } else if (node.kind == NodeKind::Exit) {
       if (open.empty() || open.back() != node.name)
-        return refuse(p, node.offset,
+        return reject(p, node.offset,
                       fmt::format("the graph exits `{}`, but the innermost module is `{}`", graph.strings[node.name],
                                   open.empty() ? "" : graph.strings[open.back()]));
       open.pop_back();
     }
   }
   if (!open.empty())
-    return refuse(p, graph.offset, fmt::format("the graph enters `{}` but never exits it", graph.strings[open.back()]));
+    return reject(p, graph.offset, fmt::format("the graph enters `{}` but never exits it", graph.strings[open.back()]));
   for (const ValueId output : graph.outputs) {
     if (!use(p, output, static_cast<uint32_t>(graph.nodes.size()), graph.offset)) return false;
   }

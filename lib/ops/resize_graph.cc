@@ -30,7 +30,7 @@ struct Resizing {
   bool failed = false;
 };
 
-bool refuse(Resizing& r, uint32_t offset, const std::string& reason) {
+bool reject(Resizing& r, uint32_t offset, const std::string& reason) {
   if (r.failed) return false;
   r.failed = true;
   const StepSizes& w = r.wanted;
@@ -138,7 +138,7 @@ bool check_guards(Resizing& r) {
     const auto a = operand(r, guard.a), b = operand(r, guard.b);
     if (!a || !b || compare(guard.op, *a, *b) == guard.held || only_expands(r.graph, guard)) continue;
     const std::string_view sign = sign_of(guard.op);
-    return refuse(
+    return reject(
         r, guard.offset,
         fmt::format("the model would take another branch: {} {} {} is {}, but was {} in the traced step ({} {} {})", *a,
                     sign, *b, !guard.held, guard.held, traced_number(r.graph, guard.a), sign,
@@ -193,7 +193,7 @@ bool see_args(Resizing& r, const GraphNode& node, bool& same) {
       if (arg.kind != ArgKind::Size) continue;
       const auto number = size_number(r, arg.id);
       if (!number)
-        return refuse(r, node.offset, fmt::format("a size argument of {} is unknown", graph.strings[node.name]));
+        return reject(r, node.offset, fmt::format("a size argument of {} is unknown", graph.strings[node.name]));
       same = same && *number == graph.sizes[arg.id].traced;
     }
     return true;
@@ -235,14 +235,14 @@ bool run_op(Resizing& r, const GraphNode& node) {
   const OpResult result = run_rule(call);
   if (!result.crash.empty()) {
     if (!check_guards(r)) return false;
-    return refuse(
+    return reject(
         r, node.offset,
         fmt::format("{} in {} fails for these shapes: {}", name_of(call), place_text(r), operands_text(r, call)));
   }
   if (node.op == OpId::BroadcastTensors) return broadcast_all(r, node, call);
   const SizeRule size_rule = op_row(node.op).sizes;
   if (result.unknown && size_rule == nullptr && node.out_begin != node.out_end)
-    return refuse(r, node.offset,
+    return reject(r, node.offset,
                   fmt::format("no rule computes the shape of {} in {} for other sizes", name_of(call), place_text(r)));
   const auto operands = tensors_of(call);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i) {
@@ -250,7 +250,7 @@ bool run_op(Resizing& r, const GraphNode& node) {
     if (size_rule != nullptr)
       size_rule(call, operands.empty() ? Sizes{} : local_shape(r.table, *operands[0].layout, 0), sizes);
     if (!can_be(sizes))
-      return refuse(
+      return reject(
           r, node.offset,
           fmt::format("{} in {} would return the invalid shape {}", name_of(call), place_text(r), shape_text(sizes)));
     set_sizes(r, graph.outs[i], sizes);
@@ -312,7 +312,7 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
              .size_numbers = std::vector<uint32_t>(graph.sizes.size(), kNoId),
              .known = std::vector<bool>(graph.values.size(), false),
              .modules = {}};
-  if (!graph.is_there) return refuse(r, 0, "the model file has no operations, so it has no sizes to change");
+  if (!graph.is_there) return reject(r, 0, "the model file has no operations, so it has no sizes to change");
   const StepSizes traced = traced_sizes(graph);
   bool has_batch = sizes.batch <= 0, has_sequence = sizes.sequence <= 0;
   for (const GraphLeaf& leaf : graph.leaves) {
@@ -326,7 +326,7 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
     set_sizes(r, leaf.value, own);
   }
   if (!has_batch || !has_sequence)
-    return refuse(r, graph.offset,
+    return reject(r, graph.offset,
                   fmt::format("no input of the traced step has a dim for its {}", has_batch ? "sequence" : "batch"));
   for (const GraphNode& node : graph.nodes) {
     if (node.kind == NodeKind::Op) {

@@ -44,11 +44,11 @@ void take_scalar(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
     return;
   }
   if (peek(in) == '|' || peek(in) == '>') {
-    refuse(in, "the formatter does not support block texts (`|` and `>`)", "write the text in double quotes");
+    reject(in, "the formatter does not support block texts (`|` and `>`)", "write the text in double quotes");
   }
   if (peek(in) == '?' && is_blank(peek(in, 1))) reject_unexpected(in);
   if (in.file.text.compare(in.at, node.text.size(), node.text) != 0) {
-    refuse(in, "the formatter does not support texts of several lines without quotes",
+    reject(in, "the formatter does not support texts of several lines without quotes",
            "write the text in double quotes");
   }
   piece.raw = node.text;
@@ -158,7 +158,7 @@ void take_value(SyntaxReader& in, YamlId id, PlanEntry& entry, bool in_flow) {
   const std::string_view null = node.kind == YamlKind::Null ? null_word(in) : "";
   if (node.kind == YamlKind::Null && null.empty() && peek(in) != '*') {
     if (!piece.properties.empty()) {
-      refuse(in, "the formatter does not support anchors and tags of empty values", "write `null` after it");
+      reject(in, "the formatter does not support anchors and tags of empty values", "write `null` after it");
     }
     in.at = begin;
     in.comments.resize(comments);
@@ -168,7 +168,7 @@ void take_value(SyntaxReader& in, YamlId id, PlanEntry& entry, bool in_flow) {
   const bool is_bracket = peek(in) == '{' || peek(in) == '[';
   if (is_collection) piece.kind = node.kind == YamlKind::Map ? SyntaxKind::Map : SyntaxKind::Sequence;
   if (is_collection && !is_bracket) {
-    if (in_flow) refuse(in, "the formatter does not support a pair without braces inside a list", "write {key: value}");
+    if (in_flow) reject(in, "the formatter does not support a pair without braces inside a list", "write {key: value}");
     if (is_item) {
       append_comments(entry.leading, gap);
       gap.lines.clear();
@@ -206,14 +206,14 @@ std::vector<std::string> take_header(SyntaxReader& in) {
     if (!part.beside.empty()) header.push_back(part.beside);
     append_lines(header, part.lines);
     if (peek(in) == '%')
-      refuse(in, "the formatter does not support YAML directives", "remove the line: a plan needs none");
+      reject(in, "the formatter does not support YAML directives", "remove the line: a plan needs none");
     if (in.file.text.compare(in.at, 3, "---") != 0 || column_of(in) != 0 || !is_blank(peek(in, 3))) break;
     const size_t begin = in.at;
     const std::string line = take_line(in);
     const size_t more = line.find_first_not_of(" \t", 3);
     if (more != std::string::npos && line[more] != '#') {
       in.at = begin;
-      refuse(in, "the plan starts on the line of `---`", "write `---` on a separate line");
+      reject(in, "the plan starts on the line of `---`", "write `---` on a separate line");
     }
     if (more != std::string::npos) in.comments.push_back(line.substr(more));
     header.push_back(line);

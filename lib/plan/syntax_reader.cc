@@ -18,14 +18,14 @@ std::string take_until(SyntaxReader& in, size_t end) {
 std::string take_comment(SyntaxReader& in) {
   constexpr size_t kMaxComments = YamlLimits{}.nodes;
   if (in.comments.size() == kMaxComments)
-    refuse(in, fmt::format("the file has more than {} comments, the limit of the formatter", kMaxComments),
+    reject(in, fmt::format("the file has more than {} comments, the limit of the formatter", kMaxComments),
            "remove comments; the file is unchanged");
   return in.comments.emplace_back(take_line(in));
 }
 
 }  // namespace
 
-void refuse(SyntaxReader& in, std::string message, std::string help) {
+void reject(SyntaxReader& in, std::string message, std::string help) {
   const Span span{in.file.id, std::min(in.at, in.file.text.size()), 1};
   report_message(in.diagnostics, Code::UnsupportedYaml, span, std::move(message), std::move(help));
   throw RejectedSyntax{};
@@ -34,7 +34,7 @@ void refuse(SyntaxReader& in, std::string message, std::string help) {
 void reject_unexpected(SyntaxReader& in) {
   const std::string_view line = line_at(in.file, in.at);
   const std::string_view rest = line.substr(std::min(column_of(in), line.size()), 20);
-  refuse(in, fmt::format("the formatter does not support this syntax: `{}`", rest),
+  reject(in, fmt::format("the formatter does not support this syntax: `{}`", rest),
          "write it on one line, with quotes around texts and brackets around lists; the file is unchanged");
 }
 
@@ -100,7 +100,7 @@ Trivia take_trivia(SyntaxReader& in, std::string_view separators) {
 
 void no_properties(SyntaxReader& in, const Trivia& gap) {
   if (gap.properties.empty()) return;
-  refuse(in, fmt::format("the formatter cannot tell what `{}` belongs to", gap.properties),
+  reject(in, fmt::format("the formatter cannot tell what `{}` belongs to", gap.properties),
          "write it after the colon, on the line of the key");
 }
 

@@ -23,7 +23,7 @@ struct SyntaxReader {
 // Thrown to end reading after an error at any depth; read_plan_syntax catches it.
 struct RejectedSyntax {};
 
-[[noreturn]] void refuse(SyntaxReader& in, std::string message, std::string help);
+[[noreturn]] void reject(SyntaxReader& in, std::string message, std::string help);
 // Rejects text that the formatter does not support.
 [[noreturn]] void reject_unexpected(SyntaxReader& in);
 

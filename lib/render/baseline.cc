@@ -29,7 +29,7 @@ struct BaselineReader {
   bool has_format = false;
 };
 
-bool refuse(BaselineReader& reader, Code code, Span span, std::string message) {
+bool reject(BaselineReader& reader, Code code, Span span, std::string message) {
   report_message(reader.diagnostics, code, span, std::move(message), std::string(kHelp));
   return false;
 }
@@ -37,10 +37,10 @@ bool refuse(BaselineReader& reader, Code code, Span span, std::string message) {
 bool read_text(BaselineReader& reader, const JsonTree& tree, std::string_view name, std::string& text) {
   const uint32_t at = find_member(tree, 0, name);
   if (at == 0)
-    return refuse(reader, Code::MissingPlanField, value_span(reader.file.id, tree.nodes[0]),
+    return reject(reader, Code::MissingPlanField, value_span(reader.file.id, tree.nodes[0]),
                   fmt::format("an entry of `findings` has no `{}`", name));
   if (tree.nodes[at].kind != JsonKind::String)
-    return refuse(
+    return reject(
         reader, Code::InvalidPlanValue, value_span(reader.file.id, tree.nodes[at]),
         fmt::format("`{}` of an entry of `findings` is {}, not a string", name, json_kind_name(tree.nodes[at].kind)));
   text = tree.nodes[at].text;
@@ -50,7 +50,7 @@ bool read_text(BaselineReader& reader, const JsonTree& tree, std::string_view na
 bool read_finding(BaselineReader& reader, const JsonTree& tree) {
   const Span span = value_span(reader.file.id, tree.nodes[0]);
   if (tree.nodes[0].kind != JsonKind::Object)
-    return refuse(reader, Code::InvalidPlanValue, span,
+    return reject(reader, Code::InvalidPlanValue, span,
                   fmt::format("an entry of `findings` is {}, not an object", json_kind_name(tree.nodes[0].kind)));
   KnownDiagnostic finding;
   const std::pair<std::string_view, std::string*> members[] = {{"fingerprint", &finding.fingerprint},
@@ -64,11 +64,11 @@ bool read_finding(BaselineReader& reader, const JsonTree& tree) {
   for (uint32_t at = 1; at < tree.nodes.size(); at = tree.nodes[at].end) {
     const std::string_view key = tree.nodes[at].key;
     if (key != "module" && std::ranges::none_of(members, [key](const auto& member) { return member.first == key; }))
-      return refuse(reader, Code::UnknownPlanKey, key_span(reader.file.id, tree.nodes[at]),
+      return reject(reader, Code::UnknownPlanKey, key_span(reader.file.id, tree.nodes[at]),
                     fmt::format("an entry of `findings` has no key `{}`", key));
   }
   if (!reader.seen.insert(finding.fingerprint).second)
-    return refuse(reader, Code::InvalidPlanValue, span,
+    return reject(reader, Code::InvalidPlanValue, span,
                   fmt::format("the fingerprint {} appears twice", finding.fingerprint));
   reader.baseline.findings.push_back(std::move(finding));
   return true;
@@ -77,7 +77,7 @@ bool read_finding(BaselineReader& reader, const JsonTree& tree) {
 bool read_format(BaselineReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   reader.has_format = node.kind == JsonKind::String && node.text == kBaselineFormat;
-  return reader.has_format || refuse(reader, Code::InvalidPlanValue, value_span(reader.file.id, node),
+  return reader.has_format || reject(reader, Code::InvalidPlanValue, value_span(reader.file.id, node),
                                      fmt::format("`format` is not \"{}\"", kBaselineFormat));
 }
 
@@ -92,14 +92,14 @@ bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diag
           [&](std::string_view key, Span span) {
             if (key == "findings") return JsonMember::Elements;
             if (key == "format") return JsonMember::Whole;
-            is_good = refuse(reader, Code::UnknownPlanKey, span, fmt::format("a baseline has no key `{}`", key));
+            is_good = reject(reader, Code::UnknownPlanKey, span, fmt::format("a baseline has no key `{}`", key));
             return JsonMember::Skip;
           },
       .value =
           [&](std::string_view key, const JsonTree& tree) {
             const bool is_element = key == "findings" && tree.nodes[0].key.empty();
             if (key == "findings" && !is_element)
-              is_good = refuse(reader, Code::InvalidPlanValue, value_span(file.id, tree.nodes[0]),
+              is_good = reject(reader, Code::InvalidPlanValue, value_span(file.id, tree.nodes[0]),
                                fmt::format("`findings` is {}, not an array", json_kind_name(tree.nodes[0].kind)));
             else
               is_good = (is_element ? read_finding(reader, tree) : read_format(reader, tree)) && is_good;
@@ -107,7 +107,7 @@ bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diag
           },
       .kind_help = kHelp};
   if (!read_json(file, visitor, strings, diagnostics) || !is_good) return false;
-  return reader.has_format || refuse(reader, Code::MissingPlanField, {file.id, 0, 1},
+  return reader.has_format || reject(reader, Code::MissingPlanField, {file.id, 0, 1},
                                      fmt::format("the file has no `format`, which must be \"{}\"", kBaselineFormat));
 }
 

@@ -34,7 +34,7 @@ std::vector<std::string_view> words_of(std::string_view line) {
 }
 
 // Reports an error of the table; lines with the same help are one diagnostic.
-void refuse_table(TableReader& r, Span span, std::string message, std::string help) {
+void reject_table(TableReader& r, Span span, std::string message, std::string help) {
   Diagnostic* d = report(r.diagnostics, Code::InvalidTimings, span, help);
   if (d == nullptr) return;
   d->message = std::move(message);
@@ -83,7 +83,7 @@ bool read_cell(TableReader& r, const std::vector<std::string_view>& words, size_
                double& value) {
   const std::string_view text = column < words.size() ? words[column] : words.back();
   if (column < words.size() && parse_number(text, value) && value >= 0 && std::isfinite(value)) return true;
-  refuse_table(r, span_in(r, text), fmt::format("{} of this line is not a number of at least 0", what),
+  reject_table(r, span_in(r, text), fmt::format("{} of this line is not a number of at least 0", what),
                "give the full output of nccl-tests");
   return false;
 }
@@ -96,13 +96,13 @@ void read_row(TableReader& r, std::string_view line, const std::vector<std::stri
     return;
   const Span span = span_in(r, line);
   if (time == 0)
-    return refuse_table(r, span, "a call takes no time", "remove the line: a time that is rounded to 0 is useless");
+    return reject_table(r, span, "a call takes no time", "remove the line: a time that is rounded to 0 is useless");
   if (r.columns.wrong < words.size() && parse_number(words[r.columns.wrong], wrong) && wrong > 0)
-    return refuse_table(r, span, fmt::format("{} elements are wrong", words[r.columns.wrong]),
+    return reject_table(r, span, fmt::format("{} elements are wrong", words[r.columns.wrong]),
                         "check this machine first: times of wrong results are not used");
   if (bytes == 0) return;
   if (r.columns.root < words.size() && words[r.columns.root] != "-1")
-    return refuse_table(r, span, "the table times a collective with a root, but plans have none",
+    return reject_table(r, span, "the table times a collective with a root, but plans have none",
                         "time all_reduce_perf, all_gather_perf, reduce_scatter_perf or alltoall_perf");
   r.sums = r.columns.redop < words.size() && words[r.columns.redop] != "none";
   r.last_row = span;
@@ -119,7 +119,7 @@ int passes_of(TableReader& r) {
   for (const int passes : {1, 2}) {
     if (std::abs(found - passes * once) <= kRounding * passes * once && (passes == 1 || r.sums)) return passes;
   }
-  refuse_table(
+  reject_table(
       r, r.last_row,
       fmt::format("busbw is {:.2f} times algbw, which matches no collective of a plan on {} ranks", found,
                   r.table.ranks),
@@ -132,10 +132,10 @@ int passes_of(TableReader& r) {
 void finish_table(TableReader& r) {
   const Span whole{r.file.id, 0, 1};
   if (!r.has_heads || r.table.calls.empty())
-    return refuse_table(r, whole, "the file has no line of an nccl-tests table",
+    return reject_table(r, whole, "the file has no line of an nccl-tests table",
                         "give the output of all_reduce_perf -b 1K -e 1G -f 2");
   if (r.table.ranks < 2)
-    return refuse_table(r, whole, r.table.ranks == 0 ? "the number of ranks is missing" : "only one rank took part",
+    return reject_table(r, whole, r.table.ranks == 0 ? "the number of ranks is missing" : "only one rank took part",
                         "give the full output of nccl-tests: it has a line `#  Rank  0 ...` for each rank");
   const int passes = passes_of(r);
   for (TimedCall& call : r.table.calls) {

@@ -46,7 +46,7 @@ struct RunReader {
 
 const YamlNode& at(const RunReader& r, YamlId id) { return r.tree.nodes[id]; }
 
-void refuse(RunReader& r, YamlId id, std::string message, std::string help) {
+void reject(RunReader& r, YamlId id, std::string message, std::string help) {
   report_message(r.diagnostics, Code::InvalidRun, span_of(r.tree.file, at(r, id)), std::move(message), std::move(help));
 }
 
@@ -64,7 +64,7 @@ std::optional<size_t> read_name(RunReader& r, YamlId id, std::string_view what, 
     const auto found = std::ranges::find(names, node.text);
     if (found != names.end()) return static_cast<size_t>(found - names.begin());
   }
-  refuse(r, id,
+  reject(r, id,
          node.kind == YamlKind::Scalar ? fmt::format("{} cannot be `{}`", what, node.text)
                                        : fmt::format("{} is {}, not a name", what, describe(node)),
          node.kind == YamlKind::Scalar ? help_for(node.text, names) : one_of(names));
@@ -88,7 +88,7 @@ void read_count(RunReader& r, YamlId id, std::string_view what, int64_t& value) 
     value = count;
     return;
   }
-  refuse(r, id,
+  reject(r, id,
          is_count ? fmt::format("{} is {}, but must be from 1 to {}", what, node.text, kMostRunCount)
                   : fmt::format("{} is {}, not a count", what, describe(node)),
          fmt::format("write a whole number from 1 to {}", kMostRunCount));
@@ -100,10 +100,10 @@ YamlId only_entry(RunReader& r, YamlId id, std::string_view what, Names keys) {
   if (node.children.size() == 2 && std::ranges::find(keys, at(r, node.children[0]).text) != keys.end())
     return node.children[0];
   if (node.children.size() == 2)
-    refuse(r, node.children[0], fmt::format("unknown key `{}` in {}", at(r, node.children[0]).text, what),
+    reject(r, node.children[0], fmt::format("unknown key `{}` in {}", at(r, node.children[0]).text, what),
            help_for(at(r, node.children[0]).text, keys));
   else
-    refuse(r, id, fmt::format("{} has {} keys, not one", what, node.children.size() / 2), one_of(keys));
+    reject(r, id, fmt::format("{} has {} keys, not one", what, node.children.size() / 2), one_of(keys));
   return kNoYaml;
 }
 
@@ -111,7 +111,7 @@ YamlId only_entry(RunReader& r, YamlId id, std::string_view what, Names keys) {
 void read_operations(RunReader& r, YamlId id, std::string_view what, uint8_t& operations) {
   const YamlNode& list = at(r, id);
   if (list.kind != YamlKind::Sequence || list.children.empty())
-    return refuse(r, id,
+    return reject(r, id,
                   fmt::format("{} is {}, not a list of operations", what,
                               list.kind == YamlKind::Sequence ? "an empty list" : describe(list)),
                   fmt::format("write [{}]", fmt::join(kOperationNames, ", ")));
@@ -241,7 +241,7 @@ const RunKey kRunKeys[] = {
 void read_top(RunReader& r, RunFile& file) {
   const YamlNode& root = at(r, r.tree.root);
   if (root.kind != YamlKind::Map)
-    return refuse(r, r.tree.root, fmt::format("the run is {}, not a mapping", describe(root)),
+    return reject(r, r.tree.root, fmt::format("the run is {}, not a mapping", describe(root)),
                   fmt::format("begin with `format: {}`", kRunFormat));
   bool has_format = false;
   for (size_t i = 0; i + 1 < root.children.size(); i += 2) {
@@ -253,7 +253,7 @@ void read_top(RunReader& r, RunFile& file) {
     }
     const auto* row = std::ranges::find(kRunKeys, name, &RunKey::name);
     if (row == std::end(kRunKeys)) {
-      refuse(r, key, fmt::format("unknown key `{}` in a run", name), help_for(name, run_keys()));
+      reject(r, key, fmt::format("unknown key `{}` in a run", name), help_for(name, run_keys()));
       continue;
     }
     row->read(r, value);
@@ -261,7 +261,7 @@ void read_top(RunReader& r, RunFile& file) {
     file.keys.emplace_back(name, span_of(r.tree.file, at(r, key)));
   }
   if (!has_format)
-    refuse(r, r.tree.root, "the file does not declare that it is a run",
+    reject(r, r.tree.root, "the file does not declare that it is a run",
            fmt::format("begin with `format: {}`", kRunFormat));
 }
 

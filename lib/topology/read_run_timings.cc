@@ -20,7 +20,7 @@ struct TimingsReader {
 };
 
 // Reports an error of the run; the same error of several calls is one diagnostic.
-void refuse_run(TimingsReader& r, Span span, std::string message) {
+void reject_run(TimingsReader& r, Span span, std::string message) {
   Diagnostic* d = report(r.diagnostics, Code::InvalidTimings, span, message);
   if (d == nullptr) return;
   d->message = std::move(message);
@@ -32,14 +32,14 @@ bool positive_member(TimingsReader& r, const JsonTree& tree, uint32_t call, std:
   const uint32_t at = find_member(tree, call, name);
   const JsonNode& node = tree.nodes[at == 0 ? call : at];
   if (at == 0) {
-    refuse_run(r, value_span(r.file.id, node), fmt::format("a collective has no `{}`", name));
+    reject_run(r, value_span(r.file.id, node), fmt::format("a collective has no `{}`", name));
     return false;
   }
   const bool is_number =
       node.kind == JsonKind::Integer || (node.kind == JsonKind::Number && parse_number(node.text, value));
   if (node.kind == JsonKind::Integer) value = static_cast<double>(node.integer);
   if (is_number && value > 0) return true;
-  refuse_run(r, value_span(r.file.id, node),
+  reject_run(r, value_span(r.file.id, node),
              fmt::format("`{}` of a collective is {}", name, is_number ? "not above 0" : json_kind_name(node.kind)));
   return false;
 }
@@ -54,7 +54,7 @@ void read_call(TimingsReader& r, const JsonTree& tree, uint32_t call) {
   const std::string_view axis = text_of(tree, call, "axis");
   CollectiveKind kind{};
   if (axis.empty() || !find_collective(text_of(tree, call, "kind"), kind))
-    return refuse_run(r, span, "a collective has no known `kind` or no `axis`");
+    return reject_run(r, span, "a collective has no known `kind` or no `axis`");
   if (kind == CollectiveKind::LocalSlice) return;
   double ranks = 0, bytes = 0, seconds = 0;
   if (!positive_member(r, tree, call, "ranks", ranks) || !positive_member(r, tree, call, "bytes", bytes) ||
@@ -66,7 +66,7 @@ void read_call(TimingsReader& r, const JsonTree& tree, uint32_t call) {
     known =
         r.timings.axes.insert(known, {.axis = std::string(axis), .ranks = static_cast<int64_t>(ranks), .span = span});
   if (known->ranks != static_cast<int64_t>(ranks) || ranks < 2)
-    return refuse_run(r, span,
+    return reject_run(r, span,
                       fmt::format("{} ranks took part along `{}`, but {} elsewhere", ranks, axis, known->ranks));
   known->calls.push_back({.passes = ring_passes(kind), .ranks = known->ranks, .bytes = bytes, .seconds = seconds});
 }
@@ -74,15 +74,15 @@ void read_call(TimingsReader& r, const JsonTree& tree, uint32_t call) {
 void read_entry(TimingsReader& r, const JsonTree& tree) {
   const uint32_t wrong = find_member(tree, 0, "wrong"), calls = find_member(tree, 0, "collectives");
   if (wrong != 0 && tree.nodes[wrong].integer > 0)
-    refuse_run(r, value_span(r.file.id, tree.nodes[wrong]),
+    reject_run(r, value_span(r.file.id, tree.nodes[wrong]),
                "a redistribution has wrong results, so its time is not used");
   if (calls == 0 || tree.nodes[calls].kind != JsonKind::Array)
-    return refuse_run(r, value_span(r.file.id, tree.nodes[0]), "a redistribution has no list `collectives`");
+    return reject_run(r, value_span(r.file.id, tree.nodes[0]), "a redistribution has no list `collectives`");
   for (uint32_t at = calls + 1; at < tree.nodes[calls].end; at = tree.nodes[at].end) {
     if (tree.nodes[at].kind == JsonKind::Object)
       read_call(r, tree, at);
     else
-      refuse_run(r, value_span(r.file.id, tree.nodes[at]), "a collective is not an object");
+      reject_run(r, value_span(r.file.id, tree.nodes[at]), "a collective is not an object");
   }
 }
 
@@ -106,13 +106,13 @@ Timings read_run_timings(const SourceFile& file, Diagnostics& diagnostics) {
             } else if (tree.nodes[0].key.empty() && tree.nodes[0].kind == JsonKind::Object) {  // an element
               read_entry(r, tree);
             } else {
-              refuse_run(r, value_span(file.id, tree.nodes[0]), "this is not the output of tpplan-exec run --json");
+              reject_run(r, value_span(file.id, tree.nodes[0]), "this is not the output of tpplan-exec run --json");
             }
             return true;
           }};
   const bool is_read = read_json(file, visitor, strings, own);
   if (is_read && r.timings.axes.empty() && !has_errors(own))
-    refuse_run(r, {file.id, 0, 1}, "the file has no timed collective");
+    reject_run(r, {file.id, 0, 1}, "the file has no timed collective");
   diagnostics.list.insert(diagnostics.list.end(), own.list.begin(), own.list.end());
   return std::move(r.timings);
 }

@@ -27,20 +27,20 @@ struct TopologyReader {
 
 const YamlNode& at(const TopologyReader& r, YamlId id) { return r.tree.nodes[id]; }
 
-void refuse(TopologyReader& r, Code code, YamlId id, std::string message, std::string help) {
+void reject(TopologyReader& r, Code code, YamlId id, std::string message, std::string help) {
   report_message(r.diagnostics, code, span_of(r.tree.file, at(r, id)), std::move(message), std::move(help));
 }
 
-void refuse_key(TopologyReader& r, YamlId key, std::string_view where, std::span<const std::string_view> known) {
+void reject_key(TopologyReader& r, YamlId key, std::string_view where, std::span<const std::string_view> known) {
   const std::string_view nearest = nearest_name(at(r, key).text, known);
-  refuse(r, Code::InvalidTopology, key, fmt::format("unknown key `{}` in {}", at(r, key).text, where),
+  reject(r, Code::InvalidTopology, key, fmt::format("unknown key `{}` in {}", at(r, key).text, where),
          nearest.empty() ? fmt::format("use one of {}", fmt::join(known, ", "))
                          : fmt::format("did you mean `{}`?", nearest));
 }
 
 bool is_kind(TopologyReader& r, YamlId id, YamlKind kind, std::string_view what) {
   if (at(r, id).kind == kind) return true;
-  refuse(r, Code::InvalidTopology, id,
+  reject(r, Code::InvalidTopology, id,
          fmt::format("{} is {}, not {}", what, describe(at(r, id)), kind == YamlKind::Map ? "a mapping" : "a list"),
          "see plans/topologies/h100.yaml for an example");
   return false;
@@ -51,7 +51,7 @@ bool read_figure(TopologyReader& r, YamlId id, std::string_view what, double& va
   const YamlNode& node = at(r, id);
   const bool is_number = node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value);
   if (is_number && value >= kLeastFigure && value <= most) return true;
-  refuse(
+  reject(
       r, Code::InvalidTopology, id,
       is_number ? fmt::format("{} is {}, but must be above 0 and at most {:g}", what, node.text, most)
                 : fmt::format("{} is {}, not a number", what, describe(node)),
@@ -70,7 +70,7 @@ bool read_owner(TopologyReader& r, YamlId id, LinkSpeed& speed) {
   const std::string& text = at(r, id).text;
   speed.is_of_host = text == "host";
   if (text == "host" || text == "rank") return true;
-  refuse(r, Code::InvalidTopology, id, fmt::format("`per` is {}, but must be `rank` or `host`", describe(at(r, id))),
+  reject(r, Code::InvalidTopology, id, fmt::format("`per` is {}, but must be `rank` or `host`", describe(at(r, id))),
          "write `per: host` if the ranks of a host share the bandwidth");
   return false;
 }
@@ -95,12 +95,12 @@ bool read_speed(TopologyReader& r, YamlId id, std::string_view what, LinkSpeed& 
       right = read_figure(r, value, "`ranks`", count) && right;
       *ranks = static_cast<int64_t>(std::min(count, 2147483647.0));
     } else {
-      refuse_key(r, key, what, std::span(kKeys).first(ranks == nullptr ? 4 : 5));
+      reject_key(r, key, what, std::span(kKeys).first(ranks == nullptr ? 4 : 5));
       right = false;
     }
   });
   if (right && (speed.bandwidth == 0 || speed.latency == 0)) {
-    refuse(r, Code::InvalidTopology, id,
+    reject(r, Code::InvalidTopology, id,
            fmt::format("{} has no `{}`", what, speed.bandwidth == 0 ? "bandwidth" : "latency"),
            "write {bandwidth: 450e9, latency: 2e-6}: bytes a second, and seconds");
     return false;
@@ -114,7 +114,7 @@ void read_peaks(TopologyReader& r, YamlId id) {
     DType dtype{};
     double peak = 0;
     if (!find_dtype(at(r, key).text, dtype))
-      refuse(r, Code::InvalidTopology, key, fmt::format("`{}` in `peak_flops` is not a dtype", at(r, key).text),
+      reject(r, Code::InvalidTopology, key, fmt::format("`{}` in `peak_flops` is not a dtype", at(r, key).text),
              "use torch's names: bfloat16, float32, float8_e4m3fn");
     else if (read_figure(r, value, "a peak", peak))
       r.table.topology.peak.emplace_back(dtype, peak);
@@ -126,7 +126,7 @@ void read_axes(TopologyReader& r, YamlId id) {
   each_entry(r, id, [&](YamlId key, YamlId value) {
     const AxisId axis = find_axis(r.mesh, at(r, key).text);
     if (axis == kNoAxis) {
-      refuse(r, Code::UnknownTopologyAxis, key,
+      reject(r, Code::UnknownTopologyAxis, key,
              fmt::format("the plan's mesh {} has no axis `{}`", to_text(r.mesh), at(r, key).text),
              "name an axis of the mesh, or write `links`, which apply to any mesh");
       return;
@@ -151,7 +151,7 @@ bool read_path(TopologyReader& r, YamlId id, std::string_view what, std::string&
     text = node.text;
     return true;
   }
-  refuse(r, Code::InvalidTopology, id, fmt::format("{} is {}, not a file name", what, describe(node)),
+  reject(r, Code::InvalidTopology, id, fmt::format("{} is {}, not a file name", what, describe(node)),
          "write the path relative to the topology");
   return false;
 }
@@ -167,7 +167,7 @@ void read_measured_step(TopologyReader& r, YamlId id) {
   each_entry(r, id, [&](YamlId key, YamlId value) {
     const auto name = std::find(std::begin(kKeys), std::end(kKeys), at(r, key).text);
     if (name == std::end(kKeys)) {
-      refuse_key(r, key, "a measured step", kKeys);
+      reject_key(r, key, "a measured step", kKeys);
       right = false;
       return;
     }
@@ -178,7 +178,7 @@ void read_measured_step(TopologyReader& r, YamlId id) {
             right;
   });
   if (right && found < std::size(kKeys))
-    refuse(r, Code::InvalidTopology, id, "the measured step lacks a key",
+    reject(r, Code::InvalidTopology, id, "the measured step lacks a key",
            "write {model: model.json, plan: plan.yaml, run: run.yaml, seconds: 2.5}");
   else if (right)
     r.table.topology.calibrate.push_back(std::move(step));
@@ -188,7 +188,7 @@ void read_calibrate(TopologyReader& r, YamlId id) {
   if (!is_kind(r, id, YamlKind::Sequence, "`calibrate`")) return;
   const std::vector<YamlId>& items = at(r, id).children;
   if (items.size() > kMostMeasuredSteps)
-    return refuse(r, Code::InvalidTopology, id,
+    return reject(r, Code::InvalidTopology, id,
                   fmt::format("`calibrate` has {} steps, but at most {} are allowed", items.size(), kMostMeasuredSteps),
                   "keep steps with little and with much attention");
   for (const YamlId item : items) read_measured_step(r, item);
@@ -233,14 +233,14 @@ void read_top(TopologyReader& r) {
     } else if (name == "calibrate") {
       read_calibrate(r, value);
     } else if (!read_gpu_figure(r, name, value)) {
-      refuse_key(r, key, "a topology", top_keys());
+      reject_key(r, key, "a topology", top_keys());
     }
   });
   if (!has_format)
-    refuse(r, Code::InvalidTopology, r.tree.root, "the file does not declare that it is a topology",
+    reject(r, Code::InvalidTopology, r.tree.root, "the file does not declare that it is a topology",
            fmt::format("begin with `format: {}`", kTopologyFormat));
   if (r.table.topology.peak.empty() && !has_errors(r.diagnostics))
-    refuse(r, Code::InvalidTopology, r.tree.root, "the topology has no `peak_flops`",
+    reject(r, Code::InvalidTopology, r.tree.root, "the topology has no `peak_flops`",
            "write peak_flops: {bfloat16: 989e12}");
 }
 

@@ -216,47 +216,47 @@ constexpr Stranger kStrangers[] = {
 bool read_header_text(const InputFile& file, WeightsHeader& header, Diagnostics& diagnostics, uint64_t max_bytes) {
   constexpr uint64_t kHeadBytes = 32;
   const Span start{header.source.id, 0, 1};
-  const auto refuse = [&](Code code, std::string message, std::string help = {}) {
+  const auto reject = [&](Code code, std::string message, std::string help = {}) {
     report_message(diagnostics, code, start, std::move(message), std::move(help));
     return false;
   };
   header.file_bytes = size_of(file);
   const ReadResult head = read_part(file, 0, kHeadBytes);
   if (head.fault != ReadError::None)
-    return refuse(Code::FileUnreadable, fmt::format("cannot read the file: {}", head.reason));
+    return reject(Code::FileUnreadable, fmt::format("cannot read the file: {}", head.reason));
   const std::string_view text = head.file.text;
   for (const Stranger& stranger : kStrangers) {
     if (text.starts_with(stranger.start))
-      return refuse(Code::InvalidSafetensors, std::string(stranger.message), std::string(stranger.help));
+      return reject(Code::InvalidSafetensors, std::string(stranger.message), std::string(stranger.help));
   }
   if (text.size() < kLengthBytes)
-    return refuse(
+    return reject(
         Code::InvalidSafetensors,
         fmt::format("{} are too few: a safetensors file starts with 8 bytes that hold the length of its header",
                     counted(text.size(), "byte")));
   uint64_t length = 0;
   for (size_t i = 0; i < kLengthBytes; ++i) length |= uint64_t{static_cast<unsigned char>(text[i])} << (8 * i);
   if (length > kMaxHeaderBytes)
-    return refuse(Code::InvalidSafetensors,
+    return reject(Code::InvalidSafetensors,
                   fmt::format("the first 8 bytes declare a header of {} bytes, more than the format's {}", length,
                               kMaxHeaderBytes),
                   "give another file: this one is damaged or not safetensors");
   if (length > header.file_bytes - kLengthBytes)
-    return refuse(
+    return reject(
         Code::InvalidSafetensors,
         fmt::format("the header has {} bytes, but {} are in the file", length, header.file_bytes - kLengthBytes),
         "copy the file again: it is truncated");
   if (length > max_bytes)
-    return refuse(Code::FileTooLarge,
+    return reject(Code::FileTooLarge,
                   fmt::format("the headers of all files together exceed {}", human_bytes(kMaxHeaderBytesTogether)));
   ReadResult part = read_part(file, kLengthBytes, length);
   if (part.fault != ReadError::None)
-    return refuse(Code::FileUnreadable, fmt::format("cannot read the file: {}", part.reason));
+    return reject(Code::FileUnreadable, fmt::format("cannot read the file: {}", part.reason));
   header.source.text = std::move(part.file.text);
   header.data_begin = kLengthBytes + length;
   if (header.source.text.size() != length)
-    return refuse(Code::InvalidSafetensors, "the file became shorter while it was read");
-  return header.source.text.starts_with('{') || refuse(Code::InvalidSafetensors, "the header does not begin with `{`");
+    return reject(Code::InvalidSafetensors, "the file became shorter while it was read");
+  return header.source.text.starts_with('{') || reject(Code::InvalidSafetensors, "the header does not begin with `{`");
 }
 
 }  // namespace

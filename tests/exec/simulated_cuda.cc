@@ -98,18 +98,18 @@ const Block* block_of(const void* memory) {
   return at < next->first + next->second.bytes ? &next->second : nullptr;
 }
 
-cudaError_t refuse(const std::string& why) {
+cudaError_t reject(const std::string& why) {
   std::fprintf(stderr, "simulated CUDA: %s\n", why.c_str());
   return cudaErrorInvalidValue;
 }
 
 // Returns an error unless the stream and the memory belong to the current GPU.
 cudaError_t check_memory(const void* memory, CUstream_st* stream) {
-  if (stream == nullptr || stream->device != current) return refuse("a stream of another GPU");
+  if (stream == nullptr || stream->device != current) return reject("a stream of another GPU");
   const Block* block = block_of(memory);
-  if (block == nullptr || block->device == kHost) return refuse("memory that is no GPU's");
+  if (block == nullptr || block->device == kHost) return reject("memory that is no GPU's");
   if (block->device != current)
-    return refuse("memory of GPU " + std::to_string(block->device) + " used on GPU " + std::to_string(current));
+    return reject("memory of GPU " + std::to_string(block->device) + " used on GPU " + std::to_string(current));
   return cudaSuccess;
 }
 
@@ -135,7 +135,7 @@ cudaError_t give_back(void* memory, bool is_host) {
   if (memory == nullptr) return cudaSuccess;
   const auto block = simulation().blocks.find(static_cast<const char*>(memory));
   if (block == simulation().blocks.end() || (block->second.device == kHost) != is_host)
-    return refuse("memory is freed that was not allocated");
+    return reject("memory is freed that was not allocated");
   for (CUstream_st* stream : simulation().streams) do_all(stream);
   std::memset(memory, 0xCD, block->second.bytes);
   simulation().blocks.erase(block);
@@ -187,7 +187,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream) {
 }
 cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   BEGIN;
-  if (stream->device != current) return refuse("a stream of another GPU");
+  if (stream->device != current) return reject("a stream of another GPU");
   do_all(stream);
   return cudaSuccess;
 }

@@ -21,7 +21,7 @@
 namespace tpplan {
 namespace {
 
-bool refuse_unread(const SourceFile& file, const std::string& reason, Diagnostics& diagnostics) {
+bool reject_unread(const SourceFile& file, const std::string& reason, Diagnostics& diagnostics) {
   report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0}, fmt::format("cannot read the file: {}", reason));
   return false;
 }
@@ -31,13 +31,13 @@ bool refuse_unread(const SourceFile& file, const std::string& reason, Diagnostic
 bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnostics) {
   constexpr uint64_t kHead = uint64_t{64} << 10;
   const Presence there = presence_of_file(path);
-  if (there.error != 0) return refuse_unread(model.file, std::strerror(there.error), diagnostics);
+  if (there.error != 0) return reject_unread(model.file, std::strerror(there.error), diagnostics);
   if (!is_regular_file(there)) return true;
   InputFile file;
   if (const std::string reason = open_input(path, file); !reason.empty())
-    return refuse_unread(model.file, reason, diagnostics);
+    return reject_unread(model.file, reason, diagnostics);
   const ReadResult head = read_part(file, 0, kHead);
-  if (head.fault != ReadError::None) return refuse_unread(model.file, head.reason, diagnostics);
+  if (head.fault != ReadError::None) return reject_unread(model.file, head.reason, diagnostics);
   model.format = import_format_of(head.file.text);
   return true;
 }

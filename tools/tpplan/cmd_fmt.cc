@@ -43,7 +43,7 @@ int deliver(const std::string& path, const SourceFile& file, const std::string& 
   const Producer produce = [&formatted](const Sink& sink) { return sink(formatted); };
   const std::string& target = in_place ? path : arguments.output.empty() ? "-" : arguments.output;
   const std::string fault = in_place ? rewrite_file(target, file.text, produce) : write_output(target, produce);
-  if (!fault.empty()) return refuse_write(target, fault);
+  if (!fault.empty()) return reject_write(target, fault);
   if (!in_place || common.quiet || print(STDOUT_FILENO, escape_for_terminal(path) + ": formatted\n")) return kExitFine;
   const std::string undone = rewrite_file(path, formatted, [&file](const Sink& sink) { return sink(file.text); });
   print(STDERR_FILENO, fmt::format("{} is {}: cannot print the status line\n", escape_for_terminal(path),

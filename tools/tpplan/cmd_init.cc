@@ -70,7 +70,7 @@ void add_header(DraftPlan& draft, const AnyModel& model, const std::string& path
                     model.format, escape_for_terminal(name)));
 }
 
-int refuse_draft(const DraftPlan& draft, const AnyModel& model) {
+int reject_draft(const DraftPlan& draft, const AnyModel& model) {
   std::string reasons;
   for (const std::string& reason : draft.reasons) reasons += fmt::format("  = note: {}\n", escape_for_terminal(reason));
   print(STDERR_FILENO, fmt::format("tpplan: error: no part of {} has a known sharding on {}\n{}",
@@ -86,7 +86,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (sizes.size() > kMaxAxes) return usage_error(fmt::format("--mesh: more than {} axes", kMaxAxes));
   const bool is_file = arguments.output != "-";
   const Presence there = is_file && !arguments.force ? presence_of_name(arguments.output) : Presence{};
-  if (there.error != 0) return refuse_write(arguments.output, std::strerror(there.error));
+  if (there.error != 0) return reject_write(arguments.output, std::strerror(there.error));
   if (there.is_there)
     return usage_error(
         fmt::format("{} already exists: pass --force to replace it", escape_for_terminal(arguments.output)));
@@ -101,7 +101,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
                                    to_text(model.graph.framework)));
   Checker checker = make_checker(model.graph);
   DraftPlan draft = sizes.empty() ? draft_anywhere(checker, dialect) : draft_on(checker, dialect, sizes);
-  if (draft.cut == 0) return refuse_draft(draft, model);
+  if (draft.cut == 0) return reject_draft(draft, model);
   const bool with_schema = is_file && !arguments.no_schema;
   add_header(draft, model, arguments.model, with_schema);
   const std::string text = write_plan(draft.plan, draft.comments);

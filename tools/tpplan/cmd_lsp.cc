@@ -94,14 +94,14 @@ auto find_method(const Rows& rows, std::string_view name) {
 void take_request(Server& server, const EditorMessage& message) {
   if (server.state == ServerState::New && message.method == "initialize") return initialize(server, message);
   if (server.state == ServerState::New)
-    return refuse_request(message, RpcError::ServerNotInitialized, "`initialize` must be the first request");
+    return reject_request(message, RpcError::ServerNotInitialized, "`initialize` must be the first request");
   if (server.state == ServerState::ShutDown)
-    return refuse_request(message, RpcError::InvalidRequest, "only `exit` may follow `shutdown`");
+    return reject_request(message, RpcError::InvalidRequest, "only `exit` may follow `shutdown`");
   if (message.method == "initialize")
-    return refuse_request(message, RpcError::InvalidRequest, "`initialize` was already sent");
+    return reject_request(message, RpcError::InvalidRequest, "`initialize` was already sent");
   const MethodRow* row = find_method(kRequests, message.method);
   if (row == nullptr)
-    return refuse_request(message, RpcError::MethodNotFound, fmt::format("there is no method `{}`", message.method));
+    return reject_request(message, RpcError::MethodNotFound, fmt::format("there is no method `{}`", message.method));
   row->run(server, message);
 }
 
@@ -109,7 +109,7 @@ void take_request(Server& server, const EditorMessage& message) {
 std::optional<int> take_message(Server& server, std::string body) {
   EditorMessage message{.file = {.name = "message", .text = std::move(body)}};
   if (!read_message(message)) {
-    refuse_request(message, message.fault, message.why);
+    reject_request(message, message.fault, message.why);
     return std::nullopt;
   }
   const bool is_request = !message.id.nodes.empty();
@@ -117,7 +117,7 @@ std::optional<int> take_message(Server& server, std::string body) {
   if (message.method.empty()) {  // responses are ignored, because this server sends no requests
     if (message.file.text.find("\"result\"") == std::string::npos &&
         message.file.text.find("\"error\"") == std::string::npos)
-      refuse_request(message, RpcError::InvalidRequest, "the message has no `method`");
+      reject_request(message, RpcError::InvalidRequest, "the message has no `method`");
   } else if (is_request) {
     take_request(server, message);
   } else if (server.state == ServerState::Running) {

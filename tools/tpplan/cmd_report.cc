@@ -21,7 +21,7 @@ int read_reported(const std::string& path, SourceFile& file, Manifest& manifest,
 
 }  // namespace
 
-int refuse_overflow(std::string_view manifest) {
+int reject_overflow(std::string_view manifest) {
   print(STDERR_FILENO, fmt::format("{}: error[TP9001]: the number of bytes on a rank exceeds 64 bits\n",
                                    escape_for_terminal(manifest)));
   return kExitInternal;
@@ -43,7 +43,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
       return status;
   }
   const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
-  if (measure.overflow) return refuse_overflow(arguments.manifest);
+  if (measure.overflow) return reject_overflow(arguments.manifest);
   ManifestDiff diff;
   std::optional<ReportAgainst> against;
   if (compares) {

@@ -155,7 +155,7 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
 
 int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
   const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
-  if (measure.overflow) return refuse_overflow(arguments.manifest);
+  if (measure.overflow) return reject_overflow(arguments.manifest);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   const ChartOptions options{.width = look.width, .ascii = arguments.ascii || !is_utf8_locale(), .color = look.color};
   return print(STDOUT_FILENO, render_chart(manifest, measure, options), {.color = look.color}) ? kExitFine : kExitUsage;

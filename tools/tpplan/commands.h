@@ -209,7 +209,7 @@ struct FmtArguments {
 int usage_error(std::string_view message);
 
 // Reports that the byte sums of a manifest overflow 64 bits. Returns kExitInternal, the status of a limit.
-[[nodiscard]] int refuse_overflow(std::string_view manifest);
+[[nodiscard]] int reject_overflow(std::string_view manifest);
 
 // The two inputs and their compilation. `usage` is true after a usage error.
 struct Session {

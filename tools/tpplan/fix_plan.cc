@@ -68,7 +68,7 @@ int fix_plan(const InputArguments& inputs, bool dry, int descriptor) {
   if (dry || diff.empty()) return kExitFine;
   const std::string fault =
       rewrite_file(inputs.plan, session.plan.text, [&text](const Sink& sink) { return sink(text); });
-  return fault.empty() ? kExitFine : refuse_write(inputs.plan, fault);
+  return fault.empty() ? kExitFine : reject_write(inputs.plan, fault);
 }
 
 }  // namespace tpplan

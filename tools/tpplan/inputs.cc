@@ -52,7 +52,7 @@ std::string path_help(const std::string& path) {
 }
 
 // True, after reporting it, if the file is a plan instead of a manifest, which is JSON.
-bool refuse_plan(const SourceFile& file, std::string_view help, Diagnostics& diagnostics) {
+bool reject_plan(const SourceFile& file, std::string_view help, Diagnostics& diagnostics) {
   const size_t at = file.text.find_first_not_of(" \t\r\n");
   if (at == std::string::npos || file.text[at] == '{' || file.text.find("tpplan.plan/") == std::string::npos)
     return false;
@@ -108,7 +108,7 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
   const bool is_read = ref.empty() ? read_input(path, kMaxManifestBytes, file, diagnostics)
                                    : take_committed_input(read_git_file(path, ref, kMaxManifestBytes), path, ref,
                                                           kMaxManifestBytes, file, diagnostics);
-  if (!is_read || refuse_plan(file, plan_help, diagnostics)) return {};
+  if (!is_read || reject_plan(file, plan_help, diagnostics)) return {};
   return read_manifest(file, diagnostics);
 }
 
@@ -133,7 +133,7 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
   if (!is_settings && !is_input && error == 0) return false;
   if (!is_settings && !is_input) {
     std::ignore =
-        refuse_write(output, fmt::format("cannot check whether it is one of the inputs: {}", std::strerror(error)));
+        reject_write(output, fmt::format("cannot check whether it is one of the inputs: {}", std::strerror(error)));
     return true;
   }
   print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output),
@@ -141,7 +141,7 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
   return true;
 }
 
-int refuse_write(const std::string& output, std::string_view fault, std::string help) {
+int reject_write(const std::string& output, std::string_view fault, std::string help) {
   const std::string name = output == "-" ? "<stdout>" : escape_for_terminal(output);
   std::error_code ignored;
   const std::filesystem::path folder = std::filesystem::path(output).parent_path();
@@ -155,7 +155,7 @@ int refuse_write(const std::string& output, std::string_view fault, std::string 
 
 int write_result(const std::string& output, const Producer& produce) {
   const std::string fault = write_output(output, produce);
-  return fault.empty() ? kExitFine : refuse_write(output, fault);
+  return fault.empty() ? kExitFine : reject_write(output, fault);
 }
 
 }  // namespace tpplan

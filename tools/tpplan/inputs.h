@@ -47,6 +47,6 @@ void hide_content(FileId file, Diagnostics& diagnostics);
 [[nodiscard]] int write_result(const std::string& output, const Producer& produce);
 
 // Reports why an output cannot be written, with `help` if it is not empty. Returns kExitUsage.
-[[nodiscard]] int refuse_write(const std::string& output, std::string_view fault, std::string help = {});
+[[nodiscard]] int reject_write(const std::string& output, std::string_view fault, std::string help = {});
 
 }  // namespace tpplan

@@ -27,7 +27,7 @@ JsonWriter begin_message() {
   return json;
 }
 
-void refuse_request(const EditorMessage& message, RpcError code, std::string_view why) {
+void reject_request(const EditorMessage& message, RpcError code, std::string_view why) {
   JsonWriter json = begin_message();
   write_key(json, "id");
   write_id(json, message.id);

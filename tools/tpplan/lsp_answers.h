@@ -14,7 +14,7 @@ void send_message(const JsonWriter& json);
 // Begins a message. The caller writes its fields and ends the object.
 [[nodiscard]] JsonWriter begin_message();
 
-void refuse_request(const EditorMessage& message, RpcError code, std::string_view why);
+void reject_request(const EditorMessage& message, RpcError code, std::string_view why);
 
 // Begins a response. The caller writes its result as one value and ends the object.
 [[nodiscard]] JsonWriter begin_answer(const EditorMessage& message);

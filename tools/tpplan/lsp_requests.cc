@@ -43,7 +43,7 @@ OpenPlan* place_of(Server& server, const EditorMessage& message, size_t& offset)
     return nullptr;
   }
   if (!read_position(message.params, 0, "position", position)) {
-    refuse_request(message, RpcError::InvalidParams, "`position` is not a valid position");
+    reject_request(message, RpcError::InvalidParams, "`position` is not a valid position");
     return nullptr;
   }
   offset = offset_of(lines_of(open->text), position);
@@ -167,7 +167,7 @@ void answer_actions(Server& server, const EditorMessage& message) {
   if (open == nullptr || !is_plan_document(*open, server.arguments)) return answer_null(message);
   size_t begin = 0, end = 0;
   if (!read_range(message.params, 0, lines_of(open->text), begin, end))
-    return refuse_request(message, RpcError::InvalidParams, "`range` is not a valid range");
+    return reject_request(message, RpcError::InvalidParams, "`range` is not a valid range");
   const EditorAnalysis& analysis = analysis_of(server, *open);
   answer_request(message, [&](JsonWriter& json) { write_actions(json, analysis, open->uri, begin, end); });
 }

@@ -17,7 +17,7 @@ std::string schema_line() { return fmt::format("yaml-language-server: $schema={}
 int write_schema_beside(const std::string& plan, const CommonArguments& common) {
   const std::string path = (std::filesystem::path(plan).parent_path() / kSchemaName).string();
   const Presence there = presence_of_name(path);
-  if (there.error != 0) return refuse_write(path, std::strerror(there.error));
+  if (there.error != 0) return reject_write(path, std::strerror(there.error));
   if (there.is_there) return kExitFine;
   if (!common.quiet) print(STDERR_FILENO, fmt::format("{}: written for editors\n", escape_for_terminal(path)));
   return write_result(path, [](const Sink& sink) { return sink(embedded_schema("plan")); });

@@ -30,7 +30,7 @@ bool replaces_other_file(const BaselineUse& use) {
   if (read_input(use.path, kMaxBaselineBytes, file, diagnostics) && read_baseline(file, replaced, diagnostics))
     return false;
   std::ignore =
-      refuse_write(use.name, "the file exists and is not a baseline", "choose another file, or delete this one");
+      reject_write(use.name, "the file exists and is not a baseline", "choose another file, or delete this one");
   return true;
 }
 
@@ -43,7 +43,7 @@ bool leads_out(const CheckArguments& arguments, const BaselineUse& use) {
       failed ? std::filesystem::path() : std::filesystem::weakly_canonical(link_end(use.path), failed);
   if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
   if (!failed && is_within(end, root)) return false;
-  std::ignore = refuse_write(use.name, kLeadsOut, "set `baseline` to a file in the project");
+  std::ignore = reject_write(use.name, kLeadsOut, "set `baseline` to a file in the project");
   return true;
 }
 
@@ -77,9 +77,9 @@ int open_baseline(const CheckArguments& arguments, const CommonArguments& common
     inputs.insert(inputs.end(), {arguments.inputs.model, arguments.inputs.plan});
     if (!arguments.run.empty()) inputs.push_back(arguments.run);
     for (const std::string& word : arguments.speeds) inputs.push_back(speed_path(word));
-    const bool is_refused =
+    const bool is_rejected =
         leads_out(arguments, use) || overwrites_input(use.path, inputs, common) || replaces_other_file(use);
-    return is_refused ? kExitUsage : kExitFine;
+    return is_rejected ? kExitUsage : kExitFine;
   }
   SourceFile file;
   Diagnostics diagnostics;

@@ -16,8 +16,8 @@ int store_error(tpplan_load& load, std::string text, int status) {
 int store_current_error(tpplan_load& load) {
   try {
     throw;
-  } catch (const RequestError& refusal) {
-    return store_error(load, fmt::format("tpplan_load: error: {}\n", refusal.text), refusal.status);
+  } catch (const RequestError& request_error) {
+    return store_error(load, fmt::format("tpplan_load: error: {}\n", request_error.text), request_error.status);
   } catch (const Stopped&) {
     return store_error(load, "tpplan_load: error: a callback stopped the call\n", TPPLAN_LOAD_STOPPED);
   } catch (...) {

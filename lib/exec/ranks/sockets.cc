@@ -102,13 +102,13 @@ std::string endpoint_text(const std::string& address, int port) {
 int listen_at(const std::string& address, int& port) {
   std::string reason;
   const Addresses addresses = resolve(address.c_str(), port, 0, reason);
-  const auto refuse = [&](std::string help) {
+  const auto reject = [&](std::string help) {
     return Fault{.code = Code::RendezvousFailed,
                  .message = fmt::format("rank 0 cannot listen at {}: {}", endpoint_text(address, port), reason),
                  .help = std::move(help),
                  .rank = 0};
   };
-  if (addresses == nullptr) throw refuse("set MASTER_ADDR to this machine's name or address");
+  if (addresses == nullptr) throw reject("set MASTER_ADDR to this machine's name or address");
   int fd = -1;
   bool is_ours = false;
   for (const addrinfo* one = addresses.get(); one != nullptr && fd < 0; one = one->ai_next) {
@@ -123,7 +123,7 @@ int listen_at(const std::string& address, int& port) {
       if (fd < 0) reason = std::strerror(errno);
     }
   }
-  if (fd < 0) throw refuse("set MASTER_PORT to a free port: another job, or a second rank 0, may use this one");
+  if (fd < 0) throw reject("set MASTER_PORT to a free port: another job, or a second rank 0, may use this one");
   port = port_of(fd);
   return fd;
 }

@@ -40,7 +40,7 @@ bool starts_from(CollectiveKind kind, const Placement& placement) {
   return false;
 }
 
-bool refuse_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective,
+bool reject_step(Comm& comm, const LocalTensor& tensor, const Mesh& mesh, const Collective& collective,
                  const std::string& why) {
   fail(comm, Code::RedistributionMismatch,
        fmt::format("{}: {} over {}: {}", escape_for_terminal(tensor.name), to_text(collective.kind),
@@ -130,7 +130,7 @@ struct Exchange {
   StepMeasure& measure;
   std::string why;  // why the step cannot be executed
 
-  bool refuse(std::string reason) {
+  bool reject(std::string reason) {
     why = std::move(reason);
     return false;
   }
@@ -170,7 +170,7 @@ constexpr auto kNothing = [] {};
 bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
   const StepPlan& plan = exchange.plan;
   for (const Region& wanted : plan.after) packed.parts.push_back(intersection(own(plan.before, plan), wanted));
-  if (!pack_sizes(packed, plan.bits)) return exchange.refuse(kNotWhole);
+  if (!pack_sizes(packed, plan.bits)) return exchange.reject(kNotWhole);
   block = allocate_block(exchange.comm, packed.total);
   if (!has_block(block, packed.total)) return false;
   uint64_t offset = 0;
@@ -178,7 +178,7 @@ bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
     const Region& part = packed.parts[i];
     if (!copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan),
                    static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
-      return exchange.refuse(kNotWhole);
+      return exchange.reject(kNotWhole);
     }
   }
   return true;
@@ -192,7 +192,7 @@ bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
     const Region needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
     if (!copy_part(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result,
                    own(exchange.plan.after, exchange.plan), needed, exchange.plan.bits)) {
-      return exchange.refuse(kNotWhole);
+      return exchange.reject(kNotWhole);
     }
   }
   return true;
@@ -200,7 +200,7 @@ bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
 
 bool run_all_gather(Exchange& exchange) {
   Packed received{.parts = exchange.plan.before};
-  if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotWhole);
   const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
   if (!has_block(block, received.total)) return false;
   Comm& comm = exchange.comm;
@@ -218,7 +218,7 @@ bool run_all_to_all(Exchange& exchange) {
   if (!pack(exchange, sent, out)) return false;
   for (const Region& held : exchange.plan.before)
     received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
-  if (!pack_sizes(received, exchange.plan.bits)) return exchange.refuse(kNotWhole);
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotWhole);
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
   Comm& comm = exchange.comm;
@@ -261,7 +261,7 @@ bool run_slice(Exchange& exchange) {
   return talk(exchange, bytes, kNothing, [&] {
     return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
                      own(plan.after, plan), own(plan.after, plan), plan.bits) ||
-           exchange.refuse(kNotWhole);
+           exchange.reject(kNotWhole);
   });
 }
 
@@ -308,12 +308,12 @@ bool allocate_local(Comm& comm, const Mesh& mesh, LocalTensor& tensor) {
 bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collective, LocalTensor& tensor,
                        std::optional<Placement> after, StepMeasure* measure, const StepTiming& timing) {
   if (comm.fault) return false;
-  const auto refuse = [&](const std::string& why) { return refuse_step(comm, tensor, mesh, collective, why); };
+  const auto reject = [&](const std::string& why) { return reject_step(comm, tensor, mesh, collective, why); };
   if (collective.axis >= mesh.axes.size() || tensor.placements.size() != mesh.axes.size())
-    return refuse("the mesh has no such axis");
-  if (device_count(mesh) != comm.world) return refuse("the mesh and the job have different numbers of ranks");
+    return reject("the mesh has no such axis");
+  if (device_count(mesh) != comm.world) return reject("the mesh and the job have different numbers of ranks");
   if (!starts_from(collective.kind, tensor.placements[collective.axis])) {
-    return refuse("the tensor is " + to_text(tensor.placements[collective.axis]) +
+    return reject("the tensor is " + to_text(tensor.placements[collective.axis]) +
                   " on this axis, which this step does not accept");
   }
 
@@ -326,11 +326,11 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
     plan.before.emplace_back();
     plan.after.emplace_back();
     if (!region_of(tensor, mesh, rank, plan.before.back()) || !region_of(result, mesh, rank, plan.after.back())) {
-      return refuse("the placements before or after this step are invalid for the tensor");
+      return reject("the placements before or after this step are invalid for the tensor");
     }
   }
   // All checks come before any communication: the others would wait until the deadline for a rank that stops later.
-  if (const std::string lack = find_lack(plan, collective.kind); !lack.empty()) return refuse(lack);
+  if (const std::string lack = find_lack(plan, collective.kind); !lack.empty()) return reject(lack);
 
   StepMeasure local;
   local.group = plan.group.ranks.size();
@@ -338,7 +338,7 @@ bool redistribute_step(Comm& comm, const Mesh& mesh, const Collective& collectiv
   Exchange exchange{
       .comm = comm, .plan = plan, .tensor = tensor, .result = result.data.get(), .timing = timing, .measure = local};
   const auto* row = std::ranges::find(kKinds, collective.kind, &KindRow::kind);
-  if (!row->run(exchange)) return exchange.why.empty() ? false : refuse(exchange.why);
+  if (!row->run(exchange)) return exchange.why.empty() ? false : reject(exchange.why);
   comm.device->synchronize();
   tensor = std::move(result);
   if (measure != nullptr) *measure = local;

@@ -90,18 +90,18 @@ ShardStore describe_shards(const Manifest& manifest, int rank) {
 
 ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& device) {
   const uint64_t needed = memory_of_rank(manifest, rank), free = device.free_bytes();
-  const auto refuse = [&] {
+  const auto reject = [&] {
     return Fault{.code = Code::OutOfMemory,
                  .message = fmt::format("the shards of rank {} need {}, but only {} of memory are free on the {}", rank,
                                         human_bytes(needed), human_bytes(free), device.memory),
                  .help = "use more ranks, or free memory",
                  .rank = rank};
   };
-  if (needed > free) throw refuse();
+  if (needed > free) throw reject();
   ShardStore store = describe_shards(manifest, rank);
   store.device = &device;
   char* memory = needed == 0 ? nullptr : static_cast<char*>(device.allocate(needed));
-  if (needed != 0 && memory == nullptr) throw refuse();
+  if (needed != 0 && memory == nullptr) throw reject();
   if (memory != nullptr) store.memory.emplace_back(memory, [release = device.release](void* block) { release(block); });
   const std::vector<uint32_t> first = first_of_tied(manifest);
   for (size_t i = 0; i < store.shards.size(); ++i) {

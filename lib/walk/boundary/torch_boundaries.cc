@@ -89,7 +89,7 @@ SlotId prepare(Walk& walk, SlotId slot, const Placement& declared, const Layout&
   return local && walk.out.crash == kNoId ? to_local(walk, slot, 0, rule) : slot;
 }
 
-void refuse(Walk& walk, RuleId rule, std::string reason) {
+void reject(Walk& walk, RuleId rule, std::string reason) {
   crash_at(walk, Code::UnsupportedCall, fmt::format("{} {}", style_name(walk, rule), reason), rule);
 }
 
@@ -100,7 +100,7 @@ void prepare_argument(Walk& walk, RuleId rule, Passing& passing, int position, s
   const uint32_t at = find_tensor(passing, position, key);
   if (!declared) return;
   if (at == kNoId)
-    return refuse(
+    return reject(
         walk, rule,
         fmt::format("has a layout for argument {}, which is not a tensor in this call: write null there", position));
   const size_t first = walk.memory.tape.size();
@@ -117,7 +117,7 @@ void prepare_inputs(Walk& walk, RuleId rule, Passing& passing) {
   const RuleOptions& o = walk.in.plan.rules[rule].options;
   if (o.input_layouts) {
     if (o.input_layouts->size() != passing.positional)
-      return refuse(walk, rule,
+      return reject(walk, rule,
                     fmt::format("has {} input layouts, but the module is called with {} positional arguments",
                                 o.input_layouts->size(), passing.positional));
     for (size_t i = 0; i < o.input_layouts->size() && walk.out.crash == kNoId; ++i) {
@@ -148,7 +148,7 @@ void prepare_outputs(Walk& walk, RuleId rule, Passing& passing) {
   if (!o.output_layouts) return;
   const size_t results = count_results(passing);
   if (results > o.output_layouts->size())
-    return refuse(
+    return reject(
         walk, rule,
         fmt::format("has {} output layouts, but the module returns {} values", o.output_layouts->size(), results));
   for (size_t i = 0; i < o.output_layouts->size() && walk.out.crash == kNoId; ++i) {
@@ -158,7 +158,7 @@ void prepare_outputs(Walk& walk, RuleId rule, Passing& passing) {
       return c.depth == 0 ? i == 0 : c.depth == 1 && c.key.empty() && c.position == static_cast<int32_t>(i);
     });
     if (found == passing.crossings.end())
-      return refuse(walk, rule, fmt::format("has a layout for result {}, which is not a tensor", i));
+      return reject(walk, rule, fmt::format("has a layout for result {}, which is not a tensor", i));
     SlotId& slot = passing.given[static_cast<size_t>(found - passing.crossings.begin())];
     const auto& wanted = o.desired_output_layouts;
     const size_t first = walk.memory.tape.size();
@@ -187,9 +187,9 @@ SlotId redistribute_other(Walk& walk, SlotId slot, const Placement& wanted, Rule
 void enter_style(Walk& walk, RuleId rule, Passing& passing) {
   const uint32_t first = find_tensor(passing, 0, {});
   if (passing.positional == 0)
-    return refuse(walk, rule, "expects a positional argument, but the module is called with keywords only");
+    return reject(walk, rule, "expects a positional argument, but the module is called with keywords only");
   if (first == kNoId)
-    return refuse(walk, rule, "expects a tensor as first argument, but the module gets something else");
+    return reject(walk, rule, "expects a tensor as first argument, but the module gets something else");
   SlotId& slot = passing.given[first];
   const size_t before = walk.memory.tape.size();
   const bool was_dtensor = layout_of(walk, slot).is_dtensor;
@@ -213,7 +213,7 @@ void enter_style(Walk& walk, RuleId rule, Passing& passing) {
   }
   add_boundary_slot(walk, rule, false, 0, {}, before, slot, overridden);
   if (passing.positional > 1 && walk.out.crash == kNoId)
-    refuse(walk, rule,
+    reject(walk, rule,
            fmt::format("passes only the first of {} positional arguments to the module", passing.positional));
 }
 
@@ -225,7 +225,7 @@ void leave_style(Walk& walk, RuleId rule, Passing& passing) {
   if (!local && !has_step(steps, StepKind::RedistributeOther)) return;
   const bool is_one = passing.crossings.size() == 1 && passing.crossings[0].depth == 0;
   if (!is_one || !layout_of(walk, passing.given[0]).is_dtensor)
-    return refuse(walk, rule,
+    return reject(walk, rule,
                   is_one ? "treats the module's result as a DTensor, but it is a plain tensor"
                          : "expects one tensor as result, but the module returns several");
   SlotId& slot = passing.given[0];

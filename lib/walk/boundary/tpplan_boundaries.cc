@@ -213,10 +213,10 @@ bool prepare_tpplan_run(Walk& walk) {
       build_tpplan_programs(walk.in.plan, walk.in.model, walk.in.boundaries, walk.in.shardings, walk.in.axes);
   for (ModuleId id = 0; id < walk.memory.programs.of_module.size(); ++id) {
     const ModuleProgram& program = walk.memory.programs.list[walk.memory.programs.of_module[id]];
-    if (program.refused.empty()) continue;
+    if (program.rejected.empty()) continue;
     report_cause(walk,
                  {.code = Code::UnsupportedCall,
-                  .reason = std::string(program.refused),
+                  .reason = std::string(program.rejected),
                   .op = {},
                   .module = id,
                   .rule = program.rule,
@@ -224,7 +224,7 @@ bool prepare_tpplan_run(Walk& walk) {
                  FirstFailure::Apply);
   }
   return std::all_of(walk.memory.programs.list.begin(), walk.memory.programs.list.end(),
-                     [](const ModuleProgram& program) { return program.refused.empty(); });
+                     [](const ModuleProgram& program) { return program.rejected.empty(); });
 }
 
 void enter_tpplan_module(Walk& walk, const GraphNode& node) {

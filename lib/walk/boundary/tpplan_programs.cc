@@ -127,7 +127,7 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
     module.runs_locally = module.runs_locally || steps.runs_locally;
     module.dispatches_experts = module.dispatches_experts || steps.dispatches_experts;
     const bool is_one_axis = !extra_steps(steps.input).empty() || !extra_steps(steps.output).empty();
-    if (is_one_axis && axes.size() != 1) module.refused = "needs a mesh with one axis besides the data axes";
+    if (is_one_axis && axes.size() != 1) module.rejected = "needs a mesh with one axis besides the data axes";
   }
   std::vector<Placement> open(axes.size());
   for (const size_t axis : facts.cut) open[axis].kind = PlacementKind::Partial;

@@ -27,7 +27,7 @@ OpCall described(DtensorRun& run) {
   return call;
 }
 
-void refuse(DtensorRun& run, std::string reason) {
+void reject(DtensorRun& run, std::string reason) {
   crash_at(run.walk, Code::UnsupportedCall, std::move(reason), run.rule, kNoRule, std::string(run.name));
 }
 
@@ -48,7 +48,7 @@ void run_pointwise(DtensorRun& run) {
   if (op == OpId::Where || (op == OpId::Copy && !run.node.in_place)) linearity = Linearity::Other;
   const bool drops = drops_values(call);
   if (drops && partial_mask(declared_of(run, 0)) != 0)
-    return refuse(run, fmt::format("{} of a DTensor that is Partial, which torch rejects", run.name));
+    return reject(run, fmt::format("{} of a DTensor that is Partial, which torch rejects", run.name));
   std::vector<std::optional<Strategy>> strategies;
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     std::vector<OperandSpec> specs = operand_specs(run, axis);
@@ -130,7 +130,7 @@ void run_unbind(DtensorRun& run) {
   const auto dim = static_cast<int>(dim_index(number_at(call, 1, "dim", 0).traced, declared_shape(run, 0).size()));
   for (const Placement& placement : declared_of(run, 0)) {
     if (is_shard(placement) && placement.dim == dim)
-      return refuse(run, fmt::format("{} along sharded dim {}: torch requires a redistribution first", run.name, dim));
+      return reject(run, fmt::format("{} along sharded dim {}: torch requires a redistribution first", run.name, dim));
   }
   run_by_rule(run);
 }
@@ -163,12 +163,12 @@ void run_index(DtensorRun& run) {
                       fmt::format("{} indexes a DTensor by a list, which is a plain tensor", run.name), run.rule,
                       kNoRule, std::string(run.name));
     if (item.kind == IndexKind::Mask)
-      return refuse(run, fmt::format("{} of a DTensor by a mask: torch has no sharding strategy for it", run.name));
+      return reject(run, fmt::format("{} of a DTensor by a mask: torch has no sharding strategy for it", run.name));
   }
   if (run.node.op == OpId::GetItem) gather_sliced(run, call);
   const GraphArg* value = find_arg(call, 2, "");
   if (run.node.op == OpId::SetItem && value != nullptr && value->kind != ArgKind::Value)
-    return refuse(run, "a number is written into a part of a DTensor: torch has no sharding strategy for it");
+    return reject(run, "a number is written into a part of a DTensor: torch has no sharding strategy for it");
   run_by_rule(run);
 }
 
@@ -190,7 +190,7 @@ void run_scan(DtensorRun& run) {
 }
 
 void run_rejected(DtensorRun& run) {
-  refuse(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
+  reject(run, fmt::format("torch has no sharding strategy for {} on DTensors", run.name));
 }
 
 void run_where(DtensorRun& run) {

@@ -40,7 +40,7 @@ struct ModuleProgram {
   bool runs_locally = false;        // computes with its local shards as plain tensors
   bool adds_bias_late = false;      // to the result, after its reduction
   bool dispatches_experts = false;  // dispatches tokens to experts (walk/run/dispatch.h)
-  std::string_view refused;         // why it cannot run; empty: it can
+  std::string_view rejected;        // why it cannot run; empty: it can
 };
 
 // Modules with equal facts share one program.

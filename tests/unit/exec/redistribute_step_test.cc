@@ -66,7 +66,7 @@ TEST_CASE("every redistribution matches the unsharded tensor") {
 
 TEST_CASE("a step whose group lacks elements is an error with a help") {
   const Mesh mesh{.axes = {{"fsdp", 2}, {"tp", 2}}};
-  size_t refused = 0;
+  size_t rejected = 0;
   for (const RedistributeCase& one : all_cases(mesh)) {
     if (one.shape != std::vector<int64_t>{7, 3} || is_servable(one, mesh)) continue;
     const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
@@ -78,9 +78,9 @@ TEST_CASE("a step whose group lacks elements is an error with a help") {
     CHECK(end.fault->code == Code::RedistributionMismatch);
     const std::string fault = to_text(*end.fault);
     CHECK_MESSAGE(contains(fault, "gather the other axis"), to_text(one, mesh), ": ", fault);
-    ++refused;
+    ++rejected;
   }
-  CHECK(refused > 20);
+  CHECK(rejected > 20);
 }
 
 TEST_CASE("a mismatched step is rejected by name, and no rank waits") {
