@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-Fault current_fault() {
+Fault current_error() {
   try {
     throw;
   } catch (const Fault& fault) {

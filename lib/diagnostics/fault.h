@@ -21,7 +21,7 @@ struct Fault {
 
 // Returns the exception of the current `catch` block as a Fault. Converts exceptions of libraries: std::bad_alloc to
 // TP8012, all others to TP8015.
-[[nodiscard]] Fault current_fault();
+[[nodiscard]] Fault current_error();
 
 // Returns an error on one line, for logs and tests: "rank 2 failed at step 5 (load x): the disk is full", followed by a
 // colon and the help.

@@ -265,13 +265,13 @@ void say_guesses(ModelBuilder& builder, std::string& guesses) {
 }  // namespace
 
 bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, ModelGraph& graph, std::string& guesses) {
-  constexpr size_t kMaxFaults = 50;
+  constexpr size_t kMaxErrors = 50;
   ModelBuilder builder{.files = files, .heads = heads, .graph = graph};
   std::vector<NamedTensor> tensors;
   for (const WeightPlace place : files.tensors) {
     NamedTensor named;
     if (check_tensor(builder, place, named)) tensors.push_back(named);
-    if (builder.faults >= kMaxFaults) return false;
+    if (builder.faults >= kMaxErrors) return false;
   }
   if (builder.faults > 0) return false;
   if (tensors.empty()) {

@@ -46,7 +46,7 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
   }
   if (row.argument_count == 1 && !read_number(reader, tree.nodes[at + 1], distribution.arguments[0])) return false;
   if (row.argument_count == 2 && !read_arguments(reader, tree, at + 1, row, distribution)) return false;
-  const std::string_view wrong = fault_of(distribution);
+  const std::string_view wrong = distribution_error(distribution);
   return wrong.empty() || fault(reader, Code::InconsistentManifest, node, fmt::format("{} in `{}`", wrong, row.name));
 }
 

@@ -134,7 +134,7 @@ void resolve_ties(ModelReader& reader) {
   ModelGraph& graph = reader.graph;
   std::vector<uint32_t> tie_of(reader.ties.empty() ? 0 : graph.params.size(), kNone);
   for (const auto& [names, offset] : reader.ties) {
-    if (too_many_faults(reader)) return;
+    if (too_many_errors(reader)) return;
     const Span span{reader.graph.file, offset, 1};
     Tie tie{.params = {}, .offset = offset};
     for (const std::string_view name : names) {
@@ -182,7 +182,7 @@ void index_modules(ModelReader& reader) {
     prefetch(graph.module_index, hashes[i % kAhead]);
   };
   for (size_t i = 0; i < kAhead; ++i) prepare(i);
-  for (ModuleId id = 0; id < count && !too_many_faults(reader); ++id) {
+  for (ModuleId id = 0; id < count && !too_many_errors(reader); ++id) {
     const Module& module = graph.modules[id];
     const uint32_t earlier = insert(graph.module_index, module.path, id, path_of_module, hashes[id % kAhead]);
     prepare(id + kAhead);
@@ -209,7 +209,7 @@ void complete_graph(ModelReader& reader) {
   }
   add_ancestors(graph);
   for (const PendingDims& pending : reader.pending) {
-    if (!too_many_faults(reader)) resolve_pending(reader, pending);
+    if (!too_many_errors(reader)) resolve_pending(reader, pending);
   }
   describe_companions(graph);
   resolve_ties(reader);

@@ -33,7 +33,7 @@ struct GraphItems {
 [[nodiscard]] inline bool is_array(const JsonNode& node) { return node.kind == JsonKind::Array; }
 
 // Reports TP2003 at `node` unless an error was reported before. Returns false, which ends the reading.
-[[nodiscard]] bool graph_fault(GraphReader& reader, const JsonNode& node, std::string message);
+[[nodiscard]] bool graph_error(GraphReader& reader, const JsonNode& node, std::string message);
 
 // True if one more entry may be added to `count` entries of its kind. Reports TP1007 otherwise.
 [[nodiscard]] bool has_capacity(GraphReader& reader, size_t count, const JsonNode& node);

@@ -65,7 +65,7 @@ struct TextReader {
 [[nodiscard]] bool expect_sign(TextReader& reader, std::string_view sign, std::string_view where);
 
 // Reports TP2016 at `token`, unless an error of this graph was reported before. Returns false.
-[[nodiscard]] bool text_fault(TextReader& reader, const GraphToken& token, std::string message, std::string help);
+[[nodiscard]] bool text_error(TextReader& reader, const GraphToken& token, std::string message, std::string help);
 
 // Returns false and reports an error if the graph has `kMaxGraphEntries` entries of a kind.
 [[nodiscard]] bool has_text_capacity(TextReader& reader, size_t count);

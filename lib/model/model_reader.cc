@@ -7,11 +7,11 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxFaults = 50;
+constexpr size_t kMaxErrors = 50;
 
 }  // namespace
 
-bool too_many_faults(const ModelReader& reader) { return reader.faults > kMaxFaults; }
+bool too_many_errors(const ModelReader& reader) { return reader.faults > kMaxErrors; }
 
 void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help) {
   ++reader.faults;

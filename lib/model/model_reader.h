@@ -44,7 +44,7 @@ struct ModelReader {
 };
 
 // True if so many errors were reported that reading should stop.
-[[nodiscard]] bool too_many_faults(const ModelReader& reader);
+[[nodiscard]] bool too_many_errors(const ModelReader& reader);
 
 void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help = {});
 void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help = {});

@@ -106,16 +106,16 @@ bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const auto row =
       std::find_if(std::begin(kTags), std::end(kTags), [&](const TagRow& known) { return known.tag == tag.text; });
   if (row == std::end(kTags))
-    return graph_fault(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is not an argument", tag.text));
+    return graph_error(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is not an argument", tag.text));
   if (row->parts != kAnyCount) {
     int parts = 0;
     for (GraphItems items(tree, at); items.more(); items.next()) ++parts;
     if (parts - 1 != row->parts)
-      return graph_fault(reader, tree.nodes[at],
+      return graph_error(reader, tree.nodes[at],
                          fmt::format("`[\"{}\", ...]` has {} parts, not {}", tag.text, row->parts, parts - 1));
   }
   return row->read(reader, tree, at) ||
-         graph_fault(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` has an element of the wrong kind", tag.text));
+         graph_error(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` has an element of the wrong kind", tag.text));
 }
 
 }  // namespace
@@ -150,7 +150,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     case JsonKind::Array:
       if (node.end == at + 2 && tree.nodes[at + 1].kind == JsonKind::Integer) {
         const int64_t id = tree.nodes[at + 1].integer;
-        if (id < 0 || id >= kNoId) return graph_fault(reader, node, "an argument is not the id of a value");
+        if (id < 0 || id >= kNoId) return graph_error(reader, node, "an argument is not the id of a value");
         push_arg(reader, ArgKind::Value).id = static_cast<uint32_t>(id);
         return true;
       }
@@ -159,7 +159,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     case JsonKind::Object:
       break;
   }
-  return graph_fault(reader, node, "an argument of the graph has an unknown form");
+  return graph_error(reader, node, "an argument of the graph has an unknown form");
 }
 
 }  // namespace tpplan

@@ -26,7 +26,7 @@ bool read_path(TextReader& reader, std::string_view& path, std::string_view what
   const GraphToken token = next_token(reader);
   const bool is_number = token.kind == GraphTokenKind::Number && !token.text.starts_with('-');
   if (token.kind != GraphTokenKind::Word && token.kind != GraphTokenKind::Name && !is_number)
-    return text_fault(reader, token, fmt::format("expected {}", what),
+    return text_error(reader, token, fmt::format("expected {}", what),
                       "write a name with other characters between backquotes");
   path = token.text;
   ++reader.at;
@@ -36,11 +36,11 @@ bool read_path(TextReader& reader, std::string_view& path, std::string_view what
 bool read_new_name(TextReader& reader, std::string_view& name) {
   const GraphToken token = next_token(reader);
   if (token.kind != GraphTokenKind::Word || !is_identifier(token.text))
-    return text_fault(reader, token, "expected a name for a value", "use letters, digits and underscores");
+    return text_error(reader, token, "expected a name for a value", "use letters, digits and underscores");
   if (is_reserved_word(token.text) && token.text != "_")
-    return text_fault(reader, token, fmt::format("`{}` is a reserved word", token.text), "choose another name");
+    return text_error(reader, token, fmt::format("`{}` is a reserved word", token.text), "choose another name");
   if (reader.sizes.contains(token.text))
-    return text_fault(reader, token, fmt::format("`{}` is the name of a size", token.text), "choose another name");
+    return text_error(reader, token, fmt::format("`{}` is the name of a size", token.text), "choose another name");
   name = token.text;
   ++reader.at;
   return true;
@@ -58,13 +58,13 @@ bool read_dims(TextReader& reader, std::vector<int64_t>& shape) {
     const GraphToken token = next_token(reader);
     int64_t size = 0;
     if (!is_integer(token, size) || size < 0)
-      return text_fault(reader, token, "expected a size of a shape", "write a count, such as 16");
+      return text_error(reader, token, "expected a size of a shape", "write a count, such as 16");
     if (shape.size() == kMaxDims)
-      return text_fault(reader, token, fmt::format("shape has more than {} dims", kMaxDims), "remove dims");
+      return text_error(reader, token, fmt::format("shape has more than {} dims", kMaxDims), "remove dims");
     // A size of 0 counts as 1, so that it does not hide an overflow of the others.
     const int64_t factor = std::max<int64_t>(1, size);
     if (factor > (int64_t{1} << 62) / elements)
-      return text_fault(reader, token, "shape has more than 2^62 elements", "write smaller sizes");
+      return text_error(reader, token, "shape has more than 2^62 elements", "write smaller sizes");
     elements *= factor;
     shape.push_back(size);
     ++reader.at;
@@ -100,7 +100,7 @@ bool is_no_grad(const TextReader& reader) { return !reader.frames.empty() && rea
 bool read_count(TextReader& reader, int64_t& count) {
   const GraphToken token = next_token(reader);
   if (!is_integer(token, count) || count < 0)
-    return text_fault(reader, token, "expected a count", "write an integer of at least 0");
+    return text_error(reader, token, "expected a count", "write an integer of at least 0");
   ++reader.at;
   return true;
 }
@@ -108,7 +108,7 @@ bool read_count(TextReader& reader, int64_t& count) {
 bool read_setting_text(TextReader& reader, std::string_view& text) {
   const GraphToken token = next_token(reader);
   if (token.kind != GraphTokenKind::Word && token.kind != GraphTokenKind::Text)
-    return text_fault(reader, token, "expected a word or a text", "write the text between single quotes");
+    return text_error(reader, token, "expected a word or a text", "write the text between single quotes");
   text = token.text;
   ++reader.at;
   return true;
@@ -118,7 +118,7 @@ bool read_mode(TextReader& reader) {
   const GraphToken token = next_token(reader);
   if (!read_setting_text(reader, reader.graph.mode)) return false;
   return reader.graph.mode == "eval" || reader.graph.mode == "train" ||
-         text_fault(reader, token, "`mode` is neither eval nor train", "write `mode=eval` or `mode=train`");
+         text_error(reader, token, "`mode` is neither eval nor train", "write `mode=eval` or `mode=train`");
 }
 
 struct SettingRow {
@@ -140,7 +140,7 @@ bool read_settings(TextReader& reader) {
     const auto* const row = std::find_if(std::begin(kSettings), std::end(kSettings),
                                          [&](const SettingRow& r) { return r.name == token.text; });
     if (row == std::end(kSettings))
-      return text_fault(reader, token, "unknown setting of the trace",
+      return text_error(reader, token, "unknown setting of the trace",
                         "use mode, attention, experts, dtype, batch or sequence");
     ++reader.at;
     if (!expect_sign(reader, "=", fmt::format("`{}`", row->name)) || !row->read(reader)) return false;
@@ -153,7 +153,7 @@ bool read_rule(TextReader& reader) {
   if (!read_path(reader, op, "an operation")) return false;
   const GraphToken token = next_token(reader);
   if (token.kind != GraphTokenKind::Text)
-    return text_fault(reader, token, "expected the rule of the operation", "write the rule between single quotes");
+    return text_error(reader, token, "expected the rule of the operation", "write the rule between single quotes");
   reader.graph.rules.emplace_back(op, token.text);
   ++reader.at;
   return true;
@@ -171,7 +171,7 @@ bool add_leaf(TextReader& reader, LeafKind kind, std::string_view path, ValueId 
 bool bind_leaf(TextReader& reader, const GraphToken& token, std::string_view name, ValueId value) {
   std::vector<BoundName>& bound = reader.values[name];
   if (!bound.empty())
-    return text_fault(reader, token, fmt::format("`{}` already names another value", name), "choose another name");
+    return text_error(reader, token, fmt::format("`{}` already names another value", name), "choose another name");
   bound.push_back({0, value});
   return true;
 }
@@ -196,7 +196,7 @@ bool read_leaf(TextReader& reader, LeafKind kind) {
   if (!add_leaf(reader, kind, path, value, static_cast<uint32_t>(token.offset))) return false;
   if (!name.empty()) return bind_leaf(reader, token, name, value);
   return reader.leaves.try_emplace(path, value).second ||
-         text_fault(reader, token, fmt::format("`{}` is declared or used above this line", path),
+         text_error(reader, token, fmt::format("`{}` is declared or used above this line", path),
                     "declare it once, above its first use");
 }
 
@@ -209,7 +209,7 @@ bool read_size_line(TextReader& reader) {
   const auto bound = reader.values.find(name);
   const bool is_free = name != "_" && (bound == reader.values.end() || bound->second.empty());
   return (is_free && reader.sizes.try_emplace(name, size).second) ||
-         text_fault(reader, token, fmt::format("`{}` is already in use", name), "choose another name");
+         text_error(reader, token, fmt::format("`{}` is already in use", name), "choose another name");
 }
 
 bool read_assert(TextReader& reader) {
@@ -223,7 +223,7 @@ bool read_assert(TextReader& reader) {
   const GraphToken sign = next_token(reader);
   const std::optional<GuardOp> op = find_guard_sign(sign.text);
   if (sign.kind != GraphTokenKind::Sign || !op)
-    return text_fault(reader, sign, "expected a comparison", "write <, <=, >, >=, == or !=");
+    return text_error(reader, sign, "expected a comparison", "write <, <=, >, >=, == or !=");
   guard.op = *op;
   ++reader.at;
   if (!read_text_size(reader, guard.b)) return false;
@@ -238,7 +238,7 @@ bool read_assert(TextReader& reader) {
 bool read_crossing_value(TextReader& reader, Crossing& crossing, std::string_view& name) {
   const GraphToken token = next_token(reader);
   if (token.kind != GraphTokenKind::Word && token.kind != GraphTokenKind::Name)
-    return text_fault(reader, token, "expected a value", "write `_` for an argument that is not a tensor");
+    return text_error(reader, token, "expected a value", "write `_` for an argument that is not a tensor");
   if (!find_value(reader, token, token.text, crossing.from)) return false;
   ++reader.at;
   name = crossing.depth == 1 && is_value_name(crossing.key) ? crossing.key : token.text;
@@ -247,7 +247,7 @@ bool read_crossing_value(TextReader& reader, Crossing& crossing, std::string_vie
     ++reader.at;
     if (!read_new_name(reader, name)) return false;
   } else if (!is_value_name(name) || reader.sizes.contains(name)) {
-    return text_fault(reader, token, fmt::format("`{}` cannot name the value after the boundary", name),
+    return text_error(reader, token, fmt::format("`{}` cannot name the value after the boundary", name),
                       fmt::format("choose a name: `{} as x`", operand_text(token.text)));
   }
   GraphValue value = reader.graph.values[crossing.from];
@@ -288,7 +288,7 @@ bool read_one_crossing(TextReader& reader, const CrossingList& list, Crossing cr
 // Reads a value, or a tuple of values at depth + 1.
 bool read_nested_crossing(TextReader& reader, const CrossingList& list, Crossing crossing, uint32_t depth) {
   if (depth > kMaxDims)
-    return text_fault(reader, next_token(reader), "tuples are nested deeper than 64 levels", "nest them less deeply");
+    return text_error(reader, next_token(reader), "tuples are nested deeper than 64 levels", "nest them less deeply");
   crossing.depth = depth;
   if (!take_sign(reader, "(")) return read_one_crossing(reader, list, crossing);
   while (!is_sign(next_token(reader), ")")) {
@@ -299,7 +299,7 @@ bool read_nested_crossing(TextReader& reader, const CrossingList& list, Crossing
 }
 
 bool skip_positions(TextReader& reader, CrossingList& list, int64_t count, const GraphToken& token) {
-  if (count >= kNoId - list.position) return text_fault(reader, token, "too many arguments", "write a smaller count");
+  if (count >= kNoId - list.position) return text_error(reader, token, "too many arguments", "write a smaller count");
   list.position += count;
   return true;
 }
@@ -310,7 +310,7 @@ bool read_crossing_key(TextReader& reader, Crossing& crossing) {
   if (token.kind == GraphTokenKind::Number) {
     int64_t at = 0;
     if (!read_count(reader, at)) return false;
-    if (at >= kMaxArgPosition) return text_fault(reader, token, "position is too large", "write a smaller number");
+    if (at >= kMaxArgPosition) return text_error(reader, token, "position is too large", "write a smaller number");
     crossing.position = static_cast<int32_t>(at);
   } else if (!read_path(reader, crossing.key, "a keyword")) {
     return false;
@@ -335,7 +335,7 @@ bool read_crossing_item(TextReader& reader, CrossingList& list) {
   if (is_sign(token_after(reader), "=") || is_sign(token_after(reader), "@"))
     return read_crossing_key(reader, crossing) && read_nested_crossing(reader, list, crossing, 1);
   if (list.position >= kMaxArgPosition)
-    return text_fault(reader, token, "too many arguments before this one", "write a smaller count");
+    return text_error(reader, token, "too many arguments before this one", "write a smaller count");
   crossing.position = static_cast<int32_t>(list.position);
   return skip_positions(reader, list, 1, token) && read_nested_crossing(reader, list, crossing, 1);
 }
@@ -351,7 +351,7 @@ bool read_crossing_list(TextReader& reader, CrossingList& list) {
     if (!has_comma) break;
   }
   if (list.is_exit && list.position == 1 && !has_comma)
-    return text_fault(reader, first, "parentheses around one result do not make a tuple",
+    return text_error(reader, first, "parentheses around one result do not make a tuple",
                       "write `return y`, or `return (y,)` for a tuple");
   return expect_sign(reader, ")", "a list of values");
 }
@@ -364,7 +364,7 @@ bool read_with(TextReader& reader) {
   if (!has_text_capacity(reader, graph.nodes.size())) return false;
   if (!is_root && !read_path(reader, path, "the path of a module")) return false;
   if (reader.frames.size() == kMaxFrames)
-    return text_fault(reader, token, fmt::format("modules are nested deeper than {} levels", kMaxFrames),
+    return text_error(reader, token, fmt::format("modules are nested deeper than {} levels", kMaxFrames),
                       "check the indentation");
   GraphNode node{.kind = NodeKind::Enter, .name = intern_string(reader, path), .offset = statement_offset(reader)};
   node.crossing_begin = static_cast<uint32_t>(graph.crossings.size());
@@ -374,7 +374,7 @@ bool read_with(TextReader& reader) {
   node.positional = static_cast<uint32_t>(list.position);
   if (take_sign(reader, ",")) {
     if (!is_word(next_token(reader), "no_grad"))
-      return text_fault(reader, next_token(reader), "only `no_grad` may follow a module", "remove it");
+      return text_error(reader, next_token(reader), "only `no_grad` may follow a module", "remove it");
     node.no_grad = true;
     ++reader.at;
   }
@@ -386,7 +386,7 @@ bool read_with(TextReader& reader) {
 
 bool is_in_module(TextReader& reader, std::string_view statement) {
   return !reader.frames.empty() ||
-         text_fault(reader, reader.line.tokens.front(), fmt::format("`{}` is outside of any module", statement),
+         text_error(reader, reader.line.tokens.front(), fmt::format("`{}` is outside of any module", statement),
                     "indent it below a `with` line, or write `output` for the results of the model");
 }
 
@@ -470,7 +470,7 @@ bool read_op_args(TextReader& reader, GraphNode& node) {
       ++reader.at;
       graph.keywords.push_back({.name = intern_string(reader, name), .arg = arg_count(reader)});
     } else if (graph.keywords.size() > node.keywords_begin) {
-      return text_fault(reader, token, "positional argument follows a keyword", "write keywords last");
+      return text_error(reader, token, "positional argument follows a keyword", "write keywords last");
     }
     if (!read_text_arg(reader)) return false;
     if (!is_keyword) node.args_end = arg_count(reader);
@@ -511,7 +511,7 @@ bool read_results(TextReader& reader, const GraphNode& node, OpResults& results)
     if (!read_type(reader, is_graded, results.types.emplace_back())) return false;
   } while (take_sign(reader, ","));
   return results.types.size() == results.names.size() ||
-         text_fault(reader, arrow,
+         text_error(reader, arrow,
                     fmt::format("{} results have names, but {} have types", results.names.size(), results.types.size()),
                     "write a type for each name, and the name `_` for an unused result");
 }
@@ -536,7 +536,7 @@ bool read_operation(TextReader& reader) {
     std::string_view op;
     if (!read_path(reader, op, "an operation")) return false;
     if (op == "@enter" || op == "@exit")
-      return text_fault(reader, reader.line.tokens.front(), fmt::format("`{}` is not an operation", op),
+      return text_error(reader, reader.line.tokens.front(), fmt::format("`{}` is not an operation", op),
                         "write `with` to enter a module");
     set_operation(reader, node, op);
     if (!expect_sign(reader, "(", fmt::format("`{}`", op)) || !read_op_args(reader, node)) return false;
@@ -599,7 +599,7 @@ bool close_frames(TextReader& reader) {
     return true;
   }
   return reader.line.indent == body ||
-         text_fault(reader, reader.line.tokens.front(),
+         text_error(reader, reader.line.tokens.front(),
                     fmt::format("line is indented by {} columns, but its module by {}", reader.line.indent, body),
                     "indent all lines of a module by the same number of columns");
 }
@@ -608,18 +608,18 @@ bool read_line(TextReader& reader, const GraphLine& line) {
   read_tokens(line, reader.model.strings, reader.line);
   reader.at = 0;
   if (!reader.line.error.empty())
-    return text_fault(reader, reader.line.tokens.back(), reader.line.error, reader.line.help);
+    return text_error(reader, reader.line.tokens.back(), reader.line.error, reader.line.help);
   if (next_token(reader).kind == GraphTokenKind::End) return true;
   if (!close_frames(reader)) return false;
   const StatementRow* row = find_statement(reader);
   const bool follows_return = !reader.frames.empty() && reader.frames.back().has_returned;
   if (follows_return && (row == nullptr || !row->may_follow_return))
-    return text_fault(reader, next_token(reader), "line follows the `return` of its module",
+    return text_error(reader, next_token(reader), "line follows the `return` of its module",
                       "move it above the `return`, or indent it less");
   if (row != nullptr) ++reader.at;
   if (row == nullptr ? !read_operation(reader) : !row->read(reader)) return false;
   return next_token(reader).kind == GraphTokenKind::End ||
-         text_fault(reader, next_token(reader), "unexpected text after the statement", "write one statement per line");
+         text_error(reader, next_token(reader), "unexpected text after the statement", "write one statement per line");
 }
 
 }  // namespace
@@ -652,12 +652,12 @@ bool take_sign(TextReader& reader, std::string_view sign) {
 
 bool expect_sign(TextReader& reader, std::string_view sign, std::string_view where) {
   return take_sign(reader, sign) ||
-         text_fault(reader, next_token(reader), fmt::format("missing `{}` after {}", sign, where),
+         text_error(reader, next_token(reader), fmt::format("missing `{}` after {}", sign, where),
                     fmt::format("write `{}` here", sign));
 }
 
 // Reports only the first error of a graph: one wrong line causes errors in the lines that use its names.
-bool text_fault(TextReader& reader, const GraphToken& token, std::string message, std::string help) {
+bool text_error(TextReader& reader, const GraphToken& token, std::string message, std::string help) {
   if (!reader.failed)
     report_message(reader.diagnostics, Code::InvalidGraphText, {reader.model.file, token.offset, token.length},
                    std::move(message), std::move(help));
@@ -723,7 +723,7 @@ bool find_value(TextReader& reader, const GraphToken& token, std::string_view na
   const ParamId param = find_param(model, name);
   const ParamId buffer = param == kNone ? find_buffer(model, name) : kNone;
   if (param == kNone && buffer == kNone)
-    return text_fault(reader, token, fmt::format("unknown value `{}`", name),
+    return text_error(reader, token, fmt::format("unknown value `{}`", name),
                       "define it on a line above, `return` it from the module that computes it, or write the path of a "
                       "parameter or buffer");
   const Param& known = param == kNone ? model.buffers[buffer] : model.params[param];

@@ -165,7 +165,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
                                   read_member(reader, kModelFields[find_field(key)], tree);
-                                  return !reader.is_another_file && !too_many_faults(reader);
+                                  return !reader.is_another_file && !too_many_errors(reader);
                                 },
                             .inner = &inner,
                             .kind_help = "start the model with `{\"format\": ...`"};

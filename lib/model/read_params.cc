@@ -194,7 +194,7 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
 void read_params(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId module, bool are_buffers) {
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, are_buffers ? "`buffers`" : "`parameters`")) return;
-  for (uint32_t i = at + 1; i < map.end && !too_many_faults(reader); i = tree.nodes[i].end) {
+  for (uint32_t i = at + 1; i < map.end && !too_many_errors(reader); i = tree.nodes[i].end) {
     if (good_length(reader, tree.nodes[i].key, key_span(reader.graph.file, tree.nodes[i]))) {
       read_param(reader, tree, i, module, are_buffers);
     }

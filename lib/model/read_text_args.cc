@@ -37,7 +37,7 @@ bool make_size(TextReader& reader, SizeOp op, SizeOperand a, SizeOperand b, cons
 bool read_integer(TextReader& reader, int64_t& number) {
   const GraphToken token = next_token(reader);
   if (!is_integer(token, number))
-    return text_fault(reader, token, "expected a 64-bit integer", "write it without a point or exponent");
+    return text_error(reader, token, "expected a 64-bit integer", "write it without a point or exponent");
   ++reader.at;
   return true;
 }
@@ -70,7 +70,7 @@ bool read_shape(TextReader& reader, SizeOperand& size) {
   } else {
     ++reader.at;
     if (!is_word(next_token(reader), "shape"))
-      return text_fault(reader, next_token(reader), "only `.shape` may follow a name", "write `.shape[0]`");
+      return text_error(reader, next_token(reader), "only `.shape` may follow a name", "write `.shape[0]`");
     ++reader.at;
   }
   ValueId value = 0;
@@ -97,7 +97,7 @@ bool read_size_function(TextReader& reader, SizeOp op, SizeOperand& size, size_t
 bool read_size_operand(TextReader& reader, SizeOperand& size, size_t depth) {
   const GraphToken& token = next_token(reader);
   if (depth > kMaxArgDepth)
-    return text_fault(reader, token, fmt::format("parentheses are nested deeper than {} levels", kMaxArgDepth),
+    return text_error(reader, token, fmt::format("parentheses are nested deeper than {} levels", kMaxArgDepth),
                       "name a part of the size: `size n = ...`");
   if (token.kind == GraphTokenKind::Number) return size.is_entry = false, read_integer(reader, size.number);
   if (take_sign(reader, "("))
@@ -108,7 +108,7 @@ bool read_size_operand(TextReader& reader, SizeOperand& size, size_t depth) {
   }
   const auto known = reader.sizes.find(token.text);
   if (token.kind != GraphTokenKind::Word || known == reader.sizes.end())
-    return text_fault(reader, token, "expected a size", "write an integer, `x.shape[0]` or the name of a `size` line");
+    return text_error(reader, token, "expected a size", "write an integer, `x.shape[0]` or the name of a `size` line");
   size = known->second;
   ++reader.at;
   return true;
@@ -127,7 +127,7 @@ bool read_size_rest(TextReader& reader, SizeOperand& size, size_t depth) {
   SizeOperand right;
   ++reader.at;
   if (!read_size_operand(reader, right, depth) || !make_size(reader, *op, size, right, token, size)) return false;
-  return !sign_ahead(reader) || text_fault(reader, next_token(reader), "second operation on sizes without parentheses",
+  return !sign_ahead(reader) || text_error(reader, next_token(reader), "second operation on sizes without parentheses",
                                            "write parentheses: `(a + b) * c`");
 }
 
@@ -166,7 +166,7 @@ bool read_double(TextReader& reader, double& number) {
                                                                     token.text.find("E-") != std::string_view::npos);
   if (is_small) number = 0;
   if (token.kind != GraphTokenKind::Number || (error != std::errc() && !is_small))
-    return text_fault(reader, token, "expected a number", "write infinity as `inf`");
+    return text_error(reader, token, "expected a number", "write infinity as `inf`");
   ++reader.at;
   return true;
 }
@@ -185,7 +185,7 @@ bool read_number_arg(TextReader& reader) {
 bool read_text_of(TextReader& reader, std::string_view& text) {
   const GraphToken token = next_token(reader);
   if (token.kind != GraphTokenKind::Text)
-    return text_fault(reader, token, "expected a text", "write it between single quotes");
+    return text_error(reader, token, "expected a text", "write it between single quotes");
   text = token.text;
   ++reader.at;
   return true;
@@ -229,7 +229,7 @@ bool read_call(TextReader& reader, size_t depth) {
   const auto* const row =
       std::find_if(std::begin(kCalls), std::end(kCalls), [&](const ArgCallRow& r) { return r.name == token.text; });
   if (row == std::end(kCalls))
-    return text_fault(reader, token, fmt::format("an argument cannot be a call of `{}`", token.text),
+    return text_error(reader, token, fmt::format("an argument cannot be a call of `{}`", token.text),
                       "write the call on a separate line and the name of its result here");
   reader.at += 2;
   return row->read(reader, depth) && expect_sign(reader, ")", fmt::format("`{}`", token.text));
@@ -296,7 +296,7 @@ bool read_parentheses(TextReader& reader, size_t depth) {
   }
   const GraphArg part = reader.graph.args.back();
   if (part.kind != ArgKind::Size && part.kind != ArgKind::Int)
-    return text_fault(reader, open, "parentheses around one value do not make a tuple", "write a comma: `(x,)`");
+    return text_error(reader, open, "parentheses around one value do not make a tuple", "write a comma: `(x,)`");
   reader.graph.args.resize(index);
   SizeOperand size = part.kind == ArgKind::Size ? SizeOperand{true, part.id} : SizeOperand{false, part.integer};
   return read_size_rest(reader, size, depth) && push_size(reader, size);
@@ -305,7 +305,7 @@ bool read_parentheses(TextReader& reader, size_t depth) {
 bool read_nested_arg(TextReader& reader, size_t depth) {
   const GraphToken& token = next_token(reader);
   if (depth > kMaxArgDepth)
-    return text_fault(reader, token, fmt::format("arguments are nested deeper than {} levels", kMaxArgDepth),
+    return text_error(reader, token, fmt::format("arguments are nested deeper than {} levels", kMaxArgDepth),
                       "nest the tuples less deeply");
   switch (token.kind) {
     case GraphTokenKind::Word:
@@ -323,7 +323,7 @@ bool read_nested_arg(TextReader& reader, size_t depth) {
     case GraphTokenKind::End:
       break;
   }
-  return text_fault(reader, token, "expected an argument", "write a value, a number, a text or a tuple");
+  return text_error(reader, token, "expected an argument", "write a value, a number, a text or a tuple");
 }
 
 // True if the next item of an index contains a colon outside of all brackets.

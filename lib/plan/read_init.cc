@@ -67,7 +67,7 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   if (row.argument_count == 1)
     read_number(reader, node.children[1], fmt::format("`{}`", row.name), distribution.arguments[0]);
   if (row.argument_count == 2) read_arguments(reader, node.children[1], row, distribution.arguments);
-  const std::string_view wrong = fault_of(distribution);
+  const std::string_view wrong = distribution_error(distribution);
   if (faults == reader.diagnostics.list.size() && !wrong.empty()) {
     fault(reader, Code::InvalidDistribution, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
   }

@@ -168,9 +168,9 @@ bool works_over_axis(const StyleRow& style) {
 }
 
 // Sets the plan's axis for a style without one. Reports once that the mesh lacks it, for a rule without other errors.
-void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_faults) {
+void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_job_errors) {
   rule.axis = reader.axis;
-  if (reader.axis != kNoAxis || reader.axis_is_wrong || has_faults || !works_over_axis(*rule.style)) return;
+  if (reader.axis != kNoAxis || reader.axis_is_wrong || has_job_errors || !works_over_axis(*rule.style)) return;
   Diagnostic* d = report(reader.diagnostics, Code::UnknownAxis, rule.value_span, "default axis");
   if (d == nullptr) return;
   const std::vector<MeshAxis>& axes = reader.plan.mesh.axes;
@@ -190,7 +190,7 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
   OptionSpans written;
   const std::string_view replicate_style = reader.plan.dialect->replicate_style;
   const size_t faults = reader.diagnostics.list.size();
-  const auto has_faults = [&] { return reader.diagnostics.list.size() > faults; };
+  const auto has_job_errors = [&] { return reader.diagnostics.list.size() > faults; };
   switch (node_at(reader, value).kind) {
     case YamlKind::Scalar:
       read_style(reader, value, rule);
@@ -208,8 +208,8 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
                 : fmt::format("write `{}`, or [null, null], to replicate a parameter", replicate_style));
       break;
   }
-  if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_faults());
-  if (!has_faults()) check_rule_options(rule, written, *reader.plan.dialect, reader.diagnostics);
+  if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_job_errors());
+  if (!has_job_errors()) check_rule_options(rule, written, *reader.plan.dialect, reader.diagnostics);
   reader.plan.rules.push_back(std::move(rule));
 }
 

@@ -14,7 +14,7 @@
 namespace tpplan::programs {
 namespace {
 
-constexpr size_t kMaxFaults = 20;
+constexpr size_t kMaxErrors = 20;
 constexpr int64_t kMostIds = int64_t{1} << 22;       // of values, and of operations
 constexpr int64_t kMostDevices = int64_t{1} << 31;   // product of the axes
 constexpr uint32_t kMostDims = 64;                   // of one tensor
@@ -480,7 +480,7 @@ Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
     return JsonMember::Skip;
   };
   visitor.value = [&](std::string_view key, const JsonTree& tree) {
-    return read_member(r, key, tree) && r.faults < kMaxFaults;
+    return read_member(r, key, tree) && r.faults < kMaxErrors;
   };
   visitor.kind_help = "record a JAX program: the file starts with `{`";
   const bool is_read = read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024});

@@ -29,7 +29,7 @@ bool find_distribution(std::string_view name, DistributionKind& kind) {
   return found != std::end(kRows);
 }
 
-std::string_view fault_of(const Distribution& d) {
+std::string_view distribution_error(const Distribution& d) {
   const bool finite = std::all_of(d.arguments.begin(), d.arguments.end(), [](double x) { return std::isfinite(x); });
   if (!finite) return "a number is not finite";
   if (d.kind == DistributionKind::Normal && d.arguments[1] < 0) return "`std` is negative";

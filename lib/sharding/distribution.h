@@ -36,7 +36,7 @@ struct DistributionRow {
 }
 
 // Returns why the arguments are invalid ("`std` is negative"); empty if they are valid.
-[[nodiscard]] std::string_view fault_of(const Distribution& distribution);
+[[nodiscard]] std::string_view distribution_error(const Distribution& distribution);
 
 // Parses a number of JSON or YAML: digits with an optional fraction and exponent. Returns false for any other text and
 // for numbers out of the range of a double.

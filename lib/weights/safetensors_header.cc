@@ -12,7 +12,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMaxFaults = 50;
+constexpr size_t kMaxErrors = 50;
 constexpr uint64_t kLengthBytes = 8;
 constexpr std::string_view kMetadata = "__metadata__";
 
@@ -272,7 +272,7 @@ bool read_safetensors_header(const InputFile& file, WeightsHeader& header, Diagn
                                     read_metadata(reader, tree);
                                   else
                                     read_tensor(reader, tree);
-                                  return reader.faults < kMaxFaults;
+                                  return reader.faults < kMaxErrors;
                                 }};
   const JsonLimits limits{.token_bytes = kMaxHeaderText,
                           .bare_bytes = kMaxHeaderBytes};  // headers are padded with spaces

@@ -18,7 +18,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxIndexFaults = 50;
+constexpr size_t kMaxIndexErrors = 50;
 constexpr size_t kMaxShards = 10000;
 
 // One entry of a weight_map. Its texts point into the text of the index or the reader's strings.
@@ -134,10 +134,10 @@ void join_tensors(IndexReader& reader) {
   for (uint32_t i = 0; i < reader.map.size(); ++i) insert(index, reader.map[i].name, i, name_of);
   std::vector<uint32_t> stray(files.headers.size(), kNotFound);  // by shard: the first tensor that the index lacks
   std::vector<uint32_t> strays(files.headers.size());
-  const auto too_many_faults = [&] { return reader.files.diagnostics.list.size() >= kMaxIndexFaults; };
-  for (uint32_t f = 0; f < files.headers.size() && !too_many_faults(); ++f) {
+  const auto too_many_errors = [&] { return reader.files.diagnostics.list.size() >= kMaxIndexErrors; };
+  for (uint32_t f = 0; f < files.headers.size() && !too_many_errors(); ++f) {
     const WeightsHeader& header = files.headers[f];
-    for (uint32_t t = 0; t < header.tensors.size() && !too_many_faults(); ++t) {
+    for (uint32_t t = 0; t < header.tensors.size() && !too_many_errors(); ++t) {
       const uint32_t i = find(index, header.tensors[t].name, name_of);
       if (i == kNotFound) {
         if (stray[f] == kNotFound) stray[f] = t;
@@ -152,7 +152,7 @@ void join_tensors(IndexReader& reader) {
       }
     }
   }
-  for (uint32_t i = 0; i < reader.map.size() && !too_many_faults(); ++i) {
+  for (uint32_t i = 0; i < reader.map.size() && !too_many_errors(); ++i) {
     const Mapped& mapped = reader.map[i];
     if (at[i] != kNotFound)
       files.tensors.push_back({mapped.shard, at[i]});

@@ -124,7 +124,7 @@ THIRD_PARTY = {
         "tools/tpplan/apply_settings.cc",
         "tools/cli/describe_app.cc",
         "tools/cli/number_options.cc",
-        "tools/cli/line_faults.cc",
+        "tools/cli/line_errors.cc",
         "tools/cli/parse_line.cc",
         "tools/cli/program.cc",
         "tools/tpplan-exec/command_line.cc",

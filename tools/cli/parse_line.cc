@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "describe_app.h"
-#include "line_faults.h"
+#include "line_errors.h"
 #include "terminal.h"
 
 namespace tpplan {
@@ -83,7 +83,7 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     std::ostringstream out, err;
     line.status = app.exit(error, out, err) == 0 ? 0 : kWrongLine;  // CLI11's exit codes begin at 100
     print(STDOUT_FILENO, out.str());
-    print(STDERR_FILENO, *line.status == 0 ? err.str() : describe_fault(app, error));
+    print(STDERR_FILENO, *line.status == 0 ? err.str() : describe_parse_error(app, error));
   }
   return line;
 }

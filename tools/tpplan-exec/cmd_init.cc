@@ -30,7 +30,7 @@ std::string list_names(const std::vector<std::string_view>& names) {
   return join(shown, ", ") + (names.size() > kNamed ? fmt::format(" and {} more", names.size() - kNamed) : "");
 }
 
-Fault unsaid_fault(const InitPlan& plan, const Manifest& manifest) {
+Fault missing_init_error(const InitPlan& plan, const Manifest& manifest) {
   return {.code = Code::NoInitializer,
           .message =
               fmt::format("no initial values are specified for {}: {}",
@@ -48,7 +48,8 @@ Fault unsaid_fault(const InitPlan& plan, const Manifest& manifest) {
 int check_plan(const InitPlan& plan, const ManifestInput& input, const JobArguments& job) {
   int status = 0;
   for (const Fault& fault : plan.faults) status = std::max(status, report(fault, input.file.name));
-  if (!plan.unsaid.empty()) status = std::max(status, report(unsaid_fault(plan, input.manifest), input.file.name));
+  if (!plan.unsaid.empty())
+    status = std::max(status, report(missing_init_error(plan, input.manifest), input.file.name));
   if (status == 0 && !plan.omitted_names.empty() && !job.quiet && speaks_for_the_job()) {
     const bool one = plan.omitted_names.size() == 1;
     report({.code = Code::BuffersOmitted,

@@ -29,7 +29,7 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
 }
 
 // Returns the error about results that differ from the unsharded ones.
-Fault wrong_fault(const Outcome& outcome) {
+Fault wrong_result_error(const Outcome& outcome) {
   const auto entry =
       std::ranges::find_if(outcome.redistributions.entries, [](const EntryResult& e) { return e.wrong != 0; });
   const auto product = std::ranges::find_if(outcome.results, [](const MatmulResult& r) { return is_wrong(r); });
@@ -69,7 +69,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
     if (job.json ? !print_raw(STDOUT_FILENO, outcome_json(manifest, outcome, job.backend))
                  : !print(STDOUT_FILENO, text))
       return 2;
-    return count_wrong_steps(outcome) == 0 ? 0 : report(wrong_fault(outcome), input.file.name);
+    return count_wrong_steps(outcome) == 0 ? 0 : report(wrong_result_error(outcome), input.file.name);
   });
 }
 

@@ -85,7 +85,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
   check_packing(input.manifest);
-  for (const Fault& fault : tiling_faults(input.manifest)) status = std::max(status, report(fault, input.file.name));
+  for (const Fault& fault : tiling_errors(input.manifest)) status = std::max(status, report(fault, input.file.name));
   if (status != 0) return status;
   WeightSource weights, folder;
   if (!arguments.weights.empty()) status = open_source(arguments.weights, input.manifest, job, weights);

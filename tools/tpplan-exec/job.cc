@@ -53,7 +53,7 @@ std::string own_host() {
 
 constexpr const char* kFailedStart = "failed start";
 // Time for another rank to report the fault: the launcher ends all ranks when one has exited.
-constexpr auto kFaultIsSaid = std::chrono::milliseconds(500);
+constexpr auto kReportTime = std::chrono::milliseconds(500);
 constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersSay = std::chrono::milliseconds(1500);
 
 // True if this rank reports an error that occurred before the ranks connected. All ranks usually have the same error,
@@ -227,7 +227,7 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   const bool is_own = !end.has_begun && end.fault->rank < 0;
   if (!is_own) say_errors_if(nullptr);
   if (is_own || says(*end.fault, end.has_begun)) return std::max(end.status, report(*end.fault, input.file.name));
-  std::this_thread::sleep_for(kFaultIsSaid);
+  std::this_thread::sleep_for(kReportTime);
   return std::max(end.status, exit_status(*end.fault));
 }
 
@@ -247,7 +247,7 @@ int run_command(const std::string& manifest, const JobArguments& job, const std:
     }
     status = command();
   } catch (...) {
-    status = report(current_fault(), manifest);
+    status = report(current_error(), manifest);
   }
   finish_report();
   return status;

@@ -192,7 +192,7 @@ bool wants_costs(const CheckArguments& arguments) {
 }
 
 // Returns why the format cannot have what the options ask for; empty if it can.
-std::string format_fault(const CheckArguments& arguments, const Format& format) {
+std::string format_error(const CheckArguments& arguments, const Format& format) {
   if (format.has_more) return {};
   const std::pair<std::string_view, bool> asked[] = {
       {"--suggest: format {} cannot contain suggestions", arguments.suggest},
@@ -258,7 +258,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     const std::string names = join(format_names(), ", ");
     return usage_error(fmt::format("--format {}: expected one of {}", escape_for_terminal(arguments.format), names));
   }
-  if (const std::string fault = format_fault(arguments, *format); !fault.empty()) return usage_error(fault);
+  if (const std::string fault = format_error(arguments, *format); !fault.empty()) return usage_error(fault);
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
   if (arguments.context > 0 && arguments.inputs.mode != "decode")

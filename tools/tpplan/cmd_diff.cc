@@ -60,7 +60,7 @@ int compile_base(const InputArguments& inputs, const std::string& ref, Session& 
                                       session.plan, session.diagnostics);
   if (is_read) {
     GitFile old_model = read_git_file(model, ref, kMaxModelBytes);
-    if (old_model.fault == GitFault::NotThere || old_model.fault == GitFault::NoRepository) {
+    if (old_model.fault == GitError::NotThere || old_model.fault == GitError::NoRepository) {
       if (!common.quiet)
         print(STDERR_FILENO, fmt::format("{} is not in commit `{}`: both plans are compiled for its current version\n",
                                          escape_for_terminal(model), escape_for_terminal(ref)));

@@ -223,7 +223,7 @@ struct Session {
 };
 
 // Parses words such as "fsdp=4,tp=8" into names and sizes. Returns the error text; empty without error.
-[[nodiscard]] std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes);
+[[nodiscard]] std::string mesh_error(const std::vector<std::string>& words, MeshSizes& sizes);
 
 // Parses the values of --mesh. Returns false after a usage error.
 [[nodiscard]] bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes);

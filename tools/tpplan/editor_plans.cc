@@ -133,7 +133,7 @@ std::unique_ptr<Session> run_with(EditorAnalysis& analysis, const EditorProject&
   session->plan = analysis.plan;
   const InputArguments inputs = inputs_of(project.settings, mesh);
   MeshSizes sizes;
-  const std::string fault = mesh_fault(inputs.mesh, sizes);
+  const std::string fault = mesh_error(inputs.mesh, sizes);
   if (!fault.empty()) report_here(session->plan, fault, session->diagnostics);
   if (fault.empty() && read_input(model, kMaxModelBytes, session->model, session->diagnostics, project.within)) {
     session->model.name = name_in(project.folder, model);

@@ -118,7 +118,7 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-GitFile not_asked(int error) { return {.text = {}, .fault = GitFault::NotRequested, .reason = std::strerror(error)}; }
+GitFile not_asked(int error) { return {.text = {}, .fault = GitError::NotRequested, .reason = std::strerror(error)}; }
 
 }  // namespace
 
@@ -132,40 +132,40 @@ GitFile read_git_file(const std::string& path, const std::string& ref, uint64_t 
   if (failed) return not_asked(failed.value());
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   const GitRun inside = run_git(folder, {"rev-parse", "--show-prefix"}, kMostNamed);
-  if (inside.error_number == ENOENT) return {.text = {}, .fault = GitFault::NoGit, .reason = {}};
+  if (inside.error_number == ENOENT) return {.text = {}, .fault = GitError::NoGit, .reason = {}};
   if (inside.error_number != 0) return not_asked(inside.error_number);
-  if (inside.status != 0) return {.text = {}, .fault = GitFault::NoRepository, .reason = first_line(inside.error)};
+  if (inside.status != 0) return {.text = {}, .fault = GitError::NoRepository, .reason = first_line(inside.error)};
   const GitRun commit = run_git(folder, {"rev-parse", "--verify", "--quiet", ref + "^{commit}"}, kMostNamed);
   if (commit.error_number != 0) return not_asked(commit.error_number);
-  if (commit.status != 0) return {.text = {}, .fault = GitFault::NoCommit, .reason = first_line(commit.error)};
+  if (commit.status != 0) return {.text = {}, .fault = GitError::NoCommit, .reason = first_line(commit.error)};
   GitRun blob = run_git(
       folder, {"cat-file", "blob", fmt::format("{}:./{}", trimmed(commit.out), file.filename().string())}, limit);
   if (blob.error_number != 0) return not_asked(blob.error_number);
-  if (blob.too_large) return {.text = {}, .fault = GitFault::TooLarge, .reason = {}};
-  if (blob.status != 0) return {.text = {}, .fault = GitFault::NotThere, .reason = first_line(blob.error)};
-  return {.text = std::move(blob.out), .fault = GitFault::None, .reason = {}};
+  if (blob.too_large) return {.text = {}, .fault = GitError::TooLarge, .reason = {}};
+  if (blob.status != 0) return {.text = {}, .fault = GitError::NotThere, .reason = first_line(blob.error)};
+  return {.text = std::move(blob.out), .fault = GitError::None, .reason = {}};
 }
 
 GitWords describe(const GitFile& file, const std::string& path, const std::string& ref, uint64_t limit) {
   const std::string said = file.reason.empty() ? "" : fmt::format(" (git: {})", file.reason);
   switch (file.fault) {
-    case GitFault::None:
+    case GitError::None:
       break;
-    case GitFault::NotRequested:
+    case GitError::NotRequested:
       return {fmt::format("cannot query git for the file: {}", file.reason), ""};
-    case GitFault::NoGit:
+    case GitError::NoGit:
       return {"cannot start `git`", "install git, or pass two files: `tpplan diff MODEL OLD NEW`"};
-    case GitFault::NoRepository:
+    case GitError::NoRepository:
       return {"the file is not in a git repository" + said,
               "pass two files instead of --base: `tpplan diff MODEL OLD NEW`"};
-    case GitFault::NoCommit:
+    case GitError::NoCommit:
       return {fmt::format("the file's repository has no commit `{}`{}", ref, said),
               "list local commits with `git log --oneline --all`; for a remote one, run `git fetch --depth 1 origin "
               "BRANCH` and pass FETCH_HEAD"};
-    case GitFault::NotThere:
+    case GitError::NotThere:
       return {fmt::format("the file is not in commit `{}`", ref),
               fmt::format("list the commits that changed it with `git log --oneline -- {}`", path)};
-    case GitFault::TooLarge:
+    case GitError::TooLarge:
       return {fmt::format("in commit `{}` the file is larger than {}", ref, human_bytes(limit)), ""};
   }
   return {};

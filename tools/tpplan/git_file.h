@@ -7,11 +7,11 @@
 
 namespace tpplan {
 
-enum class GitFault { None, NotRequested, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
+enum class GitError { None, NotRequested, NoGit, NoRepository, NoCommit, NotThere, TooLarge };
 
 struct GitFile {
   std::string text;
-  GitFault fault = GitFault::None;
+  GitError fault = GitError::None;
   std::string reason;  // the first line of git's error, or why git could not be started; may be empty
 };
 

@@ -96,9 +96,9 @@ bool take_committed_input(GitFile found, const std::string& path, const std::str
                           SourceFile& file, Diagnostics& diagnostics) {
   file.name = fmt::format("{}:{}", ref, path);
   file.text = std::move(found.text);
-  if (found.fault == GitFault::None) return true;
+  if (found.fault == GitError::None) return true;
   const GitWords words = describe(found, path, ref, limit);
-  report_message(diagnostics, found.fault == GitFault::TooLarge ? Code::FileTooLarge : Code::FileUnreadable,
+  report_message(diagnostics, found.fault == GitError::TooLarge ? Code::FileTooLarge : Code::FileUnreadable,
                  {file.id, 0, 0}, words.message, words.help);
   return false;
 }

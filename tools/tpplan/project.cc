@@ -57,7 +57,7 @@ std::vector<PlacedText> read_texts(const YamlTree& tree, const YamlNode& node, s
 void check_meshes(const std::vector<PlacedText>& meshes, Diagnostics& diagnostics) {
   for (const PlacedText& mesh : meshes) {
     MeshSizes sizes;
-    const std::string fault = mesh_fault({mesh.text}, sizes);
+    const std::string fault = mesh_error({mesh.text}, sizes);
     if (!fault.empty())
       report_message(diagnostics, Code::InvalidPlanValue, mesh.span, fmt::format("`mesh`: {}", fault));
   }
@@ -135,8 +135,8 @@ std::vector<std::string> files_of(const std::string& pattern, std::string& reaso
   glob_t found{};
   static int fault;  // errno of the unreadable folder; static, because glob's callback has no user pointer
   fault = 0;
-  const auto note_fault = [](const char*, int error) { return is_absence_error(error) ? 0 : (fault = error); };
-  const int end = glob(pattern.c_str(), 0, note_fault, &found);
+  const auto note_error = [](const char*, int error) { return is_absence_error(error) ? 0 : (fault = error); };
+  const int end = glob(pattern.c_str(), 0, note_error, &found);
   if (end == 0) files.assign(found.gl_pathv, found.gl_pathv + found.gl_pathc);
   if (end == GLOB_NOSPACE || fault == ENOMEM) throw std::bad_alloc();
   if (end == GLOB_ABORTED) reason = std::strerror(fault == 0 ? EIO : fault);

@@ -43,7 +43,7 @@ bool is_swapped(const Session& session) {
 
 }  // namespace
 
-std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes) {
+std::string mesh_error(const std::vector<std::string>& words, MeshSizes& sizes) {
   for (const std::string& word : words) {
     for (const std::string_view part : split(word, ',')) {
       const size_t equals = part.find('=');
@@ -62,7 +62,7 @@ std::string mesh_fault(const std::vector<std::string>& words, MeshSizes& sizes) 
 }
 
 bool parse_mesh(const std::vector<std::string>& words, MeshSizes& sizes) {
-  const std::string fault = mesh_fault(words, sizes);
+  const std::string fault = mesh_error(words, sizes);
   if (!fault.empty()) usage_error(fmt::format("--mesh {}", fault));
   return fault.empty();
 }

@@ -37,7 +37,7 @@ void write_counts(JsonWriter& json, std::string_view name, const FoundCounts& co
 
 RuleSuggestion suggest_for_session(const Session& session, const InputArguments& inputs) {
   MeshSizes sizes;
-  if (!mesh_fault(inputs.mesh, sizes).empty()) return {};
+  if (!mesh_error(inputs.mesh, sizes).empty()) return {};
   Checker checker = make_checker(session.compilation.graph);
   return suggest_rules(checker, session.plan, sizes, walk_options(inputs));
 }

@@ -21,7 +21,7 @@ int store_current_error(tpplan_load& load) {
   } catch (const Stopped&) {
     return store_error(load, "tpplan_load: error: a callback stopped the call\n", TPPLAN_LOAD_STOPPED);
   } catch (...) {
-    const Fault fault = current_fault();
+    const Fault fault = current_error();
     return store_error(load, render_human(fault, "tpplan_load", {}), exit_status(fault));
   }
 }

@@ -22,18 +22,18 @@ void report_timeout(Comm& comm, double seconds) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   if (is_coordinator(control)) {
-    set_fault(control, late_fault(control.ranks, 0, seconds));
+    set_job_error(control, late_rank_error(control.ranks, 0, seconds));
   } else {
     control.outbox.push_back({.type = FrameType::Late,
                               .numbers = {comm.step.number, comm.calls, static_cast<uint64_t>(seconds * 1e6)},
                               .texts = {comm.step.what}});
     wake(control);
     control.changed.wait_until(lock, after(kReplySeconds), [&] { return control.fault.has_value(); });
-    set_fault(control, {.code = Code::RankLate,
-                        .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not reply",
-                                               comm.rank, seconds, to_text(comm.step)),
-                        .help = "check rank 0 and the network, or increase --deadline",
-                        .rank = 0});
+    set_job_error(control, {.code = Code::RankLate,
+                            .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not reply",
+                                                   comm.rank, seconds, to_text(comm.step)),
+                            .help = "check rank 0 and the network, or increase --deadline",
+                            .rank = 0});
   }
   comm.fault = control.fault;
 }
@@ -84,7 +84,7 @@ void publish_state_by_control(Comm& comm) {
   own.calls = comm.calls;
   control.is_moved = true;
   if (is_coordinator(control)) control.last_change = Clock::now();
-  if (comm.fault) set_fault(control, *comm.fault);
+  if (comm.fault) set_job_error(control, *comm.fault);
   comm.fault = control.fault;
   lock.unlock();
   if (is_new_step) send_state_now(control);
@@ -118,7 +118,7 @@ bool fold_texts_by_control(Comm& comm, std::string_view mine, const TextFold& fo
 
 bool may_wait(Comm& comm, Clock::time_point start, double seconds) {
   Control& control = *comm.control;
-  if (control.has_fault) {
+  if (control.has_job_error) {
     const std::lock_guard lock(control.mutex);
     comm.fault = control.fault;
     return false;
@@ -143,12 +143,12 @@ bool end_together(Comm& comm, int status) {
     // Rank 0 reports late ranks at the deadline (check_end). If no report arrives in another second, rank 0 itself is
     // late.
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
-      set_fault(control,
-                {.code = Code::RankLate,
-                 .message = fmt::format("rank {} has waited {:.3g} s in the final barrier, and rank 0 does not reply",
-                                        comm.rank, control.deadline),
-                 .help = "check rank 0 and the network, or increase --deadline",
-                 .rank = 0});
+      set_job_error(control, {.code = Code::RankLate,
+                              .message = fmt::format(
+                                  "rank {} has waited {:.3g} s in the final barrier, and rank 0 does not reply",
+                                  comm.rank, control.deadline),
+                              .help = "check rank 0 and the network, or increase --deadline",
+                              .rank = 0});
     }
   }
   if (!control.all_ended) comm.fault = control.fault;

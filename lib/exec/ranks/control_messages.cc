@@ -12,10 +12,10 @@ namespace tpplan {
 namespace {
 
 // Sets the fault that a frame carries. Returns false if the frame is malformed.
-bool take_fault(Control& control, const Frame& frame) {
+bool take_error(Control& control, const Frame& frame) {
   Fault fault;
   if (frame.texts.size() != 1 || !from_message(frame.texts[0], fault)) return false;
-  set_fault(control, std::move(fault));
+  set_job_error(control, std::move(fault));
   return true;
 }
 
@@ -34,7 +34,7 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
         control.late = {static_cast<int>(rank), static_cast<double>(frame.numbers[2]) / 1e6};
       return true;
     case FrameType::Fault:
-      return take_fault(control, frame);
+      return take_error(control, frame);
     case FrameType::Text:
       if (frame.texts.size() != 1 || control.has_text[rank]) return false;
       take_text(control, rank, std::move(frame.texts[0]));
@@ -56,8 +56,8 @@ bool receive_from_coordinator(Control& control, Frame& frame) {
     case FrameType::State:
       return true;
     case FrameType::Fault:
-      control.is_fault_sent = true;  // rank 0 has the fault already
-      return take_fault(control, frame);
+      control.is_error_sent = true;  // rank 0 has the fault already
+      return take_error(control, frame);
     case FrameType::Agreed:
       if (frame.texts.size() != 1) return false;
       control.agreed = std::move(frame.texts[0]);
@@ -90,13 +90,13 @@ void disconnect(Control& control, size_t i) {
   const RankState& state = control.ranks[rank];  // valid at rank 0 only
   const std::string gone = fmt::format("rank {} is disconnected: its process ended or its network failed", rank),
                     here = to_text(own_state(control).step);
-  set_fault(control,
-            {.code = Code::RankLost,
-             .message = is_coordinator(control) ? fmt::format("{}; its last message was from {}, while rank 0 is at {}",
-                                                              gone, to_text(state.step), here)
-                                                : fmt::format("{}, while rank {} is at {}", gone, control.rank, here),
-             .help = fmt::format("check the standard error of rank {} and the log of its machine", rank),
-             .rank = static_cast<int>(rank)});
+  set_job_error(control, {.code = Code::RankLost,
+                          .message = is_coordinator(control)
+                                         ? fmt::format("{}; its last message was from {}, while rank 0 is at {}", gone,
+                                                       to_text(state.step), here)
+                                         : fmt::format("{}, while rank {} is at {}", gone, control.rank, here),
+                          .help = fmt::format("check the standard error of rank {} and the log of its machine", rank),
+                          .rank = static_cast<int>(rank)});
 }
 
 Frame state_of(const Control& control) {
@@ -115,15 +115,15 @@ std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
     control.is_moved = false;
     last_sent = Clock::now();
   }
-  if (control.fault && !control.is_fault_sent) {
+  if (control.fault && !control.is_error_sent) {
     frames.push_back({.type = FrameType::Fault, .texts = {to_message(*control.fault)}});
-    control.is_fault_sent = true;
+    control.is_error_sent = true;
   }
   return frames;
 }
 
 void answer_late(Control& control) {
-  if (control.late) set_fault(control, late_fault(control.ranks, control.late->first, control.late->second));
+  if (control.late) set_job_error(control, late_rank_error(control.ranks, control.late->first, control.late->second));
   control.late.reset();
 }
 
@@ -131,13 +131,14 @@ void check_end(Control& control) {
   if (control.all_ended || seconds_since(control.last_change) < control.deadline) return;
   const auto ended = std::ranges::find(control.ranks, true, &RankState::ended);
   if (ended == control.ranks.end()) return;
-  set_fault(control, late_fault(control.ranks, static_cast<int>(ended - control.ranks.begin()), control.deadline));
+  set_job_error(control,
+                late_rank_error(control.ranks, static_cast<int>(ended - control.ranks.begin()), control.deadline));
 }
 
-void set_fault(Control& control, Fault fault) {
+void set_job_error(Control& control, Fault fault) {
   if (control.fault) return;
   control.fault = std::move(fault);
-  control.has_fault = true;
+  control.has_job_error = true;
   control.changed.notify_all();
   wake(control);
 }
@@ -150,8 +151,8 @@ void find_ended(Control& control) {
   for (size_t i = 0; i < control.ranks.size(); ++i) {
     if (!control.ranks[i].ended || control.has_text[i]) continue;
     const auto waiter = std::ranges::find(control.has_text, true) - control.has_text.begin();
-    return set_fault(control,
-                     ended_fault(control.ranks, static_cast<int>(i), control.statuses[i], static_cast<int>(waiter)));
+    return set_job_error(
+        control, ended_rank_error(control.ranks, static_cast<int>(i), control.statuses[i], static_cast<int>(waiter)));
   }
 }
 

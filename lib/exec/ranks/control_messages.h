@@ -35,7 +35,7 @@ void answer_late(Control& control);
 void check_end(Control& control);
 
 // Sets the fault of the job, which is sent to all ranks. Only the first fault is stored.
-void set_fault(Control& control, Fault fault);
+void set_job_error(Control& control, Fault fault);
 
 // Store, at rank 0, a rank's text of this round or its exit status. With the last text the round is complete, and rank
 // 0's main thread folds the texts. With the last status all ranks are notified. A round that an ended rank can never

@@ -25,7 +25,7 @@ struct Control {
   std::vector<std::string> inboxes;
   int wake = -1;
   std::thread thread;
-  std::atomic<bool> has_fault = false;
+  std::atomic<bool> has_job_error = false;
   // Serializes sends of the control thread and of the rank's own thread. Lock order: send_mutex before mutex. A sender
   // locks `mutex` only briefly, to collect the frames and sockets.
   std::mutex send_mutex;
@@ -38,7 +38,7 @@ struct Control {
   std::optional<std::pair<int, double>> late;    // rank 0: rank that reported a timeout, and its seconds
   std::vector<Frame> outbox;                     // to rank 0, or from rank 0 to all
   std::optional<Fault> fault;
-  bool is_fault_sent = false;
+  bool is_error_sent = false;
   std::vector<std::string> texts;  // rank 0: texts of the current round, by rank
   std::vector<bool> has_text;
   size_t text_count = 0;

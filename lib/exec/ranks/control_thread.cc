@@ -50,7 +50,7 @@ void end_by_signal() {
 // loss of rank 0 is then not the cause of the failure.
 bool is_ended_by_launcher(const Control& control) {
   const int64_t since = terminated_at;
-  return since != 0 && steady_now() - since > kWordOfRankZero && !is_coordinator(control) && !control.has_fault &&
+  return since != 0 && steady_now() - since > kWordOfRankZero && !is_coordinator(control) && !control.has_job_error &&
          !control.all_ended;
 }
 
@@ -157,7 +157,7 @@ void close_control(Control* control) {
     if (socket >= 0) close(socket);
   }
   close(control->wake);
-  if (terminated_at != 0 && !control->has_fault) end_by_signal();
+  if (terminated_at != 0 && !control->has_job_error) end_by_signal();
   if (const auto now = std::signal(SIGTERM, SIG_DFL); now != note_termination) std::signal(SIGTERM, now);
   delete control;
 }
@@ -171,10 +171,10 @@ void report_to_job(const Fault& fault) {
   const Clock::time_point start = Clock::now();
   const auto pause = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
   std::unique_lock lock(control->mutex);
-  set_fault(*control, fault);
-  while (!control->is_fault_sent && seconds_since(start) < kLingerSeconds) {
+  set_job_error(*control, fault);
+  while (!control->is_error_sent && seconds_since(start) < kLingerSeconds) {
     lock.unlock();
-    pause();  // once is_fault_sent is set, the control thread is sending
+    pause();  // once is_error_sent is set, the control thread is sending
     lock.lock();
   }
   lock.unlock();

@@ -91,7 +91,7 @@ JobEnd run_rank(Comm& comm, const RankBody& body) {
   try {
     end.status = body(comm);
   } catch (...) {
-    fail(comm, current_fault());
+    fail(comm, current_error());
   }
   const bool others_fine = comm.fault || end_together(comm, end.status);
   end.fault = comm.fault;
@@ -131,7 +131,7 @@ JobEnd run_ranks(const LaunchOptions& options, const RankBody& body) {
     if (row.connect == nullptr) return run_local_ranks(options, device, body);
     return run_process_rank(row, who, options, device, backend, body);
   } catch (...) {  // any failure during setup
-    JobEnd end{.fault = current_fault()};
+    JobEnd end{.fault = current_error()};
     end.status = std::max(exit_status(*end.fault), exit_status(Failure::Input));
     return end;
   }

@@ -42,7 +42,7 @@ bool take_part(Comm& comm, const Group& group, const BoardSlot& slot, Read read)
     done = read(*slots);
     comm.device->synchronize();
   } catch (...) {  // a device error becomes this rank's fault before other ranks time out on it
-    fail(comm, current_fault());
+    fail(comm, current_error());
     finish_reading(board, group);
     throw;
   }
@@ -165,7 +165,7 @@ int run_local_rank(Comm& comm, const RankBody& body) {
     comm.device->use(0);
     status = body(comm);
   } catch (...) {
-    fail_somehow(board_of(comm), comm, current_fault);
+    fail_somehow(board_of(comm), comm, current_error);
   }
   return comm.fault ? std::max(status, exit_status(*comm.fault)) : status;
 }

@@ -54,9 +54,9 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
   const bool in_time = board.changed.wait_until(lock, deadline, is_over);
   if (!board.fault && point.round == round) {
     if (!in_time) {
-      board.fault = late_fault(board.ranks, comm.rank, comm.deadline, absent_members(group, point));
+      board.fault = late_rank_error(board.ranks, comm.rank, comm.deadline, absent_members(group, point));
     } else {
-      board.fault = ended_fault(board.ranks, ended, board.statuses[static_cast<size_t>(ended)], comm.rank);
+      board.fault = ended_rank_error(board.ranks, ended, board.statuses[static_cast<size_t>(ended)], comm.rank);
     }
     board.changed.notify_all();
   }
@@ -99,7 +99,7 @@ bool wait_for_ends(Board& board, double deadline) {
     if (Clock::now() < limit) {
       board.changed.wait_until(lock, limit);
     } else {
-      board.fault = late_fault(board.ranks, static_cast<int>(find_ended() - board.ranks.begin()), deadline);
+      board.fault = late_rank_error(board.ranks, static_cast<int>(find_ended() - board.ranks.begin()), deadline);
       board.changed.notify_all();
     }
   }

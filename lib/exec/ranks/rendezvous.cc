@@ -139,7 +139,7 @@ std::vector<int> missing_ranks(const PendingJob& pending) {
   return ranks;
 }
 
-Fault missing_fault(const PendingJob& pending, const RendezvousOptions& options) {
+Fault missing_error(const PendingJob& pending, const RendezvousOptions& options) {
   const std::vector<int> late = missing_ranks(pending);
   Fault fault{.code = Code::RendezvousFailed,
               .message = fmt::format("{} of {} {} not connected to rank 0 within {:.3g} s", list_ranks(late),
@@ -160,7 +160,7 @@ Fault missing_fault(const PendingJob& pending, const RendezvousOptions& options)
 void accept_ranks(PendingJob& pending, int listener, const RendezvousOptions& options) {
   const Clock::time_point end = after(options.deadline);
   while (pending.missing != 0) {
-    if (seconds_until(end) <= 0) throw missing_fault(pending, options);
+    if (seconds_until(end) <= 0) throw missing_error(pending, options);
     std::vector<pollfd> items = {{.fd = listener, .events = POLLIN, .revents = 0}};
     for (const PendingConnection& connection : pending.unidentified)
       items.push_back({.fd = connection.socket, .events = POLLIN, .revents = 0});

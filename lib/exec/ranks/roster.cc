@@ -23,7 +23,7 @@ std::string list_ranks(std::span<const int> ranks) {
                                        : fmt::format(" and {}", ranks.back()));
 }
 
-Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds, const std::vector<int>& absent) {
+Fault late_rank_error(std::span<const RankState> ranks, int waiter, double seconds, const std::vector<int>& absent) {
   const RankState& own = ranks[static_cast<size_t>(waiter)];
   const uint64_t fewest = std::ranges::min(ranks, {}, &RankState::calls).calls;
   std::vector<int> late;
@@ -49,7 +49,7 @@ Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds, c
           .rank = late[0]};
 }
 
-Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter) {
+Fault ended_rank_error(std::span<const RankState> ranks, int ended, int64_t status, int waiter) {
   return {.code = Code::RankEndedEarly,
           .message = fmt::format("rank {} ended after {} with status {}, while rank {} waits for it at {}", ended,
                                  to_text(ranks[static_cast<size_t>(ended)].step), status, waiter,

@@ -25,10 +25,10 @@ struct RankState {
 // Returns the fault that names the ranks for which `waiter` has waited in vain. All ranks make the same calls in the
 // same order, so the ranks with the fewest calls delay the others. If no rank has fewer calls than `waiter`, the fault
 // names the `absent` ranks, which have not arrived in the call.
-[[nodiscard]] Fault late_fault(std::span<const RankState> ranks, int waiter, double seconds,
-                               const std::vector<int>& absent = {});
+[[nodiscard]] Fault late_rank_error(std::span<const RankState> ranks, int waiter, double seconds,
+                                    const std::vector<int>& absent = {});
 
 // Returns the fault for rank `ended`, which ended with `status` while `waiter` waits for it.
-[[nodiscard]] Fault ended_fault(std::span<const RankState> ranks, int ended, int64_t status, int waiter);
+[[nodiscard]] Fault ended_rank_error(std::span<const RankState> ranks, int ended, int64_t status, int waiter);
 
 }  // namespace tpplan

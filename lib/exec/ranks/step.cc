@@ -23,7 +23,7 @@ std::string_view value_of(std::string_view list, std::string_view name) {
 }
 
 // Injects the fault of TPPLAN_EXEC_FAULT in tests, if this is its rank and step.
-void inject_fault(const Comm& comm) {
+void inject_error(const Comm& comm) {
   const char* wanted = std::getenv("TPPLAN_EXEC_FAULT");
   if (wanted == nullptr) return;
   if (value_of(wanted, "rank") != std::to_string(comm.rank) ||
@@ -54,7 +54,7 @@ void begin_step(Comm& comm, std::string what) {
   comm.step = {.number = comm.step.number + 1, .what = std::move(what)};
   set_call_place({.rank = comm.rank, .step = to_text(comm.step)});
   if (comm.backend != nullptr) comm.backend->publish_state(comm);
-  inject_fault(comm);
+  inject_error(comm);
 }
 
 Fault located(const Comm& comm, Fault fault) {

@@ -11,7 +11,7 @@ namespace {
 
 constexpr double kOfDeadline = 0.9;
 
-Fault stuck_fault(const LongCall& call) {
+Fault stuck_call_error(const LongCall& call) {
   const std::string where = call.offset == kNoOffset ? "" : fmt::format(" at byte {}", call.offset);
   return {.code = Code::StuckCall,
           .message = fmt::format("{}{} has not returned for {:.3g} s", call.what, where, call.seconds),
@@ -22,7 +22,7 @@ Fault stuck_fault(const LongCall& call) {
 }
 
 void end_stuck(const LongCall& call) {
-  const Fault fault = stuck_fault(call);
+  const Fault fault = stuck_call_error(call);
   report_to_job(fault);
   end_process(fault);
 }

@@ -33,11 +33,11 @@ void for_each_summed(const BoxSums& sums, const WeightSource& source, Visit visi
   }
 }
 
-std::optional<Fault> piece_fault(const BoxSums& sums, const WeightSource& source, size_t tensor, size_t number,
-                                 uint32_t sum) {
+std::optional<Fault> box_error(const BoxSums& sums, const WeightSource& source, size_t tensor, size_t number,
+                               uint32_t sum) {
   const StoredBox& piece = piece_of(source, sums, tensor, number);
-  return sum_fault(crc32c_of(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
-                   source.weights.files[piece.file].name);
+  return checksum_error(crc32c_of(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
+                        source.weights.files[piece.file].name);
 }
 
 // The checksum of the part of a stored box that one rank has read.
@@ -78,7 +78,7 @@ std::vector<uint32_t> read_sums(const WeightsHeader& header) {
               .place = header.source.name};
 }
 
-std::optional<Fault> sum_fault(uint32_t found, uint32_t kept, std::string_view tensor, const std::string& file) {
+std::optional<Fault> checksum_error(uint32_t found, uint32_t kept, std::string_view tensor, const std::string& file) {
   if (found == kept) return std::nullopt;
   return Fault{.code = Code::ChecksumMismatch,
                .message = fmt::format("`{}` has CRC-32C {}, but the checksum in the file is {}",
@@ -131,7 +131,7 @@ std::optional<Fault> compare_complete_boxes(const BoxSums& sums, const WeightSou
     const uint64_t bytes = elements_in(source.tensors[tensor].pieces[p].box);
     if (!source.tensors[tensor].pieces[p].sum || bytes == 0 || sums.of[number].bytes != bytes) continue;
     checked += bytes;
-    if (std::optional<Fault> fault = piece_fault(sums, source, tensor, number, sums.of[number].sum)) return fault;
+    if (std::optional<Fault> fault = box_error(sums, source, tensor, number, sums.of[number].sum)) return fault;
   }
   return std::nullopt;
 }
@@ -141,7 +141,7 @@ SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const 
   std::map<uint64_t, PartOfPiece> together;  // boxes that several ranks have read and this rank compares, by number
   SumsEnd end;
   const auto compare = [&](size_t tensor, size_t number, uint32_t sum) {
-    const std::optional<Fault> fault = piece_fault(sums, source, tensor, number, sum);
+    const std::optional<Fault> fault = box_error(sums, source, tensor, number, sum);
     if (!end.fault && fault) end.fault = fault;
   };
   for_each_summed(sums, source, [&](size_t tensor, size_t number) {

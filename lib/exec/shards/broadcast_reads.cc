@@ -79,7 +79,7 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
           result.needed_bytes += wanted * round[group.self].lines;
         });
       } catch (...) {  // the others wait for this rank's bytes: they get some, and the reason at the end
-        fault = current_fault();
+        fault = current_error();
       }
       if (!device.is_host_memory) {
         device.from_host(blocks->send.get(), blocks->read.get(), bytes[group.self]);

@@ -51,7 +51,7 @@ bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<cons
   return true;
 }
 
-std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> boxes) {
+std::string tiling_error(std::span<const uint64_t> sizes, std::span<const Box> boxes) {
   const uint64_t whole = std::accumulate(sizes.begin(), sizes.end(), uint64_t{1}, std::multiplies<>());
   std::vector<const Box*> order;
   uint64_t filled = 0;

@@ -25,6 +25,6 @@ namespace tpplan {
 [[nodiscard]] bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
 
 // Describes why the boxes do not cover every byte of a tensor of these sizes exactly once; empty if they do.
-[[nodiscard]] std::string tiling_fault(std::span<const uint64_t> sizes, std::span<const Box> boxes);
+[[nodiscard]] std::string tiling_error(std::span<const uint64_t> sizes, std::span<const Box> boxes);
 
 }  // namespace tpplan

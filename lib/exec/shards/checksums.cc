@@ -29,7 +29,7 @@ constexpr std::string_view kNoChecksums = "the file does not have the format tpp
 constexpr uint64_t kHeadBytes = uint64_t{64} << 10;    // of a file that are read first
 constexpr uint64_t kMessageBytes = uint64_t{8} << 20;  // of checksums for standard output
 constexpr uint64_t kMaxBytes = uint64_t{1} << 30;
-constexpr size_t kMaxFaults = 100;
+constexpr size_t kMaxErrors = 100;
 constexpr size_t kDigits = 64;  // of a SHA-256
 
 constexpr std::string_view kEnd = "\n  ]}\n";
@@ -80,10 +80,10 @@ struct RankLines {
 };
 auto members(RankLines& lines) { return std::tie(lines.lines); }
 
-struct RankFaults {
+struct RankErrors {
   std::vector<Fault> faults;
 };
-auto members(RankFaults& faults) { return std::tie(faults.faults); }
+auto members(RankErrors& faults) { return std::tie(faults.faults); }
 
 Fault unusable_sums(const std::string& path, std::string why) {
   return {.code = Code::InvalidChecksums,
@@ -96,7 +96,7 @@ Fault sum_differs(const std::string& path, std::string message, int rank = -1) {
   return {.code = Code::ChecksumMismatch, .message = std::move(message), .place = path, .rank = rank};
 }
 
-std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view format, std::string_view written_by) {
+std::optional<Fault> header_error(const ChecksumJob& job, std::string_view format, std::string_view written_by) {
   if (format != kFormat) return unusable_sums(job.path, std::string(kNoChecksums));
   if (written_by == job.shardings_sha256) return std::nullopt;
   return Fault{
@@ -113,7 +113,7 @@ std::optional<Fault> fault_of_head(const ChecksumJob& job, std::string_view form
 using HashSeen = std::function<void(size_t store, size_t tensor, std::string_view there, std::vector<Fault>& faults)>;
 
 void report_lacking(const ChecksumJob& job, const std::vector<bool>& seen, std::vector<Fault>& faults) {
-  for (size_t t = 0; t < seen.size() && faults.size() < kMaxFaults; ++t) {
+  for (size_t t = 0; t < seen.size() && faults.size() < kMaxErrors; ++t) {
     if (seen[t] || job.omitted[t]) continue;
     const std::string path = escape_for_terminal(path_of(*job.manifest, tensor_of(*job.manifest, t)));
     faults.push_back(sum_differs(job.path, fmt::format("the file has no checksum of `{}`", path)));
@@ -165,7 +165,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
   if (!read_json(text, visitor, strings, diagnostics))
     return {
         unusable_sums(job.path, diagnostics.list.empty() ? "cannot parse the file" : diagnostics.list.front().message)};
-  if (const std::optional<Fault> fault = fault_of_head(job, format, written_by)) return {*fault};
+  if (const std::optional<Fault> fault = header_error(job, format, written_by)) return {*fault};
   const auto ranks = static_cast<uint64_t>(device_count(job.manifest->mesh));
   const uint64_t line = line_size(paths.size());
   if (size_of(file) != head.size() + ranks * line + kEnd.size() - 1)
@@ -185,7 +185,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
     seen[number->second] = true;
   }
   report_lacking(job, seen, faults);
-  for (size_t s = 0; s < job.stores.size() && faults.size() < kMaxFaults; ++s) {
+  for (size_t s = 0; s < job.stores.size() && faults.size() < kMaxErrors; ++s) {
     const int rank = job.stores[s].rank;
     const ReadResult part = read_part(file, head.size() + static_cast<uint64_t>(rank) * line, line);
     if (part.fault != ReadError::None || part.file.text.size() != line)
@@ -294,19 +294,19 @@ void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checks
 }
 
 std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checksums) {
-  RankFaults mine;
+  RankErrors mine;
   const auto compare = [&] {
     mine.faults = read_lines(job, [&](size_t store, size_t tensor, std::string_view there, std::vector<Fault>& faults) {
       const std::optional<Fault> fault = compare_checksum(job, store, tensor, checksums[store][tensor], there);
-      if (fault && faults.size() < kMaxFaults) faults.push_back(*fault);
+      if (fault && faults.size() < kMaxErrors) faults.push_back(*fault);
     });
   };
   work_together(comm, "verify: comparing checksums", job.stores.empty() ? std::function<void()>() : compare);
   return fold(comm, mine,
-              [](RankFaults& all, RankFaults more, int) {
+              [](RankErrors& all, RankErrors more, int) {
                 for (Fault& fault : more.faults) {  // all ranks report the same errors of the file
                   const bool is_said = std::ranges::count(all.faults, fault.message, &Fault::message) != 0;
-                  if (!is_said && all.faults.size() < kMaxFaults) all.faults.push_back(std::move(fault));
+                  if (!is_said && all.faults.size() < kMaxErrors) all.faults.push_back(std::move(fault));
                 }
               })
       .faults;

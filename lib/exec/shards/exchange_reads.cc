@@ -84,7 +84,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
       try {
         if (!fault) read_bytes += read_packed(to, item, read.get());
       } catch (...) {  // the others wait for this rank's bytes: they get some, and the reason at the end
-        fault = current_fault();
+        fault = current_error();
       }
       char* out = static_cast<char*>(packed.get());
       for (size_t m = 0; m < members; ++m) {

@@ -178,7 +178,7 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
   try {
     if (comm.rank == 0) mine.name = new_work_folder(path, is_folder);
   } catch (...) {
-    mine.fault = located(comm, current_fault());
+    mine.fault = located(comm, current_error());
   }
   const NewName agreed = receive_from_first(comm, mine);
   if (agreed.fault) throw *agreed.fault;
@@ -234,7 +234,7 @@ void write_beside(Comm& comm, const std::string& wanted, bool is_folder, const F
     // Every surviving rank removes the work folder. If rank 0 is renaming at this moment, the renamed output is
     // complete.
     remove_unfinished(name);
-    Fault fault = current_fault();
+    Fault fault = current_error();
     // All ranks name the same rank, because the first report counts for the job.
     const int rank = fault.rank < 0 ? comm.rank : fault.rank;
     const bool is_elsewhere = rank != 0 && fault.place.starts_with(name) && fault.message == std::strerror(ENOENT);

@@ -175,7 +175,7 @@ bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layou
   }
   std::vector<Box> boxes;
   for (const StoredBox& piece : tensor.pieces) boxes.push_back(piece.box);
-  const std::string gap = tiling_fault(byte_sizes(layout.shape, tensor.dtype), boxes);
+  const std::string gap = tiling_error(byte_sizes(layout.shape, tensor.dtype), boxes);
   const std::string first = source.weights.headers[parts[0].places->front().file].source.name;
   return gap.empty() ||
          note(source, Code::IncompleteTensor, fs::path(first).parent_path().string(),

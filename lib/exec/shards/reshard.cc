@@ -141,7 +141,7 @@ void keep_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
     const Manifest& names = *mover.input.after;
     const std::string tensor{path_of(names, tensor_of(names, wanted.pieces[p].shard))};
     const uint32_t found = crc32c_of(read_range(wanted.pieces[p].offset, bytes, tensor), bytes);
-    if (bytes != 0 && found != (*kept)[p]) throw Fault(*sum_fault(found, (*kept)[p], tensor, file.name));
+    if (bytes != 0 && found != (*kept)[p]) throw Fault(*checksum_error(found, (*kept)[p], tensor, file.name));
     mover.result.checked_bytes += bytes;
   }
   if (!is_linked) sync_file(out);
@@ -372,7 +372,8 @@ void check_read(Mover& mover, const MovedSums& sums, const Comm& comm) {
       mover.result.checked_bytes += part.bytes;
       const uint32_t found = crc32c_of(part.sum, part.all);
       if (found != part.kept)
-        throw Fault(*sum_fault(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
+        throw Fault(
+            *checksum_error(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
     }
   }
 }

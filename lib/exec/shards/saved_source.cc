@@ -51,7 +51,7 @@ Fault changed(const InputFile& file) {
 
 // Returns the error of a file whose head differs from the one that its manifest determines: reads all headers to find
 // it.
-Fault unlike(const SavedFolder& folder, const std::string& file) {
+Fault mismatch_error(const SavedFolder& folder, const std::string& file) {
   WeightSource source;
   if (!open_weights(folder.path, *folder.manifest, source)) {
     for (const Fault& finding : source.findings) {
@@ -84,7 +84,7 @@ OpenShard read_shard(const SavedFolder& folder, int rank) {
     file.name = shard_path(folder.path, expected.name);
     open_again(file);
     const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
-    if (!kept) throw unlike(folder, file.name);
+    if (!kept) throw mismatch_error(folder, file.name);
     file.fd.reset();
     std::vector<uint64_t>& offsets = shard.offsets.emplace_back(tensor_count(*folder.manifest));
     std::vector<uint32_t>& sums = shard.sums.emplace_back(tensor_count(*folder.manifest));
@@ -189,7 +189,7 @@ WeightSource open_local_shards(const SavedFolder& folder, std::span<const int> r
       file.name = shard_path(folder.path, expected.name);
       open_again(file);
       const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
-      if (!kept) throw unlike(folder, file.name);
+      if (!kept) throw mismatch_error(folder, file.name);
       for (size_t p = 0; p < expected.pieces.size(); ++p) {
         const FileBox& piece = expected.pieces[p];
         source.tensors[piece.shard].pieces.push_back(

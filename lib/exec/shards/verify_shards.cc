@@ -180,7 +180,7 @@ void verify_blocks(Verifier& verifier, std::span<const ShardStore> stores, WorkQ
 
 }  // namespace
 
-std::vector<Fault> tiling_faults(const Manifest& manifest) {
+std::vector<Fault> tiling_errors(const Manifest& manifest) {
   std::vector<Fault> faults;
   std::set<const ParamLayout*> seen;
   const int64_t ranks = device_count(manifest.mesh);
@@ -204,7 +204,7 @@ std::vector<Fault> tiling_faults(const Manifest& manifest) {
           {.code = Code::ShardsDoNotTile,
            .message = fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), misplaced),
            .help = "install the version of tpplan that compiled the manifest: this version computes different shards"});
-    const std::string fault = tiling_fault(byte_sizes(layout.shape, layout.dtype), boxes);
+    const std::string fault = tiling_error(byte_sizes(layout.shape, layout.dtype), boxes);
     if (!fault.empty())
       faults.push_back({.code = Code::ShardsDoNotTile,
                         .message = fmt::format("`{}`: its shards do not tile the tensor: {}",

@@ -16,7 +16,7 @@ namespace tpplan {
 
 // Checks the manifest only. Returns TP8041 for each layout whose shards over all ranks do not have every byte exactly
 // once (replicas aside), or whose intervals contradict its placements; with a tensor of that layout.
-[[nodiscard]] std::vector<Fault> tiling_faults(const Manifest& manifest);
+[[nodiscard]] std::vector<Fault> tiling_errors(const Manifest& manifest);
 
 struct VerifyResult {
   std::optional<Fault> difference;  // TP8042: the first one in manifest order, with rank, tensor, index and bytes

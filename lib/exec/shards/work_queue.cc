@@ -16,9 +16,9 @@ namespace tpplan {
 namespace {
 
 // Stores the current exception; "out of memory" if there is no memory to store it.
-void keep_current_fault(WorkQueue& queue) {
+void save_current_error(WorkQueue& queue) {
   try {
-    stop_work(queue, current_fault());
+    stop_work(queue, current_error());
   } catch (...) {
     stop_work(queue,
               Fault{.code = Code::OutOfMemory, .message = "out of memory"});  // short enough to need no allocation
@@ -31,7 +31,7 @@ void run_worker(WorkQueue& queue, const Worker& worker, const CallPlace& place) 
     begin_work();
     worker(queue);
   } catch (...) {
-    keep_current_fault(queue);
+    save_current_error(queue);
   }
   end_work();
   const std::lock_guard lock(queue.mutex);

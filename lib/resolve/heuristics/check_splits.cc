@@ -5,7 +5,7 @@
 #include <tuple>
 
 #include "model/name_subject.h"
-#include "resolve/infer/describe_fault.h"
+#include "resolve/infer/describe_error.h"
 #include "resolve/infer/dim_segments.h"
 #include "sharding/check_sharding.h"
 

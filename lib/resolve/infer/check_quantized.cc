@@ -9,7 +9,7 @@
 
 #include "model/name_subject.h"
 #include "model/quantized.h"
-#include "resolve/infer/describe_fault.h"
+#include "resolve/infer/describe_error.h"
 #include "sharding/check_sharding.h"
 #include "sharding/tensor_size.h"
 

@@ -7,7 +7,7 @@
 
 #include "model/module_kinds.h"
 #include "model/name_subject.h"
-#include "resolve/infer/describe_fault.h"
+#include "resolve/infer/describe_error.h"
 #include "resolve/infer/dim_segments.h"
 #include "resolve/infer/style_dim.h"
 #include "sharding/shard_slice.h"

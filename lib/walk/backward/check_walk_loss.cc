@@ -35,7 +35,7 @@ struct LossError {
 };
 
 // Finds the error of a plain result. Returns false if it is right along every axis on which ranks differ.
-bool find_fault(const Walk& walk, const ValueLayout& layout, LossError& fault) {
+bool find_error(const Walk& walk, const ValueLayout& layout, LossError& fault) {
   const AxisMask axes_with_tokens = loss_axes(walk);
   const bool is_loss = layout.dims.empty();
   const AxisMask open = is_loss ? layout.partial & ~axes_with_tokens : layout.partial;
@@ -93,7 +93,7 @@ bool check_walk_loss(Walk& walk, bool is_reporting) {
   const SlotId slot = walk.memory.slot_of[loss_value(walk)];
   const ValueLayout& layout = layout_of(walk, slot);
   LossError fault;
-  if (has_no_strategy(walk, layout, fault) || (!layout.is_dtensor && find_fault(walk, layout, fault))) {
+  if (has_no_strategy(walk, layout, fault) || (!layout.is_dtensor && find_error(walk, layout, fault))) {
     if (is_reporting)
       report_cause(walk,
                    {.code = fault.code,

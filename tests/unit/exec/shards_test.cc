@@ -180,7 +180,7 @@ TEST_CASE("every shard has the bytes of its slice") {
     const WeightsFile file("I16", text + "]", elements * 2);
     WeightSource source;
     REQUIRE(open_weights(file.path.string(), manifest, source));
-    CHECK(tiling_faults(manifest).empty());
+    CHECK(tiling_errors(manifest).empty());
     std::vector<int> ranks;
     for (int rank = 0; rank < device_count(mesh); ++rank) ranks.push_back(rank);
     const ReadPlan plan = plan_reads(manifest, source, ranks);
@@ -243,7 +243,7 @@ TEST_CASE("every shard has the bytes of its slice") {
 TEST_CASE("shards tile a tensor or the first error is reported") {
   const std::vector<uint64_t> sizes{4, 6};
   const auto box = [](uint64_t a, uint64_t b, uint64_t c, uint64_t d) { return Box{{a, c}, {b, d}}; };
-  const auto fault = [&](std::vector<Box> boxes) { return tiling_fault(sizes, boxes); };
+  const auto fault = [&](std::vector<Box> boxes) { return tiling_error(sizes, boxes); };
   CHECK(fault({box(0, 4, 0, 6)}) == "");
   CHECK(fault({box(0, 2, 0, 6), box(2, 4, 0, 3), box(2, 4, 3, 6), box(1, 1, 0, 6)}) == "");
   CHECK(fault({box(0, 2, 0, 6), box(2, 4, 0, 3)}) == "6 of 24 bytes are in no shard");

@@ -1,4 +1,4 @@
-#include "line_faults.h"
+#include "line_errors.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -57,7 +57,7 @@ std::string_view meant_choice(std::string_view option, std::string_view word,
 }
 
 // Adds the nearest choice to CLI11's "--format: jsn not in {human,json}"; other texts are unchanged.
-std::string fault_of_value(const std::string& text) {
+std::string value_error(const std::string& text) {
   constexpr std::string_view kNotIn = " not in {";
   const size_t colon = text.find(": "), not_in = text.find(kNotIn);
   if (colon == std::string::npos || not_in == std::string::npos || not_in < colon || !text.ends_with('}')) return text;
@@ -87,7 +87,7 @@ std::string meant_argument(const CLI::App& command, std::string_view word) {
 }
 
 // Rewrites CLI11's "The following arguments were not expected: b a", which has the last word first.
-std::string fault_of_rest(const CLI::App& app, const CLI::App& command, const std::string& text) {
+std::string rest_error(const CLI::App& app, const CLI::App& command, const std::string& text) {
   const size_t colon = text.find(": ");
   if (colon == std::string::npos) return text;
   std::vector<std::string_view> rest = split(std::string_view(text).substr(colon + 2), ' ');
@@ -101,7 +101,7 @@ std::string fault_of_rest(const CLI::App& app, const CLI::App& command, const st
 }
 
 // Rewrites CLI11's "Could not convert: --rank = tp=3".
-std::string fault_of_conversion(const std::string& text) {
+std::string conversion_error(const std::string& text) {
   constexpr std::string_view kStart = "Could not convert: ", kEquals = " = ";
   const size_t equals = text.find(kEquals);
   if (!text.starts_with(kStart) || equals == std::string::npos) return text;
@@ -111,19 +111,19 @@ std::string fault_of_conversion(const std::string& text) {
 
 }  // namespace
 
-std::string describe_fault(const CLI::App& app, const CLI::ParseError& error) {
+std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<CLI::App*> commands = app.get_subcommands();
   const CLI::App& command = commands.empty() ? app : *commands.front();
   std::string text = error.what();
   const std::string kind = error.get_name();
   if (text.starts_with("The following argument")) {
-    text = fault_of_rest(app, command, text);
+    text = rest_error(app, command, text);
   } else if (kind == "ConversionError") {
-    text = fault_of_conversion(text);
+    text = conversion_error(text);
   } else if (kind == "RequiredError" && &command != &app) {
     text += fmt::format(": `{}`", form_of(app, command));
   } else {
-    text = fault_of_value(text);
+    text = value_error(text);
   }
   return fmt::format("{}: error: {}\nRun `{}{} --help` for usage.\n", app.get_name(), escape_for_terminal(text),
                      app.get_name(), &command == &app ? "" : " " + command.get_name());

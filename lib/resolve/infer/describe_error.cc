@@ -1,4 +1,4 @@
-#include "resolve/infer/describe_fault.h"
+#include "resolve/infer/describe_error.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -14,7 +14,7 @@
 namespace tpplan {
 namespace {
 
-struct FaultPlace {
+struct ErrorPlace {
   const ShardingError& fault;
   const TpPlan& plan;
   const ModelGraph& graph;
@@ -25,7 +25,7 @@ struct FaultPlace {
   bool by_module;
 };
 
-std::string axes_text(const FaultPlace& at) {
+std::string axes_text(const ErrorPlace& at) {
   std::vector<std::string> parts;
   for (const AxisId axis : at.sharding.spec[at.fault.dim]) {
     parts.push_back(fmt::format("`{}` ({})", axis_name(at.plan.mesh, axis), at.plan.mesh.axes[axis].size));
@@ -33,12 +33,12 @@ std::string axes_text(const FaultPlace& at) {
   return join(parts, " x ");
 }
 
-std::string subject(const FaultPlace& at) {
+std::string subject(const ErrorPlace& at) {
   return fmt::format("dim {} of `{}`", at.fault.dim, path_of(at.graph, at.param));
 }
 
 // Returns help text that names another unsharded dim divisible by the same shard count; empty if there is none.
-std::string other_dim_help(const FaultPlace& at) {
+std::string other_dim_help(const ErrorPlace& at) {
   const std::span<const int64_t> shape = shape_of(at.graph, at.param);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const bool free = dim != at.fault.dim && at.sharding.spec[dim].empty();
@@ -50,7 +50,7 @@ std::string other_dim_help(const FaultPlace& at) {
   return "";
 }
 
-std::string division_help(const FaultPlace& at) {
+std::string division_help(const ErrorPlace& at) {
   std::vector<std::string> possible_fixes;
   const int64_t size = at.fault.size, ways = at.fault.ways;
   const uint64_t padded =
@@ -76,7 +76,7 @@ std::string division_help(const FaultPlace& at) {
   return possible_fixes.empty() ? "replicate the dim" : fmt::format("{}", fmt::join(possible_fixes, ", or "));
 }
 
-void describe_division(const FaultPlace& at, Diagnostic& d) {
+void describe_division(const ErrorPlace& at, Diagnostic& d) {
   const bool product = at.fault.kind == ShardingErrorKind::AxesNotDivisible;
   d.message = fmt::format("{} has size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
   if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.ways);
@@ -86,7 +86,7 @@ void describe_division(const FaultPlace& at, Diagnostic& d) {
   d.help = division_help(at);
 }
 
-void describe_segment(const FaultPlace& at, Diagnostic& d) {
+void describe_segment(const ErrorPlace& at, Diagnostic& d) {
   d.message =
       fmt::format("{} has a segment of size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
   d.label = fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
@@ -97,7 +97,7 @@ void describe_segment(const FaultPlace& at, Diagnostic& d) {
                                                   : "use a size that divides every segment";
 }
 
-void describe_granule(const FaultPlace& at, Diagnostic& d) {
+void describe_granule(const ErrorPlace& at, Diagnostic& d) {
   d.message = fmt::format("shards of {} over {} end inside blocks of {}", subject(at), axes_text(at), at.fault.granule);
   if (!divides(at.fault.granule, at.fault.size)) {
     d.label = fmt::format("{} elements are {} of {} with remainder {}", at.fault.size,
@@ -115,7 +115,7 @@ void describe_granule(const FaultPlace& at, Diagnostic& d) {
   d.help = fmt::format("use an axis size that does not split blocks: {}", join(sizes, ", "));
 }
 
-void describe_entry_count(const FaultPlace& at, Diagnostic& d) {
+void describe_entry_count(const ErrorPlace& at, Diagnostic& d) {
   d.message = fmt::format("`{}` has {}, but the spec has {}", path_of(at.graph, at.param),
                           counted(static_cast<uint64_t>(at.fault.size), "dim"),
                           at.fault.found == 1 ? "1 entry" : fmt::format("{} entries", at.fault.found));
@@ -175,7 +175,7 @@ Diagnostic* report_sharding_error(const ShardingError& fault, const TpPlan& plan
   if (d == nullptr) return nullptr;
   d->counted = "parameter";
   name_subject(*d, graph, param);
-  const FaultPlace at{fault, plan, graph, param, module, rule, sharding, by_module};
+  const ErrorPlace at{fault, plan, graph, param, module, rule, sharding, by_module};
   switch (fault.kind) {
     case ShardingErrorKind::EntryCount:
       describe_entry_count(at, *d);

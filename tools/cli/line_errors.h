@@ -11,6 +11,6 @@ class ParseError;
 namespace tpplan {
 
 // Returns one line with the error, and one that refers to the help of the command.
-[[nodiscard]] std::string describe_fault(const CLI::App& app, const CLI::ParseError& error);
+[[nodiscard]] std::string describe_parse_error(const CLI::App& app, const CLI::ParseError& error);
 
 }  // namespace tpplan
