@@ -142,11 +142,11 @@ std::optional<LongCall> find_long_call(double seconds) {
   return oldest;
 }
 
-void watch_threads(double seconds, void (*tell)(const LongCall& call)) {
+void watch_threads(double seconds, void (*report_call)(const LongCall& call)) {
   for (;;) {
     note_running();
     std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(seconds / 20, 0.01, 0.2)));
-    if (const std::optional<LongCall> call = find_long_call(seconds)) return tell(*call);
+    if (const std::optional<LongCall> call = find_long_call(seconds)) return report_call(*call);
   }
 }
 
@@ -180,9 +180,9 @@ CallPlace call_place() {
   return calls.place;
 }
 
-void watch_calls(double seconds, void (*tell)(const LongCall& call)) {
+void watch_calls(double seconds, void (*report_call)(const LongCall& call)) {
   static std::once_flag once;
-  std::call_once(once, [&] { std::thread(watch_threads, seconds, tell).detach(); });
+  std::call_once(once, [&] { std::thread(watch_threads, seconds, report_call).detach(); });
 }
 
 void begin_call(std::string_view what, std::string_view file, uint64_t offset) {

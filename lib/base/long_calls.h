@@ -38,8 +38,8 @@ struct LongCall {
 void begin_work();
 void end_work();
 
-// Starts a watcher thread that calls `tell` once, when a call of this process has taken `seconds`.
-void watch_calls(double seconds, void (*tell)(const LongCall& call));
+// Starts a watcher thread that calls `report_call` once, when a call of this process has taken `seconds`.
+void watch_calls(double seconds, void (*report_call)(const LongCall& call));
 
 // Register the begin and the end of a call of the calling thread, one at a time. The views must be valid until the end.
 void begin_call(std::string_view what, std::string_view file, uint64_t offset = kNoOffset);

@@ -51,7 +51,7 @@ void gather_blocks(std::vector<Gathered>& all, TextMap<std::string, size_t>& pla
 
 size_t indent_of(std::string_view line) { return std::min(line.find_first_not_of(' '), line.size()); }
 
-bool says_nothing(std::string_view line) {
+bool is_blank_or_comment(std::string_view line) {
   const size_t first = line.find_first_not_of(" \t");
   return first == std::string_view::npos || line[first] == '#';
 }
@@ -72,7 +72,7 @@ std::vector<std::string_view> keys_above(const TextLines& lines, size_t line, si
   std::vector<std::string_view> keys;
   while (line > 0 && indent > 0) {
     const std::string_view above = line_text(lines, --line);
-    if (says_nothing(above) || indent_of(above) >= indent) continue;
+    if (is_blank_or_comment(above) || indent_of(above) >= indent) continue;
     indent = indent_of(above);
     keys.insert(keys.begin(), key_of(above));
   }

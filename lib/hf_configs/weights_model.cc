@@ -21,7 +21,7 @@ constexpr std::string_view kUnknownType = "Unknown";
 enum class Match : uint8_t { Is, Holds, Any };
 
 // The kind of a module by its name and the number of dims of its `weight`. The first matching row applies. Headers have
-// names and shapes only, so the kind is a guess, which say_guesses reports.
+// names and shapes only, so the kind is a guess, which describe_guesses reports.
 struct GuessRow {
   Match match;
   std::string_view leaf;  // of the module's path
@@ -247,7 +247,7 @@ void finish_module(ModelBuilder& builder, ModuleId id) {
   }
 }
 
-void say_guesses(ModelBuilder& builder, std::string& guesses) {
+void describe_guesses(ModelBuilder& builder, std::string& guesses) {
   guesses = fmt::format("kinds by names: {} linear, {} embedding, {} norm, {} other",
                         builder.guessed[static_cast<size_t>(ModuleKind::Linear)],
                         builder.guessed[static_cast<size_t>(ModuleKind::Embedding)],
@@ -293,7 +293,7 @@ bool build_weights_model(WeightFiles& files, const ModuleAttributes& heads, Mode
   }
   orient_matrices(graph);
   for (ModuleId id = 0; id < graph.modules.size(); ++id) finish_module(builder, id);
-  say_guesses(builder, guesses);
+  describe_guesses(builder, guesses);
   return true;
 }
 

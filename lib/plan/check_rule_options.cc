@@ -26,7 +26,7 @@ void say(OptionCheck& check, Code code, std::string message, std::string help = 
   if (check.dialect.runtime == PlanRuntime::Torch) d.fails = kind_of(code).fails;
 }
 
-void say_without_effect(OptionCheck& check, std::string_view from_name, std::string_view to_name) {
+void report_without_effect(OptionCheck& check, std::string_view from_name, std::string_view to_name) {
   say(check, Code::SettingWithoutEffect, fmt::format("`{}` has no effect without `{}`", to_name, from_name),
       fmt::format("write the layouts of the incoming values: `{}`", from_name), to_name);
 }
@@ -39,15 +39,16 @@ bool can_be_brought(const Placement& from, const Placement& to) {
 
 void check_pair(OptionCheck& check, std::string_view from_name, std::string_view to_name,
                 const std::optional<std::vector<Layout>>& from, const std::optional<std::vector<Layout>>& to) {
-  const auto say_unlike = [&](std::string message) {
+  const auto report_difference = [&](std::string message) {
     say(check, Code::LayoutCountMismatch, std::move(message),
         "write one entry for each value in both lists, `null` for a value that stays unchanged", from_name);
   };
-  if (to && !from) return say_without_effect(check, from_name, to_name);
+  if (to && !from) return report_without_effect(check, from_name, to_name);
   if (!from) return;
-  if (!to) return say_unlike(fmt::format("`{}` is set without `{}`", from_name, to_name));
+  if (!to) return report_difference(fmt::format("`{}` is set without `{}`", from_name, to_name));
   if (from->size() != to->size()) {
-    return say_unlike(fmt::format("`{}` has {}, but `{}` has {}", from_name, layouts(*from), to_name, layouts(*to)));
+    return report_difference(
+        fmt::format("`{}` has {}, but `{}` has {}", from_name, layouts(*from), to_name, layouts(*to)));
   }
   for (size_t i = 0; i < from->size(); ++i) {
     const Layout &comes = (*from)[i], &wanted = (*to)[i];
@@ -63,7 +64,7 @@ void check_pair(OptionCheck& check, std::string_view from_name, std::string_view
 void check_kwargs(OptionCheck& check) {
   const std::optional<KwargLayouts>&from = check.rule.options.input_kwarg_layouts,
         &to = check.rule.options.desired_input_kwarg_layouts;
-  if (to && !from) return say_without_effect(check, "input_kwarg_layouts", "desired_input_kwarg_layouts");
+  if (to && !from) return report_without_effect(check, "input_kwarg_layouts", "desired_input_kwarg_layouts");
   if (!from) return;
   if (!to || from->size() != to->size()) {
     return say(check, Code::LayoutCountMismatch,
@@ -113,11 +114,11 @@ void check_layout_lists(OptionCheck& check) {
   check_pair(check, "input_layouts", "desired_input_layouts", options.input_layouts, options.desired_input_layouts);
   check_pair(check, "output_layouts", "desired_output_layouts", options.output_layouts, options.desired_output_layouts);
   check_kwargs(check);
-  const bool says_nothing = !options.input_layouts && !options.desired_input_layouts && !options.input_kwarg_layouts &&
-                            !options.desired_input_kwarg_layouts && !options.output_layouts &&
-                            !options.desired_output_layouts;
+  const bool is_blank_or_comment = !options.input_layouts && !options.desired_input_layouts &&
+                                   !options.input_kwarg_layouts && !options.desired_input_kwarg_layouts &&
+                                   !options.output_layouts && !options.desired_output_layouts;
   const bool has_outputs = (style.options & kOutputLayouts) != 0;
-  if (says_nothing && !has_outputs) {
+  if (is_blank_or_comment && !has_outputs) {
     say(check, Code::SettingWithoutEffect, fmt::format("{} has no effect without layouts", style.name),
         "write `input_layouts` and `desired_input_layouts`, or remove the rule");
   }

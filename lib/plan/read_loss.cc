@@ -32,20 +32,20 @@ bool read_word(PlanReader& reader, YamlId id, std::string_view what, std::span<c
 }
 
 void read_member(PlanReader& reader, std::string_view name, YamlId value, PlanLoss& loss) {
-  Loss& told = loss.told;
+  Loss& given = loss.given;
   if (name == "output") {
     int64_t output = 0;
     if (read_integer(reader, value, "`loss.output`", 0, output, Code::InvalidPlanValue, 1 << 16))
-      told.output = static_cast<int>(output);
+      given.output = static_cast<int>(output);
   } else if (name == "reduction") {
-    read_word(reader, value, "`loss.reduction`", kReductionNames, told.reduction);
+    read_word(reader, value, "`loss.reduction`", kReductionNames, given.reduction);
   } else if (name == "count") {
-    read_word(reader, value, "`loss.count`", kTermCountNames, told.count);
+    read_word(reader, value, "`loss.count`", kTermCountNames, given.count);
   } else if (name == "axes") {
     loss.names_axes = true;
-    read_loss_axes(reader, value, told.axes);
+    read_loss_axes(reader, value, given.axes);
   } else if (name == "gradients") {
-    loss.names_gradients = read_word(reader, value, "`loss.gradients`", kReductionNames, told.gradients);
+    loss.names_gradients = read_word(reader, value, "`loss.gradients`", kReductionNames, given.gradients);
   } else if (name == "cross_entropy") {
     size_t index = 0;
     if (read_choice(reader, value, "`loss.cross_entropy`", std::span(kCrossEntropyNames).subspan(1), index))
@@ -69,7 +69,7 @@ void read_loss(PlanReader& reader, YamlId id) {
         read_member(reader, name, value, loss);
       },
       "write how the loss is reduced: `loss: {reduction: mean}`");
-  if (count != kNoYaml && loss.told.reduction == Reduction::Sum)
+  if (count != kNoYaml && loss.given.reduction == Reduction::Sum)
     fault(reader, Code::SettingWithoutEffect, count, "`loss.count` has no effect on a sum",
           "remove `count`: only a mean is divided by a count");
   reader.plan.loss = std::move(loss);

@@ -44,7 +44,7 @@ std::vector<AxisId> data_axes_of(const TpPlan& plan) {
 
 std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined) {
   if (!plan.loss) return std::nullopt;
-  Loss loss = plan.loss->told;
+  Loss loss = plan.loss->given;
   if (!plan.loss->names_axes) loss.axes = data_axes_of(plan);
   if (!plan.loss->names_gradients) loss.gradients = joined;
   return loss;
@@ -76,7 +76,7 @@ bool same_data(const DataSharding& a, const DataSharding& b) {
 }
 
 bool same_loss(const PlanLoss& a, const PlanLoss& b) {
-  return a.told == b.told && a.cross_entropy == b.cross_entropy && a.names_axes == b.names_axes &&
+  return a.given == b.given && a.cross_entropy == b.cross_entropy && a.names_axes == b.names_axes &&
          a.names_gradients == b.names_gradients;
 }
 
@@ -168,13 +168,13 @@ std::string dump(const TpPlan& plan) {
     out += '\n';
   }
   if (plan.loss) {
-    const Loss& loss = plan.loss->told;
+    const Loss& loss = plan.loss->given;
     out += fmt::format("loss {} of output {}", to_text(loss.reduction), loss.output);
     if (loss.reduction == Reduction::Mean) out += fmt::format(" count {}", to_text(loss.count));
     if (plan.loss->names_axes) out += " over";
     for (const AxisId axis : loss.axes) out += " " + axis_name(plan.mesh, axis);
     if (plan.loss->names_gradients) out += fmt::format(" gradients {}", to_text(loss.gradients));
-    if (plan.loss->cross_entropy != CrossEntropy::Unsaid)
+    if (plan.loss->cross_entropy != CrossEntropy::Unspecified)
       out += fmt::format(" cross_entropy {}", kCrossEntropyNames[static_cast<size_t>(plan.loss->cross_entropy)]);
     out += '\n';
   }

@@ -88,14 +88,14 @@ struct DataSharding {
 
 // Whether torch computes cross-entropy of the output inside loss_parallel(), or outside with targets that are plain
 // tensors. Unsaid: any loss.
-enum class CrossEntropy : uint8_t { Unsaid, Plain, Parallel };
+enum class CrossEntropy : uint8_t { Unspecified, Plain, Parallel };
 inline constexpr std::string_view kCrossEntropyNames[] = {"", "plain", "parallel"};  // by CrossEntropy
 static_assert(std::size(kCrossEntropyNames) == static_cast<size_t>(CrossEntropy::Parallel) + 1);
 
 // `loss` as written; resolved_loss adds the defaults.
 struct PlanLoss {
-  Loss told;
-  CrossEntropy cross_entropy = CrossEntropy::Unsaid;
+  Loss given;
+  CrossEntropy cross_entropy = CrossEntropy::Unspecified;
   bool names_axes = false, names_gradients = false;
   Span span;
 };

@@ -194,15 +194,15 @@ PlanNode data_piece(const DataSharding& data, const Mesh& mesh) {
 
 PlanNode loss_piece(const PlanLoss& loss, const Mesh& mesh) {
   static const Loss standard;
-  const Loss& told = loss.told;
+  const Loss& given = loss.given;
   PlanNode map = brackets(SyntaxKind::Map), axes = brackets(SyntaxKind::Sequence);
-  if (told.output != standard.output) add_entry(map, "output", std::to_string(told.output));
-  add_entry(map, "reduction", std::string(to_text(told.reduction)));
-  if (told.count != standard.count) add_entry(map, "count", std::string(to_text(told.count)));
-  for (const AxisId axis : told.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
+  if (given.output != standard.output) add_entry(map, "output", std::to_string(given.output));
+  add_entry(map, "reduction", std::string(to_text(given.reduction)));
+  if (given.count != standard.count) add_entry(map, "count", std::string(to_text(given.count)));
+  for (const AxisId axis : given.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
   if (loss.names_axes) add_entry(map, "axes", std::move(axes));
-  if (loss.names_gradients) add_entry(map, "gradients", std::string(to_text(told.gradients)));
-  if (loss.cross_entropy != CrossEntropy::Unsaid)
+  if (loss.names_gradients) add_entry(map, "gradients", std::string(to_text(given.gradients)));
+  if (loss.cross_entropy != CrossEntropy::Unspecified)
     add_entry(map, "cross_entropy", std::string(kCrossEntropyNames[static_cast<size_t>(loss.cross_entropy)]));
   return map;
 }

@@ -47,7 +47,7 @@ bool read_text(BaselineReader& reader, const JsonTree& tree, std::string_view na
   return true;
 }
 
-bool read_finding(BaselineReader& reader, const JsonTree& tree) {
+bool read_known_diagnostic(BaselineReader& reader, const JsonTree& tree) {
   const Span span = value_span(reader.file.id, tree.nodes[0]);
   if (tree.nodes[0].kind != JsonKind::Object)
     return reject(reader, Code::InvalidPlanValue, span,
@@ -102,7 +102,7 @@ bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diag
               is_good = reject(reader, Code::InvalidPlanValue, value_span(file.id, tree.nodes[0]),
                                fmt::format("`findings` is {}, not an array", json_kind_name(tree.nodes[0].kind)));
             else
-              is_good = (is_element ? read_finding(reader, tree) : read_format(reader, tree)) && is_good;
+              is_good = (is_element ? read_known_diagnostic(reader, tree) : read_format(reader, tree)) && is_good;
             return is_good;
           },
       .kind_help = kHelp};

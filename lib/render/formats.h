@@ -26,7 +26,7 @@ struct Report {
 
 struct Format {
   std::string_view name;
-  bool for_people;      // a summary can follow the diagnostics
+  bool is_human;        // a summary can follow the diagnostics
   bool has_more;        // further results, such as costs, can be in the output or follow it
   bool for_repository;  // file names are relative to the root of the repository
   std::string (*render)(const Report& report);

@@ -121,7 +121,7 @@ void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) 
 }
 
 // Writes one diagnostic as a JSON object on one line.
-void write_finding(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
+void write_diagnostic(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   begin_object(json);
   write_member(json, "code", kind_of(d.code).id);
   write_member(json, "name", kind_of(d.code).name);
@@ -191,7 +191,7 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
   const Sources located = locate(diagnostics, sources);
   std::vector<std::string> findings;
   for (const Diagnostic& d : diagnostics.list)
-    findings.push_back(json_of([&](JsonWriter& json) { write_finding(json, d, located); }));
+    findings.push_back(json_of([&](JsonWriter& json) { write_diagnostic(json, d, located); }));
   return render_document(findings, counts_of(diagnostics), members);
 }
 
@@ -223,7 +223,7 @@ std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources)
   const Sources located = locate(diagnostics, sources);
   std::string out;
   for (const Diagnostic& d : diagnostics.list) {
-    out += json_of([&](JsonWriter& json) { write_finding(json, d, located); }) + '\n';
+    out += json_of([&](JsonWriter& json) { write_diagnostic(json, d, located); }) + '\n';
   }
   return out;
 }

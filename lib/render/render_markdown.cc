@@ -11,8 +11,8 @@
 namespace tpplan {
 namespace {
 
-constexpr MarkdownLimits kFindingsRoom = {.rows = 100, .bytes = 45'000};
-constexpr MarkdownLimits kChecksRoom = {.rows = 100, .bytes = 10'000};
+constexpr MarkdownLimits kDiagnosticsLimits = {.rows = 100, .bytes = 45'000};
+constexpr MarkdownLimits kChecksLimits = {.rows = 100, .bytes = 10'000};
 
 // The maximum number of bytes shown of one text, because names can be as long as a file.
 constexpr size_t kMostOfText = 1'000;
@@ -22,7 +22,7 @@ std::string sentence(std::string text) {
   return markdown_text(valid_utf8(text));
 }
 
-std::vector<std::string> finding_row(const Diagnostic& d, const Sources& sources) {
+std::vector<std::string> diagnostic_row(const Diagnostic& d, const Sources& sources) {
   std::string what = sentence(d.label.empty() ? d.message : fmt::format("{} ({})", d.message, d.label));
   for (const Remark& remark : remarks_of(d, sources))
     what += fmt::format("<br>{}: {}", remark.kind, sentence(remark.text));
@@ -41,7 +41,7 @@ std::string checks_table(std::span<const CheckedPlan> checks) {
     shorten(name, kMostOfText);
     rows.push_back({markdown_code(valid_utf8(name)), sentence(check_result(check))});
   }
-  return rows.empty() ? "" : "\n" + markdown_table(heads, rows, kChecksRoom);
+  return rows.empty() ? "" : "\n" + markdown_table(heads, rows, kChecksLimits);
 }
 
 }  // namespace
@@ -59,9 +59,9 @@ std::string render_markdown(const Diagnostics& diagnostics, const Sources& sourc
   if (diagnostics.list.empty()) return fmt::format("### tpplan: no diagnostics{}\n", about) + behind;
   const Sources located = locate(diagnostics, sources);
   std::vector<std::vector<std::string>> rows;
-  for (const Diagnostic& d : diagnostics.list) rows.push_back(finding_row(d, located));
+  for (const Diagnostic& d : diagnostics.list) rows.push_back(diagnostic_row(d, located));
   return fmt::format("### tpplan: {}{}\n\n", count_diagnostics(diagnostics), about) +
-         markdown_table(heads, rows, kFindingsRoom) + behind;
+         markdown_table(heads, rows, kDiagnosticsLimits) + behind;
 }
 
 }  // namespace tpplan

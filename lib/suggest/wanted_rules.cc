@@ -176,12 +176,12 @@ AxisId axis_of(const TpPlan& plan) {
 std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit) {
   std::vector<std::pair<size_t, const UnitStrategy*>> strategies;
   for (const UnitStrategy& strategy : unit_strategies()) {
-    const bool is_said = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
+    const bool is_reported = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
       PlanRule rule;
       const std::string_view style = style_of(strategy, member.role);
       return style.empty() || set_style(*w.plan.dialect, style, rule);
     });
-    if (!is_for(strategy, unit) || !is_said) continue;
+    if (!is_for(strategy, unit) || !is_reported) continue;
     const size_t count = disagreements(w, unit, strategy);
     if (count == 0 || w.graph.operations.is_there) strategies.emplace_back(count, &strategy);
   }

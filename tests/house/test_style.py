@@ -39,7 +39,7 @@ MAY_BE_DROPPED = {
     "report_kind",
     "usage_error",
     "print_raw",
-    "print_findings",
+    "print_diagnostics",
     "check_boundary_module",  # it has reported the diagnostic
     "for_each_entry",
     "read_axis",

@@ -31,7 +31,7 @@ int with_lost_output(const char* name, int status) {
 }
 
 // Reports that memory is exhausted, without allocating.
-void say_shortage(const char* name) {
+void report_shortage(const char* name) {
   print_raw(STDERR_FILENO, name);
   print_raw(STDERR_FILENO, ": error[TP9001]: out of memory\n");
 }
@@ -44,7 +44,7 @@ const char* short_program = "";
     remove_all_unfinished();
   } catch (const std::exception&) {  // no memory to list a folder, which keeps its temporary name
   }
-  say_shortage(short_program);
+  report_shortage(short_program);
   _exit(kInternal);
 }
 
@@ -61,7 +61,7 @@ int run_program(const char* name, int (*run)(int argc, char** argv), int argc, c
   try {
     return with_lost_output(name, run(argc, argv));
   } catch (const std::bad_alloc&) {
-    say_shortage(name);
+    report_shortage(name);
   } catch (const std::exception& error) {
     print(STDERR_FILENO, std::string(name) + ": internal error: " + escape_for_terminal(error.what()) + "\n");
   }

@@ -76,7 +76,7 @@ bool print(int descriptor, std::string_view text, LineLook look) {
   return print_raw(descriptor, escape_lines(text, look));
 }
 
-bool print_findings(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice) {
+bool print_diagnostics(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice) {
   const RenderOptions look = render_options(descriptor, choice);
   return print(descriptor, render_human(diagnostics, sources, look), {.color = look.color});
 }

@@ -27,7 +27,7 @@ enum class ColorChoice { Auto, Always, Never };
 bool print(int descriptor, std::string_view text, LineLook look = {});
 
 // Writes diagnostics in human-readable form.
-bool print_findings(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice);
+bool print_diagnostics(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice);
 
 // Writes machine-readable text unchanged: JSON, scripts, formats with their own escapes.
 bool print_raw(int descriptor, std::string_view text);

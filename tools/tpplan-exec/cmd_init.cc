@@ -32,11 +32,11 @@ std::string list_names(const std::vector<std::string_view>& names) {
 
 Fault missing_init_error(const InitPlan& plan, const Manifest& manifest) {
   return {.code = Code::NoInitializer,
-          .message =
-              fmt::format("no initial values are specified for {}: {}",
-                          plan.unsaid.size() == 1 ? "this parameter"
-                                                  : fmt::format("these {}", counted(plan.unsaid.size(), "parameter")),
-                          list_names(plan.unsaid)),
+          .message = fmt::format("no initial values are specified for {}: {}",
+                                 plan.unspecified.size() == 1
+                                     ? "this parameter"
+                                     : fmt::format("these {}", counted(plan.unspecified.size(), "parameter")),
+                                 list_names(plan.unspecified)),
           .help = fmt::format("{}add them to the plan and compile it again: `init: {{\"PATTERN\": {{normal: {{mean: 0, "
                               "std: 0.02}}}}}}`, or zeros, ones, {{constant: 0.5}}",
                               manifest.distributions.empty()
@@ -48,9 +48,9 @@ Fault missing_init_error(const InitPlan& plan, const Manifest& manifest) {
 int check_plan(const InitPlan& plan, const ManifestInput& input, const JobArguments& job) {
   int status = 0;
   for (const Fault& fault : plan.faults) status = std::max(status, report(fault, input.file.name));
-  if (!plan.unsaid.empty())
+  if (!plan.unspecified.empty())
     status = std::max(status, report(missing_init_error(plan, input.manifest), input.file.name));
-  if (status == 0 && !plan.omitted_names.empty() && !job.quiet && speaks_for_the_job()) {
+  if (status == 0 && !plan.omitted_names.empty() && !job.quiet && reports_for_job()) {
     const bool one = plan.omitted_names.size() == 1;
     report({.code = Code::BuffersOmitted,
             .message = fmt::format("{} skipped, because the plan's `init` does not match {}: {}",
@@ -113,7 +113,7 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
       write_key(json, "sha256_per_rank");
       write_array(json, summary.hashes);
     });
-  } else if (speaks_to_people(job)) {
+  } else if (prints_human(job)) {
     print(STDERR_FILENO, fmt::format("initialised {} on {} with seed {}; {:.0f} million values drawn per second\n",
                                      speed_text(bytes, summary.seconds), counted(summary.bytes.size(), "rank"), seed,
                                      summary.seconds > 0 ? static_cast<double>(drawn) / 1e6 / summary.seconds : 0.0));

@@ -57,7 +57,7 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
       write_key(json, "bytes_per_rank");
       write_array(json, summary.rank_bytes);
     });
-  } else if (speaks_to_people(job)) {
+  } else if (prints_human(job)) {
     print(STDERR_FILENO,
           fmt::format(
               "loaded {} on {}; {} per rank; {} read, {} needed{}\n", speed_text(summary.read, summary.seconds),

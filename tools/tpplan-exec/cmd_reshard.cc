@@ -63,7 +63,7 @@ int open_input_folder(const ReshardArguments& arguments, const ManifestInput& be
     size_t lacking = 0;
     for (size_t i = 0; i < input.missing.size(); ++i)
       lacking += input.missing[i] && !is_never_saved(path_of(after.manifest, tensor_of(after.manifest, i)));
-    if (lacking != 0 && !job.quiet && speaks_for_the_job()) report(missing_buffers(arguments.from, lacking));
+    if (lacking != 0 && !job.quiet && reports_for_job()) report(missing_buffers(arguments.from, lacking));
     return 0;
   }
   input = {.after = &after.manifest, .from = arguments.from};
@@ -109,7 +109,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
         write_member(json, "most_files_opened", all.opened);
         write_member(json, "checked_bytes", all.checked);
       });
-    else if (speaks_to_people(job))
+    else if (prints_human(job))
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}{}\n", human_bytes(all.read), human_bytes(all.written),
                                        escape_for_terminal(arguments.to),
                                        all.kept == 0 ? "" : "; unchanged " + human_bytes(all.kept)));

@@ -29,7 +29,7 @@ void print_sums(const SaveArguments& arguments, const RankSaves& all, int ranks,
     });
     return;
   }
-  if (!speaks_to_people(job)) return;
+  if (!prints_human(job)) return;
   if (!arguments.output.empty())
     print(STDERR_FILENO,
           fmt::format("{} written to {} by {}\n", human_bytes(all.folder), escape_for_terminal(arguments.output),

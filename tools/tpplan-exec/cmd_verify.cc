@@ -62,7 +62,7 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
       write_member(json, "checked_bytes", result.checked_bytes);
       write_seconds(json, result.seconds);
     });
-  } else if (speaks_to_people(job)) {
+  } else if (prints_human(job)) {
     print(STDERR_FILENO,
           fmt::format("the shards tile {}{}{}{}\n",
                       counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),

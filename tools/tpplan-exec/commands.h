@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "base/version.h"
-#include "findings.h"
+#include "report_errors.h"
 
 namespace tpplan {
 
@@ -20,7 +20,7 @@ struct JobArguments {
   double start_deadline = 300;             // maximum seconds for NCCL to connect the ranks
   uint64_t staging = uint64_t{256} << 20;  // bytes of host memory for a rank's read buffers
   int threads = 0;                         // reading threads of this process; 0: one for each processor
-  std::string format{kForPeople};          // format of diagnostics: human, json, jsonl
+  std::string format{kHumanFormat};        // format of diagnostics: human, json, jsonl
   bool broadcast = false;                  // reads replicated elements once in the job
   bool json = false;                       // the result on standard output as JSON
   bool quiet = false;

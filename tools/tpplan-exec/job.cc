@@ -34,7 +34,7 @@ namespace {
 // if that rank is lost. If rank 0 is lost, rank 1 and the first rank of every node report it, because rank 0's whole
 // node may be lost. Before the ranks have connected, rank 0 always reports why it ends the job: the rank at fault may
 // be unaware of it, or a stranger.
-bool says(const Fault& fault, bool has_begun) {
+bool is_reporter(const Fault& fault, bool has_begun) {
   const bool is_away = kind_of(fault.code).is_lost_rank;
   try {
     const RankIdentity who = find_rank(std::getenv);
@@ -54,12 +54,12 @@ std::string own_host() {
 constexpr const char* kFailedStart = "failed start";
 // Time for another rank to report the fault: the launcher ends all ranks when one has exited.
 constexpr auto kReportTime = std::chrono::milliseconds(500);
-constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersSay = std::chrono::milliseconds(1500);
+constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersReport = std::chrono::milliseconds(1500);
 
 // True if this rank reports an error that occurred before the ranks connected. All ranks usually have the same error,
 // so only the first failed rank of each node reports it. The others wait for that, because the launcher ends all ranks
 // when one has exited.
-bool speaks_for_its_node() {
+bool reports_for_node() {
   RankIdentity who;
   try {
     who = find_rank(std::getenv);
@@ -72,13 +72,13 @@ bool speaks_for_its_node() {
   const std::vector<NodeRank> here = find_node_ranks(kFailedStart);
   const auto first = std::ranges::find(here, true, &NodeRank::is_inside);
   if (first == here.end() || first->rank >= who.rank) return true;
-  std::this_thread::sleep_for(kOthersSay);
+  std::this_thread::sleep_for(kOthersReport);
   return false;
 }
 
 }  // namespace
 
-bool speaks_for_the_job() {
+bool reports_for_job() {
   try {
     return find_rank(std::getenv).rank == 0;
   } catch (const Fault&) {  // malformed launcher variables, which run_ranks rejects
@@ -89,14 +89,14 @@ bool speaks_for_the_job() {
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
                 const WeightSource* said) {
   const bool good = open_weights(path, manifest, source);
-  const auto is_said = [&](const Fault& finding) {
+  const auto is_reported = [&](const Fault& finding) {
     return said != nullptr &&
            std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
   };
   int status = std::max(good ? 0 : 1, report(source.weights.diagnostics, sources_of(texts_of(source.weights))));
   for (const Fault& finding : source.findings) {
     const bool is_warning = exit_status(finding) == 0;
-    if (is_warning && (!good || job.quiet || !speaks_for_the_job() || is_said(finding))) continue;
+    if (is_warning && (!good || job.quiet || !reports_for_job() || is_reported(finding))) continue;
     status = std::max(status, report(finding));
   }
   return status;
@@ -157,7 +157,7 @@ bool find_own_shards(const std::string& path, const ManifestInput& input, const 
   size_t lacking = 0;
   for (size_t i = 0; i < known.missing.size(); ++i)
     lacking += known.missing[i] && !is_never_saved(path_of(input.manifest, tensor_of(input.manifest, i)));
-  if (lacking != 0 && !job.quiet && speaks_for_the_job()) report(missing_buffers(path, lacking));
+  if (lacking != 0 && !job.quiet && reports_for_job()) report(missing_buffers(path, lacking));
   return true;
 }
 
@@ -173,12 +173,12 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared) {
   return *std::ranges::find(shared, comm.rank, &ShardStore::rank);
 }
 
-bool speaks_to_people(const JobArguments& job) { return !job.quiet && !job.json && job.format == kForPeople; }
+bool prints_human(const JobArguments& job) { return !job.quiet && !job.json && job.format == kHumanFormat; }
 
 ProgressKind progress_of(const Comm& comm, const JobArguments& job) {
   if (comm.rank != 0 || job.quiet) return ProgressKind::None;
   if (job.format == "jsonl") return ProgressKind::Lines;
-  return speaks_to_people(job) ? ProgressKind::Bar : ProgressKind::None;
+  return prints_human(job) ? ProgressKind::Bar : ProgressKind::None;
 }
 
 LoadResult load_together(Comm& comm, const Manifest& manifest, const WeightSource& source, const JobArguments& job,
@@ -208,7 +208,7 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .agreement = fmt::format("manifest {}, {}, {}{}", input.sha256, kExecVersion, command,
                                                        job.broadcast ? "\nbroadcast" : "")};
   const JobEnd end = run_ranks(options, [&](Comm& comm) {
-    say_errors_if(nullptr);
+    report_errors_if(nullptr);
     const auto report_notes = [&] {
       if (job.quiet) return;
       for (const Fault& note : comm.notes) report(note);
@@ -225,17 +225,18 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   if (!end.fault) return end.status;
   // The error of an unconnected rank: `report` decides whether to print it.
   const bool is_own = !end.has_begun && end.fault->rank < 0;
-  if (!is_own) say_errors_if(nullptr);
-  if (is_own || says(*end.fault, end.has_begun)) return std::max(end.status, report(*end.fault, input.file.name));
+  if (!is_own) report_errors_if(nullptr);
+  if (is_own || is_reporter(*end.fault, end.has_begun))
+    return std::max(end.status, report(*end.fault, input.file.name));
   std::this_thread::sleep_for(kReportTime);
   return std::max(end.status, exit_status(*end.fault));
 }
 
 int run_command(const std::string& manifest, const JobArguments& job, const std::function<int()>& command) {
-  write_findings_as(job.format);
+  set_error_format(job.format);
   raise_file_limit();
   end_when_stuck(job.deadline);
-  say_errors_if(speaks_for_its_node);
+  report_errors_if(reports_for_node);
   int status = 0;
   try {
     // Sets the rank and step for errors before the ranks connect. Malformed launcher variables are ignored here,

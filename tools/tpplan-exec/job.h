@@ -27,7 +27,7 @@ struct ManifestInput {
 
 // True if this process is rank 0. Only rank 0 prints warnings. Every process checks and reports errors, because its
 // files may be on another machine.
-[[nodiscard]] bool speaks_for_the_job();
+[[nodiscard]] bool reports_for_job();
 
 // Opens weights for a manifest and prints their diagnostics, except warnings that `said` has too. Returns the exit
 // status, 0 if the weights match the manifest.
@@ -90,7 +90,7 @@ const ShardStore& shards_of(const Comm& comm, const SharedShards& shared);
                               const std::function<int()>& command);
 
 // True if summaries and progress bars are printed on standard error.
-[[nodiscard]] bool speaks_to_people(const JobArguments& job);
+[[nodiscard]] bool prints_human(const JobArguments& job);
 
 // Prints one JSON object with the fields that `write` adds, on one line of standard output: the result of a command
 // with --json.

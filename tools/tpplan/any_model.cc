@@ -77,7 +77,7 @@ int import_any(const ImportFormat& format, const std::string& path, const std::s
     report_message(diagnostics, Code::FileUnreadable, {file.id, 0, 0},
                    "the config.json next to the weights is a link to a file outside their folder",
                    "pass it with `--model-config FILE` if it belongs to these weights");
-    return print_findings(diagnostics, sources_of(file), common);
+    return print_diagnostics(diagnostics, sources_of(file), common);
   }
   ImportedModel imported;
   const bool is_read = format.read_model(path, heads, imported);
@@ -87,7 +87,7 @@ int import_any(const ImportFormat& format, const std::string& path, const std::s
   }
   std::vector<const SourceFile*> texts = texts_of(imported.weights);
   if (!imported.config.source.name.empty()) texts.push_back(&imported.config.source);
-  const int status = print_findings(imported.weights.diagnostics, sources_of(texts), common);
+  const int status = print_diagnostics(imported.weights.diagnostics, sources_of(texts), common);
   if (status != kExitFine) return status;
   model.paths = imported.paths;
   model.file = {.name = path};
@@ -101,17 +101,17 @@ int read_any_model(const std::string& path, const std::string& config, const Com
   Diagnostics diagnostics;
   model.paths = {path};
   model.file.name = path;
-  if (!find_format(path, model, diagnostics)) return print_findings(diagnostics, sources_of(model.file), common);
+  if (!find_format(path, model, diagnostics)) return print_diagnostics(diagnostics, sources_of(model.file), common);
   const ImportFormat* format = model.format.empty() ? nullptr : find_import_format(model.format);
   if (format != nullptr) {
     const int status = import_any(*format, path, config, common, model);
     if (status != kExitFine) return status;
   } else if (!read_input(path, kMaxModelBytes, model.file, diagnostics)) {
-    return print_findings(diagnostics, sources_of(model.file), common);
+    return print_diagnostics(diagnostics, sources_of(model.file), common);
   }
   model.graph = read_model(model.file, diagnostics);
   if (!has_errors(diagnostics)) std::ignore = prove_shapes(model.graph.operations, model.graph.file, diagnostics);
-  return print_findings(diagnostics, sources_of(model.file), common);
+  return print_diagnostics(diagnostics, sources_of(model.file), common);
 }
 
 }  // namespace tpplan

@@ -15,10 +15,10 @@
 namespace tpplan {
 namespace {
 
-enum class Origin { Nobody, File, Variable, Flag };
+enum class Origin { Default, File, Variable, Flag };
 
-struct SaidCodes {
-  Origin origin = Origin::Nobody;
+struct GivenCodes {
+  Origin origin = Origin::Default;
   std::string name;  // name of the option in its source
   std::vector<Code> codes;
 };
@@ -43,9 +43,9 @@ std::string check_share(const std::string& text) {
 }
 
 // Returns the codes of the source with the highest precedence that names any.
-SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given,
-                     const std::optional<std::vector<std::string>>& setting) {
-  SaidCodes said;
+GivenCodes given_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given,
+                       const std::optional<std::vector<std::string>>& setting) {
+  GivenCodes said;
   if (option.count() > 0)
     said.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
   else if (setting)
@@ -56,9 +56,9 @@ SaidCodes said_codes(const CLI::Option& option, const ParsedLine& line, const st
   return said;
 }
 
-bool names(const SaidCodes& said, Code code) { return std::ranges::find(said.codes, code) != said.codes.end(); }
+bool names(const GivenCodes& said, Code code) { return std::ranges::find(said.codes, code) != said.codes.end(); }
 
-void yield_to(const SaidCodes& stronger, SaidCodes& weaker) {
+void yield_to(const GivenCodes& stronger, GivenCodes& weaker) {
   if (stronger.origin > weaker.origin) std::erase_if(weaker.codes, [&](Code code) { return names(stronger, code); });
 }
 
@@ -109,7 +109,7 @@ bool load_settings(const std::string& config, std::string& path, Settings& setti
                    fmt::format("cannot search for the settings file: {}", reason), std::string(kOtherSettings));
   finish_diagnostics(diagnostics);
   file.name = path_in_repository(file.name);
-  print_findings(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
+  print_diagnostics(STDERR_FILENO, diagnostics, sources_of(file), ColorChoice::Auto);
   return !has_errors(diagnostics);
 }
 
@@ -128,8 +128,8 @@ bool apply_gate(const CLI::App& command, const ParsedLine& line, const GateArgum
   if (!gate.max_replicated.empty())
     std::ignore = parse_share(gate.max_replicated, inputs.max_replicated);  // the option has validated it
   fill(command, "--max-replicated", settings.max_replicated, inputs.max_replicated);
-  SaidCodes deny = said_codes(*command.get_option("--deny"), line, gate.deny, settings.deny);
-  SaidCodes allow = said_codes(*command.get_option("--allow"), line, gate.allow, settings.allow);
+  GivenCodes deny = given_codes(*command.get_option("--deny"), line, gate.deny, settings.deny);
+  GivenCodes allow = given_codes(*command.get_option("--allow"), line, gate.allow, settings.allow);
   yield_to(deny, allow);
   yield_to(allow, deny);
   for (const Code code : deny.codes) {

@@ -170,7 +170,7 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
 }
 
 // Adds a note with the meshes to each diagnostic that does not occur in all checks of its plan.
-void say_meshes(ProjectReport& report, const std::vector<ProjectRun>& runs) {
+void describe_meshes(ProjectReport& report, const std::vector<ProjectRun>& runs) {
   for (size_t i = 0; i < report.diagnostics.list.size(); ++i) {
     Diagnostic& d = report.diagnostics.list[i];
     const auto runs_of_file = std::ranges::count_if(runs, [&](const ProjectRun& run) {
@@ -197,7 +197,7 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   const std::vector<ProjectRun> runs = resolve_runs(project, missing);
   report.status = exit_status(missing);
   for (const ProjectRun& run : runs) check_run(report, arguments, run, common, baseline);
-  say_meshes(report, runs);
+  describe_meshes(report, runs);
   report.diagnostics.list.insert(report.diagnostics.list.begin(), missing.list.begin(), missing.list.end());
   finish_diagnostics(report.diagnostics);
   std::vector<const SourceFile*> files;
@@ -216,7 +216,7 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
                                    .members = members,
                                    .unchecked = unchecked,
                                    .checks = report.checks});
-  if (format.for_people && !common.quiet) {
+  if (format.is_human && !common.quiet) {
     const auto passed = std::ranges::count(report.checks, true, &CheckedPlan::has_passed);
     for (const CheckedPlan& check : report.checks)
       out += fmt::format("{}: {}\n", check_name(check), check_result(check));
@@ -225,10 +225,10 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   }
   std::string said;
   report.status = close_baseline(baseline, report.status, said);
-  if (format.for_people && !common.quiet) out += said;
-  if (!format.for_people) print(STDERR_FILENO, said);
+  if (format.is_human && !common.quiet) out += said;
+  if (!format.is_human) print(STDERR_FILENO, said);
   const bool printed =
-      format.for_people ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
+      format.is_human ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
   return printed ? report.status : kExitUsage;
 }
 

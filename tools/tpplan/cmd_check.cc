@@ -217,7 +217,7 @@ struct CheckExtras {
 std::vector<DocumentMember> document_members(const Session& session, const CheckExtras& extras, const Format& format) {
   std::vector<DocumentMember> members;
   const Forecast& forecast = session.compilation.plan_result.forecast;
-  if (!format.for_people) {
+  if (!format.is_human) {
     if (extras.has_costs)
       members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
     if (extras.has_suggestion) members.push_back({"suggestion", suggestion_member(extras.suggestion, session.plan)});
@@ -228,8 +228,8 @@ std::vector<DocumentMember> document_members(const Session& session, const Check
 }
 
 // Returns the human-readable text after the diagnostics. `summary` describes the baseline and the verdict.
-std::string text_for_people(const Session& session, const CheckExtras& extras, std::string_view summary,
-                            const RenderOptions& look) {
+std::string human_text(const Session& session, const CheckExtras& extras, std::string_view summary,
+                       const RenderOptions& look) {
   std::string out;
   for (const Example& example : session.compilation.plan_result.forecast.examples) out += example_text(example);
   out += summary;
@@ -269,7 +269,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (!arguments.stdin_filename.empty() && from_stdin == nullptr)
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
   if (arguments.fix || arguments.diff) {
-    const int descriptor = format->for_people ? STDOUT_FILENO : STDERR_FILENO;
+    const int descriptor = format->is_human ? STDOUT_FILENO : STDERR_FILENO;
     const int status = fix_plan(arguments.inputs, !arguments.fix, descriptor);
     if (status != kExitFine) return status;
   }
@@ -321,13 +321,13 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                           .page = embedded_page,
                                           .members = members,
                                           .unchecked = unchecked});
-  if (!format->for_people) {
+  if (!format->is_human) {
     print(STDERR_FILENO, said);
     return print_raw(STDOUT_FILENO, out) ? status : kExitUsage;
   }
   // A plan with known errors has no manifest to summarize.
   const std::string summary = common.quiet ? "" : (baseline.taken.errors == 0 ? summary_of(session) : "") + said;
-  const std::string text = out + text_for_people(session, extras, summary, look);
+  const std::string text = out + human_text(session, extras, summary, look);
   return print(STDOUT_FILENO, text, {.color = look.color}) ? status : kExitUsage;
 }
 

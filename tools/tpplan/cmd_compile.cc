@@ -39,7 +39,7 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   if (overwrites_input(arguments.output, {arguments.inputs.model, arguments.inputs.plan}, common)) return kExitUsage;
   Session session;
   run_session(session, arguments.inputs, last, common);
-  print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
+  print_diagnostics(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {

@@ -34,7 +34,7 @@ int read_side(const std::string& path, const std::string& ref, SourceFile& file,
       ref.empty() ? "compare plans with `tpplan diff MODEL OLD NEW` or `tpplan diff MODEL PLAN --base COMMIT`"
                   : "compare plans with `tpplan diff MODEL PLAN --base COMMIT`",
       ref);
-  return as_unreadable(print_findings(diagnostics, sources_of(file), common));
+  return as_unreadable(print_diagnostics(diagnostics, sources_of(file), common));
 }
 
 // Prints the diagnostics of a compiled plan to standard error if it has errors. Ignores warnings. Returns the exit
@@ -42,7 +42,7 @@ int read_side(const std::string& path, const std::string& ref, SourceFile& file,
 int print_side(Session& session, const CommonArguments& common) {
   if (session.usage) return kExitUsage;
   if (!has_errors(session.diagnostics)) return kExitFine;
-  print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
+  print_diagnostics(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
   return as_unreadable(exit_status(session.diagnostics));
 }
 
@@ -133,7 +133,7 @@ int time_sides(const Manifest& before, const Manifest& after, const std::vector<
   }
   std::vector<const SourceFile*> files;
   for (const SpeedFile& file : speeds) files.push_back(&file.file);
-  return as_unreadable(print_findings(diagnostics, sources_of(files), common));
+  return as_unreadable(print_diagnostics(diagnostics, sources_of(files), common));
 }
 
 int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,

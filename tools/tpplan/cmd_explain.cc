@@ -304,7 +304,7 @@ int cmd_explain(const ExplainArguments& arguments, const CommonArguments& common
   if (session.usage) return kExitUsage;
   const int status = exit_status(session.diagnostics);
   if (status != kExitFine) {
-    print_findings(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
+    print_diagnostics(STDERR_FILENO, session.diagnostics, sources_of(session), common.color);
     return status;
   }
   const ModelGraph& graph = session.compilation.graph;

@@ -11,7 +11,7 @@ namespace {
 
 // Prints the diagnostics. Returns the exit status.
 int print_all(Diagnostics& diagnostics, const SourceFile& file, const CommonArguments& common) {
-  const int status = print_findings(diagnostics, sources_of(file), common);
+  const int status = print_diagnostics(diagnostics, sources_of(file), common);
   if (status != kExitFine && !common.quiet)
     print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_diagnostics(diagnostics)));
   return status;

@@ -20,7 +20,7 @@ int format_file(const std::string& path, SourceFile& file, std::string& formatte
   Diagnostics diagnostics;
   const bool good =
       read_input(path, YamlLimits{}.bytes, file, diagnostics) && format_plan(file, formatted, diagnostics);
-  const int status = print_findings(diagnostics, sources_of(file), common);
+  const int status = print_diagnostics(diagnostics, sources_of(file), common);
   return good ? kExitFine : std::max(kExitUsage, status);
 }
 

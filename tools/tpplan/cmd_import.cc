@@ -19,7 +19,7 @@ namespace {
 
 // Prints the diagnostics of the files. Returns the exit status.
 int say(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
-  const int status = print_findings(diagnostics, sources, common);
+  const int status = print_diagnostics(diagnostics, sources, common);
   if (status != kExitFine && !common.quiet)
     print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_diagnostics(diagnostics)));
   return status;

@@ -10,8 +10,8 @@
 
 #include "base/version.h"
 #include "lsp_answers.h"
+#include "lsp_diagnostics.h"
 #include "lsp_documents.h"
-#include "lsp_findings.h"
 #include "lsp_requests.h"
 #include "lsp_server.h"
 
@@ -136,7 +136,7 @@ bool has_input() {
 // letter causes a check.
 void publish_changed(Server& server) {
   for (auto& [uri, open] : server.open) {
-    if (!open.is_told) publish_findings(server, open);
+    if (!open.is_notified) publish_diagnostics(server, open);
   }
 }
 

@@ -21,7 +21,7 @@ int cmd_propagate(const PropagateArguments& arguments, const CommonArguments& co
     programs::Program program = programs::read_program(file, diagnostics);
     if (!has_errors(diagnostics)) propagation = programs::propagate_program(std::move(program), diagnostics);
   }
-  const int status = print_findings(diagnostics, sources_of(file), common);
+  const int status = print_diagnostics(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
   const bool printed = arguments.format == "json"
                            ? print_raw(STDOUT_FILENO, programs::propagation_json(propagation) + "\n")

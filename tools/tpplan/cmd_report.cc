@@ -16,7 +16,7 @@ namespace {
 int read_reported(const std::string& path, SourceFile& file, Manifest& manifest, const CommonArguments& common) {
   Diagnostics diagnostics;
   manifest = read_manifest_input(path, file, diagnostics);
-  return print_findings(diagnostics, sources_of(file), common);
+  return print_diagnostics(diagnostics, sources_of(file), common);
 }
 
 }  // namespace
@@ -59,7 +59,7 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   }
   std::vector<const SourceFile*> files;
   for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
-  if (const int status = print_findings(diagnostics, sources_of(files), common); status != kExitFine) return status;
+  if (const int status = print_diagnostics(diagnostics, sources_of(files), common); status != kExitFine) return status;
   if (!arguments.speeds.empty() && !timed)
     print(STDERR_FILENO, fmt::format("{}: the time of a step is unknown: the manifest lists no operations\n",
                                      escape_for_terminal(arguments.manifest)));

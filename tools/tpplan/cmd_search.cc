@@ -123,7 +123,7 @@ int read_run_of_search(const SearchArguments& arguments, const CommonArguments& 
     for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
     Diagnostics diagnostics;
     if (read_input(arguments.run, kMostBytes, file, diagnostics)) run = read_run(file, names, diagnostics).run;
-    if (const int status = print_findings(diagnostics, sources_of(file), common); status != kExitFine) return status;
+    if (const int status = print_diagnostics(diagnostics, sources_of(file), common); status != kExitFine) return status;
     for (const std::string_view key : kDeterminedKeys) {
       if (std::ranges::find(run.given, key) == run.given.end()) continue;
       return usage_error(
@@ -147,7 +147,7 @@ int read_saved(const SearchArguments& arguments, const CommonArguments& common, 
   Diagnostics diagnostics;
   if (read_input(arguments.keep, YamlLimits{}.bytes, saved.file, diagnostics))
     saved.plan = read_plan(saved.file, {}, diagnostics);
-  if (const int status = print_findings(diagnostics, sources_of(saved.file), common); status != kExitFine)
+  if (const int status = print_diagnostics(diagnostics, sources_of(saved.file), common); status != kExitFine)
     return status;
   if (device_count(saved.plan.mesh) != arguments.ranks)
     return usage_error(fmt::format("--keep {}: its mesh {} has {} ranks, but --ranks is {}",
@@ -218,7 +218,7 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   }
   std::vector<const SourceFile*> files;
   for (const SpeedFile& file : speeds) files.push_back(&file.file);
-  if (const int status = print_findings(diagnostics, sources_of(files), common); status != kExitFine) return status;
+  if (const int status = print_diagnostics(diagnostics, sources_of(files), common); status != kExitFine) return status;
   inputs.speeds = speeds;
   std::vector<std::string> read = model.paths;
   for (const std::string& path : {arguments.run, arguments.keep}) {

@@ -221,7 +221,7 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
     timed = time_manifest(manifest, speeds, diagnostics);
   std::vector<const SourceFile*> files{&file};
   for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
-  const int status = print_findings(diagnostics, sources_of(files), common);
+  const int status = print_diagnostics(diagnostics, sources_of(files), common);
   if (status != kExitFine) return status;
   if (arguments.verify) return show_verdict(manifest, arguments.manifest);
   if (asks_time && !timed)

@@ -20,7 +20,7 @@ int cmd_suggest(const SuggestArguments& arguments, const CommonArguments& common
   Sources sources = sources_of(session);
   const bool is_read = c.reached >= Phase::Plan && !(c.reached == Phase::Plan && has_errors(session.diagnostics));
   if (!is_read) {
-    print_findings(STDERR_FILENO, session.diagnostics, sources, common.color);
+    print_diagnostics(STDERR_FILENO, session.diagnostics, sources, common.color);
     return exit_status(session.diagnostics);
   }
   WalkOptions walk = walk_options(arguments.inputs);

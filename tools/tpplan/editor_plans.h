@@ -28,7 +28,7 @@ struct OpenPlan {
   std::string text;
   int64_t version = 0;
   std::unique_ptr<EditorAnalysis> analysis;  // of this text; nullptr after a change
-  bool is_told = false;                      // the diagnostics of this text were sent
+  bool is_notified = false;                  // the diagnostics of this text were sent
 };
 
 // True if the document is a plan: it contains the plan format, or `checks` of its project name it.

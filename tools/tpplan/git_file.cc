@@ -79,7 +79,7 @@ int await(GitRun& run, pid_t process) {
 
 // Runs git with these arguments in a folder, with empty standard input.
 GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64_t limit) {
-  constexpr uint64_t kMostSaid = uint64_t{64} << 10;
+  constexpr uint64_t kMaxMessage = uint64_t{64} << 10;
   words.insert(words.begin(), {"git", "-C", folder});
   GitRun run;
   int ends[2];
@@ -97,7 +97,7 @@ GitRun run_git(const std::string& folder, std::vector<std::string> words, uint64
     if (run.too_large || run.error_number != 0) kill(process, SIGKILL);
     run.status = await(run, process);
     if (lseek(error, 0, SEEK_SET) != 0) note_error(run, errno);
-    run.error = drain(run, error, kMostSaid);
+    run.error = drain(run, error, kMaxMessage);
   }
   close(ends[0]);
   close(error);

@@ -112,14 +112,14 @@ Manifest read_manifest_input(const std::string& path, SourceFile& file, Diagnost
   return read_manifest(file, diagnostics);
 }
 
-int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
+int print_diagnostics(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   for (Diagnostic& d : diagnostics.list) {
     const SourceFile* file =
         d.code == Code::FileUnreadable && d.help.empty() ? find_file(sources, d.span.file) : nullptr;
     if (file != nullptr && !file->name.empty()) d.help = path_help(file->name);
   }
   finish_diagnostics(diagnostics);
-  print_findings(STDERR_FILENO, diagnostics, sources, common.color);
+  print_diagnostics(STDERR_FILENO, diagnostics, sources, common.color);
   return exit_status(diagnostics);
 }
 

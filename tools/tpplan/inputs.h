@@ -36,7 +36,7 @@ void hide_content(FileId file, Diagnostics& diagnostics);
     const std::string& ref = {});
 
 // Prints the diagnostics of these files. Returns their exit status.
-[[nodiscard]] int print_findings(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
+[[nodiscard]] int print_diagnostics(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
 
 // True, after reporting it with the help `remedy`, if the output is an input or the settings file. True also if the
 // system cannot tell.

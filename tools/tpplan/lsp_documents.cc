@@ -11,7 +11,7 @@ namespace {
 
 void forget_analysis(OpenPlan& open) {
   open.analysis.reset();
-  open.is_told = false;
+  open.is_notified = false;
 }
 
 }  // namespace

@@ -11,8 +11,8 @@
 #include "editor/positions.h"
 #include "embedded.h"
 #include "lsp_answers.h"
+#include "lsp_diagnostics.h"
 #include "lsp_documents.h"
-#include "lsp_findings.h"
 #include "styles/explain_style.h"
 #include "suggested_rules.h"
 

@@ -90,7 +90,7 @@ int open_baseline(const CheckArguments& arguments, const CommonArguments& common
     std::ignore = read_baseline(file, use.known, diagnostics);
   file.name = use.name;
   if (arguments.finds_baseline && !owner) hide_content(file.id, diagnostics);
-  return print_findings(diagnostics, sources_of(file), common);
+  return print_diagnostics(diagnostics, sources_of(file), common);
 }
 
 KnownFilter known_filter(const BaselineUse& use) { return use.is_written ? KnownFilter{} : known_filter(use.known); }

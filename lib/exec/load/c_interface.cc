@@ -18,7 +18,7 @@ int tpplan_load_open(const tpplan_load_source* source, tpplan_load** out) {
     return TPPLAN_LOAD_LIMIT;
   }
   tpplan_load& load = **out;
-  tpplan::Findings findings;
+  tpplan::LoadErrors findings;
   const int status = tpplan::guarded(load, [&] {
     tpplan::read_source(load, *source);
     findings = tpplan::open_text(load, *source);

@@ -19,13 +19,13 @@
 namespace tpplan {
 namespace {
 
-void add_finding(tpplan_load& load, Findings& findings, const Fault& fault) {
+void add_error(tpplan_load& load, LoadErrors& findings, const Fault& fault) {
   const int status = exit_status(fault);
   (status == 0 ? load.warnings : findings.text) += render_human(fault, "tpplan_load", {});
   findings.status = std::max(findings.status, status);
 }
 
-void add_diagnostics(tpplan_load& load, Findings& findings, Diagnostics& diagnostics, const Sources& sources) {
+void add_diagnostics(tpplan_load& load, LoadErrors& findings, Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
   (has_errors(diagnostics) ? findings.text : load.warnings) += render_human(diagnostics, sources, {});
   findings.status = std::max(findings.status, exit_status(diagnostics));
@@ -129,9 +129,9 @@ void read_source(tpplan_load& load, const tpplan_load_source& source) {
   load.file.text.assign(source.text, source.length);
 }
 
-Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
+LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source) {
   const int rank = source.rank;
-  Findings findings;
+  LoadErrors findings;
   Diagnostics diagnostics;
   load.manifest = read_manifest(load.file, diagnostics);
   load.shardings_sha256 = shardings_sha256(load.manifest);
@@ -147,7 +147,7 @@ Findings open_text(tpplan_load& load, const tpplan_load_source& source) {
   if (source.weights != nullptr) {
     const bool good = open_weights(source.weights, load.manifest, load.source, options_of(source));
     add_diagnostics(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
-    for (const Fault& fault : load.source.findings) add_finding(load, findings, fault);
+    for (const Fault& fault : load.source.findings) add_error(load, findings, fault);
     if (!good || !findings.text.empty()) return findings;
   } else {
     check_packing(load.manifest);

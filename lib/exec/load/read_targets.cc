@@ -110,7 +110,7 @@ void finish_tensor(TargetsRead& reading, size_t tensor) {
   for (const size_t target : targets) reading.filled.push_back(reading.targets[target].tensor);
 }
 
-void tell_filled(TargetsRead& reading, const tpplan_load_options& options) {
+void report_filled(TargetsRead& reading, const tpplan_load_options& options) {
   std::vector<size_t> filled;
   {
     const std::lock_guard lock(reading.mutex);
@@ -131,7 +131,7 @@ void watch(TargetsRead& reading, WorkQueue& queue, uint64_t total, const tpplan_
   };
   for (bool busy = true; busy;) {
     busy = !wait_for_work(queue, kSecondsALook);
-    tell_filled(reading, options);
+    report_filled(reading, options);
     if (busy && seconds_since(start) < shown + kSecondsAProgress) continue;
     shown = seconds_since(start);
     show();

@@ -20,8 +20,8 @@ namespace tpplan {
 
 // Connect this process's rank: they set local_rank, node, process, control and state. Throw if the job cannot be set
 // up. @pre comm.rank, world, device and deadline are set.
-void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options);
-void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options);
+void connect_mpi(Comm& comm, const RankIdentity& identity, const LaunchOptions& options);
+void connect_nccl(Comm& comm, const RankIdentity& identity, const LaunchOptions& options);
 
 // Calls MPI_Finalize; mpirun reports an error if a rank exits without it.
 void finish_mpi(Comm& comm);

@@ -17,12 +17,12 @@
 namespace tpplan {
 namespace {
 
-void say_to_people(const Fault& fault) {
+void print_last_error(const Fault& fault) {
   const std::string text = render_human(fault, "tpplan-exec", {});
   [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, text.data(), text.size());
 }
 
-void (*last_word)(const Fault&) = say_to_people;
+void (*last_word)(const Fault&) = print_last_error;
 
 constexpr auto kRemovalTime = std::chrono::seconds(1);
 

@@ -18,10 +18,11 @@ namespace {
 struct BackendRow {
   std::string_view name;
   const Backend* (*find)(std::string& reason);
-  void (*connect)(Comm& comm, const RankIdentity& who, const LaunchOptions& options);  // nullptr: ranks are threads
-  void (*finish)(Comm& comm);  // called after all ranks have ended without a failure; may be nullptr
-  std::string_view device;     // default of `--device auto`
-  const char* launcher;        // command that starts its ranks
+  void (*connect)(Comm& comm, const RankIdentity& identity,
+                  const LaunchOptions& options);  // nullptr: ranks are threads
+  void (*finish)(Comm& comm);                     // called after all ranks have ended without a failure; may be nullptr
+  std::string_view device;                        // default of `--device auto`
+  const char* launcher;                           // command that starts its ranks
 };
 
 constexpr BackendRow kBackends[] = {
@@ -60,21 +61,21 @@ const Device& find_device(const BackendRow& row, const std::string& wanted) {
 }
 
 // Throws unless the launcher has started as many ranks as the mesh has.
-void check_world(const BackendRow& row, const RankIdentity& who, const LaunchOptions& options) {
+void check_world(const BackendRow& row, const RankIdentity& identity, const LaunchOptions& options) {
   const uint64_t ranks = static_cast<uint64_t>(options.world);
-  if (row.connect == nullptr && who.world != 1)
+  if (row.connect == nullptr && identity.world != 1)
     throw Fault{.code = Code::RankCountMismatch,
                 .message = fmt::format("--backend local runs all {} in one process, but {} started {} processes",
-                                       counted(ranks, "rank"), who.source, who.world),
+                                       counted(ranks, "rank"), identity.source, identity.world),
                 .help = "run it without the launcher, or use --backend mpi or nccl"};
-  if (row.connect == nullptr || who.world == options.world) return;
-  throw Fault{
-      .code = Code::RankCountMismatch,
-      .message = fmt::format("the manifest's mesh has {}, but {}", counted(ranks, "rank"),
-                             who.source.empty() ? "no launcher started this process"
-                                                : fmt::format("{} has a world size of {}", who.source, who.world)),
-      .help = fmt::format("start it with `{} ...`, or use --backend local",
-                          fmt::format(fmt::runtime(row.launcher), options.world))};
+  if (row.connect == nullptr || identity.world == options.world) return;
+  throw Fault{.code = Code::RankCountMismatch,
+              .message = fmt::format("the manifest's mesh has {}, but {}", counted(ranks, "rank"),
+                                     identity.source.empty()
+                                         ? "no launcher started this process"
+                                         : fmt::format("{} has a world size of {}", identity.source, identity.world)),
+              .help = fmt::format("start it with `{} ...`, or use --backend local",
+                                  fmt::format(fmt::runtime(row.launcher), options.world))};
 }
 
 // Waits until all ranks are connected, before any starts its body. Otherwise a fault in a step could reach a rank that
@@ -100,16 +101,16 @@ JobEnd run_rank(Comm& comm, const RankBody& body) {
   return end;
 }
 
-JobEnd run_process_rank(const BackendRow& row, const RankIdentity& who, const LaunchOptions& options,
+JobEnd run_process_rank(const BackendRow& row, const RankIdentity& identity, const LaunchOptions& options,
                         const Device& device, const Backend& backend, const RankBody& body) {
-  Comm comm{.rank = who.rank,
-            .world = who.world,
-            .local_rank = who.local_rank,
+  Comm comm{.rank = identity.rank,
+            .world = identity.world,
+            .local_rank = identity.local_rank,
             .backend = &backend,
             .device = &device,
             .deadline = options.deadline,
             .start_deadline = std::max(options.deadline, options.start_deadline)};
-  row.connect(comm, who, options);
+  row.connect(comm, identity, options);
   if (!start_together(comm)) return {.status = 1, .fault = comm.fault, .has_begun = true};
   JobEnd end = run_rank(comm, body);
   end.has_begun = true;
@@ -124,12 +125,12 @@ JobEnd run_ranks(const LaunchOptions& options, const RankBody& body) {
   try {
     const BackendRow& row = row_of(options.backend);
     if (options.world < 1) throw Fault{.code = Code::RankCountMismatch, .message = "a job needs at least one rank"};
-    const RankIdentity who = find_rank(std::getenv);
-    check_world(row, who, options);
+    const RankIdentity identity = find_rank(std::getenv);
+    check_world(row, identity, options);
     const Backend& backend = find_backend(row);
     const Device& device = find_device(row, options.device);
     if (row.connect == nullptr) return run_local_ranks(options, device, body);
-    return run_process_rank(row, who, options, device, backend, body);
+    return run_process_rank(row, identity, options, device, backend, body);
   } catch (...) {  // any failure during setup
     JobEnd end{.fault = current_error()};
     end.status = std::max(exit_status(*end.fault), exit_status(Failure::Input));

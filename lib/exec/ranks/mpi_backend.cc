@@ -33,8 +33,9 @@ namespace {
 
 constexpr int kTag = 7;
 constexpr const char* kStartStage = "MPI_Init";
-constexpr auto kOthersSpeak = std::chrono::seconds(2);  // time for the launcher to end all ranks after one has exited
-constexpr uint64_t kMostBytes = uint64_t{1} << 30;      // per message; larger transfers are split
+constexpr auto kOthersReportTime =
+    std::chrono::seconds(2);                        // time for the launcher to end all ranks after one has exited
+constexpr uint64_t kMostBytes = uint64_t{1} << 30;  // per message; larger transfers are split
 
 const MpiLibrary& library_of(const Comm& comm) { return *static_cast<const MpiLibrary*>(comm.state.get()); }
 
@@ -221,7 +222,7 @@ int within_deadline(double seconds, Late late, Call call) {
 Fault late_start(int rank, int world, double seconds) {
   const std::vector<NodeRank> here = find_node_ranks(kStartStage);
   const auto speaker = std::ranges::find(here, true, &NodeRank::is_inside);
-  if (speaker != here.end() && speaker->rank < rank) std::this_thread::sleep_for(kOthersSpeak);
+  if (speaker != here.end() && speaker->rank < rank) std::this_thread::sleep_for(kOthersReportTime);
   return {
       .code = Code::RendezvousFailed,
       .message = fmt::format("rank {}: MPI_Init did not return within {:.3g} s on {}: {}", rank, seconds,
@@ -307,26 +308,26 @@ void join_by_mpi(Comm& comm, RendezvousOptions endpoint) {
 
 const Backend* mpi_backend(std::string& reason) { return mpi_library(reason) != nullptr ? &kMpi : nullptr; }
 
-void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& options) {
+void connect_mpi(Comm& comm, const RankIdentity& identity, const LaunchOptions& options) {
   std::string reason;
   const MpiLibrary* mpi = mpi_library(reason);
   if (mpi == nullptr) throw Fault{.code = Code::BackendUnavailable, .message = reason};
   // No control channel exists yet, so faults cannot be published.
   const Backend* backend = std::exchange(comm.backend, nullptr);
   comm.state = {const_cast<MpiLibrary*>(mpi), [](void*) {}};
-  RendezvousOptions endpoint{.rank = who.rank,
-                             .world = who.world,
-                             .address = who.address,
-                             .port = who.has_address ? who.port : 0,
+  RendezvousOptions endpoint{.rank = identity.rank,
+                             .world = identity.world,
+                             .address = identity.address,
+                             .port = identity.has_address ? identity.port : 0,
                              .deadline = options.deadline,
-                             .job = who.job,
-                             .secret = who.secret,
+                             .job = identity.job,
+                             .secret = identity.secret,
                              .agreement = options.agreement};
-  if (who.has_address) join_job(comm, endpoint);
+  if (identity.has_address) join_job(comm, endpoint);
   int provided = 0;
   const std::string name = name_thread(kStartStage);
   int error = within_deadline(
-      options.deadline, [&] { return late_start(who.rank, who.world, options.deadline); },
+      options.deadline, [&] { return late_start(identity.rank, identity.world, options.deadline); },
       [&] { return mpi->init_thread(nullptr, nullptr, kMpiThreadFunneled, &provided); });
   std::ignore = name_thread(name);
   mpi->comm_set_errhandler(mpi->world, mpi->errors_return);
@@ -334,13 +335,13 @@ void connect_mpi(Comm& comm, const RankIdentity& who, const LaunchOptions& optio
   if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
   if (error == kMpiSuccess) error = mpi->comm_size(mpi->world, &world);
   require(comm, check(comm, error, "MPI_Init"));
-  if (rank != who.rank || world != who.world)
-    throw Fault{
-        .code = Code::RanksDisagree,
-        .message = fmt::format("{} assigns rank {} of {} to this process, but MPI assigns rank {} of {}",
-                               who.source.empty() ? "the environment" : who.source, who.rank, who.world, rank, world),
-        .help = "start the ranks with Open MPI's mpirun"};
-  if (!who.has_address) join_by_mpi(comm, endpoint);
+  if (rank != identity.rank || world != identity.world)
+    throw Fault{.code = Code::RanksDisagree,
+                .message = fmt::format("{} assigns rank {} of {} to this process, but MPI assigns rank {} of {}",
+                                       identity.source.empty() ? "the environment" : identity.source, identity.rank,
+                                       identity.world, rank, world),
+                .help = "start the ranks with Open MPI's mpirun"};
+  if (!identity.has_address) join_by_mpi(comm, endpoint);
   comm.backend = backend;
 }
 

@@ -181,7 +181,7 @@ const Backend* nccl_backend(std::string& reason) {
   return nccl_library().library.empty() ? nullptr : &kNccl;
 }
 
-void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& options) {
+void connect_nccl(Comm& comm, const RankIdentity& identity, const LaunchOptions& options) {
   const NcclLibrary& library = nccl_library();
   if (comm.device->is_host_memory && !library.takes_host_memory)
     throw Fault{.code = Code::DeviceUnavailable,
@@ -190,11 +190,11 @@ void connect_nccl(Comm& comm, const RankIdentity& who, const LaunchOptions& opti
   const RendezvousOptions endpoint{
       .rank = comm.rank,
       .world = comm.world,
-      .address = who.address,
-      .port = who.port,
+      .address = identity.address,
+      .port = identity.port,
       .deadline = options.deadline,
-      .job = who.job,
-      .secret = who.secret,
+      .job = identity.job,
+      .secret = identity.secret,
       .agreement = fmt::format("{}\n{} {}", options.agreement, library.name, nccl_version_text(library.version))};
   join_job(comm, endpoint);
   require(comm, open_nccl(comm, library));

@@ -69,12 +69,12 @@ bool read_process(const fs::path& folder, const std::string& stage, NodeRank& fo
   const Variables variables = variables_of(text_of(folder / "environ"));
   if (!is_of_this_job(variables)) return false;
   try {
-    const RankIdentity who = find_rank([&](const char* name) {
+    const RankIdentity identity = find_rank([&](const char* name) {
       const auto value = variables.find(name);
       return value == variables.end() ? nullptr : value->second.c_str();
     });
-    if (who.source.empty()) return false;
-    found.rank = who.rank;
+    if (identity.source.empty()) return false;
+    found.rank = identity.rank;
   } catch (const Fault&) {  // malformed launcher variables
     return false;
   }

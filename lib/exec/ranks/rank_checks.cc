@@ -63,12 +63,12 @@ Check check_mpi() {
 Check check_launcher(const Environment& environment) {
   Check check{.name = "launcher"};
   try {
-    const RankIdentity who = find_rank(environment);
-    check.state = who.source.empty() ? CheckState::Absent : CheckState::Ok;
-    check.found = who.source.empty() ? "no launcher started this process"
-                                     : fmt::format("{}: rank {} of {} ({})", who.source, who.rank, who.world,
-                                                   describe_rank_variables(environment));
-    if (who.source.empty()) check.remedy = "start ranks of --backend nccl or mpi with torchrun, mpirun or srun";
+    const RankIdentity identity = find_rank(environment);
+    check.state = identity.source.empty() ? CheckState::Absent : CheckState::Ok;
+    check.found = identity.source.empty() ? "no launcher started this process"
+                                          : fmt::format("{}: rank {} of {} ({})", identity.source, identity.rank,
+                                                        identity.world, describe_rank_variables(environment));
+    if (identity.source.empty()) check.remedy = "start ranks of --backend nccl or mpi with torchrun, mpirun or srun";
   } catch (const Fault& fault) {
     check.state = CheckState::Missing;
     check.found = to_text(fault);

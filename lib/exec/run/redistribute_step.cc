@@ -141,7 +141,7 @@ constexpr const char* kNotWhole = "its shards split bytes: shard another dim, or
 // Makes one call: `prepare`, then `call`. If it is timed, first repeats `call` alone: the clock starts when the device
 // has finished earlier work and stops when it has finished the calls.
 template <typename Prepare, typename Call>
-bool talk(Exchange& exchange, uint64_t bytes, Prepare prepare, Call call) {
+bool run_exchange(Exchange& exchange, uint64_t bytes, Prepare prepare, Call call) {
   const Device& device = *exchange.comm.device;
   exchange.measure.bytes = bytes;
   if (exchange.timing.iterations > 0) {
@@ -204,11 +204,11 @@ bool run_all_gather(Exchange& exchange) {
   const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
   if (!has_block(block, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, received.total, kNothing,
-              [&] {
-                return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(), block.get(),
-                                                received.bytes);
-              }) &&
+  return run_exchange(exchange, received.total, kNothing,
+                      [&] {
+                        return comm.backend->all_gather(comm, exchange.plan.group, exchange.tensor.data.get(),
+                                                        block.get(), received.bytes);
+                      }) &&
          unpack(exchange, received, block.get());
 }
 
@@ -222,11 +222,11 @@ bool run_all_to_all(Exchange& exchange) {
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, sent.total, kNothing,
-              [&] {
-                return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(),
-                                                received.bytes);
-              }) &&
+  return run_exchange(exchange, sent.total, kNothing,
+                      [&] {
+                        return comm.backend->all_to_all(comm, exchange.plan.group, out.get(), sent.bytes, in.get(),
+                                                        received.bytes);
+                      }) &&
          unpack(exchange, received, in.get());
 }
 
@@ -236,7 +236,7 @@ bool run_reduce_scatter(Exchange& exchange) {
   std::shared_ptr<void> out;
   if (!pack(exchange, sent, out)) return false;
   Comm& comm = exchange.comm;
-  return talk(exchange, sent.total, kNothing, [&] {
+  return run_exchange(exchange, sent.total, kNothing, [&] {
     return comm.backend->reduce_scatter(comm, exchange.plan.group, out.get(), exchange.result, sent.counts,
                                         exchange.tensor.dtype, exchange.plan.op);
   });
@@ -249,7 +249,7 @@ bool run_all_reduce(Exchange& exchange) {
   const auto fill = [&] {
     if (bytes != 0) comm.device->copy(exchange.result, exchange.tensor.data.get(), bytes);
   };
-  return talk(exchange, bytes, fill, [&] {
+  return run_exchange(exchange, bytes, fill, [&] {
     return comm.backend->all_reduce(comm, exchange.plan.group, exchange.result, elements, exchange.tensor.dtype,
                                     exchange.plan.op);
   });
@@ -258,7 +258,7 @@ bool run_all_reduce(Exchange& exchange) {
 bool run_slice(Exchange& exchange) {
   const StepPlan& plan = exchange.plan;
   const uint64_t bytes = (elements_in(own(plan.after, plan)) * plan.bits + 7) / 8;
-  return talk(exchange, bytes, kNothing, [&] {
+  return run_exchange(exchange, bytes, kNothing, [&] {
     return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
                      own(plan.after, plan), own(plan.after, plan), plan.bits) ||
            exchange.reject(kNotWhole);

@@ -305,8 +305,8 @@ std::vector<Fault> compare_checksums(Comm& comm, const ChecksumJob& job, const C
   return fold(comm, mine,
               [](RankErrors& all, RankErrors more, int) {
                 for (Fault& fault : more.faults) {  // all ranks report the same errors of the file
-                  const bool is_said = std::ranges::count(all.faults, fault.message, &Fault::message) != 0;
-                  if (!is_said && all.faults.size() < kMaxErrors) all.faults.push_back(std::move(fault));
+                  const bool is_reported = std::ranges::count(all.faults, fault.message, &Fault::message) != 0;
+                  if (!is_reported && all.faults.size() < kMaxErrors) all.faults.push_back(std::move(fault));
                 }
               })
       .faults;

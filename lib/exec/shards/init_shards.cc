@@ -174,7 +174,7 @@ InitPlan plan_init(const Manifest& manifest) {
                                .message = fmt::format("`{}`: {}", escape_for_terminal(path_of(manifest, param)), fault),
                                .help = "change `init` in the plan and compile it again"});
     } else if (i < parameters) {
-      plan.unsaid.push_back(path_of(manifest, param));
+      plan.unspecified.push_back(path_of(manifest, param));
     } else {
       plan.omitted[i] = true;
       if (!is_never_saved(path_of(manifest, param))) plan.omitted_names.push_back(path_of(manifest, param));

@@ -15,8 +15,8 @@ namespace tpplan {
 
 // The tensors that `init` fills, skips or rejects.
 struct InitPlan {
-  std::vector<Fault> faults;             // TP8052: parameters and buffers whose dtype cannot hold the initial values
-  std::vector<std::string_view> unsaid;  // parameters without an init rule
+  std::vector<Fault> faults;  // TP8052: parameters and buffers whose dtype cannot hold the initial values
+  std::vector<std::string_view> unspecified;    // parameters without an init rule
   std::vector<std::string_view> omitted_names;  // buffers without an init rule, except those that no checkpoint has
   std::vector<bool> omitted;                    // by index in ShardStore::shards
 };

@@ -21,7 +21,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr size_t kMaxFindings = 100;
+constexpr size_t kMaxListed = 100;
 constexpr size_t kNamed = 3;  // extra tensors that a warning names
 
 using StoredIndex = TextMap<std::string_view, std::vector<WeightPlace>>;
@@ -392,7 +392,7 @@ StoredIndex index_stored(const std::string& path, WeightSource& source, const Re
       name = renamed.emplace_back(std::move(*called));
     }
     std::vector<WeightPlace>& places = stored[name];
-    if (!places.empty() && name_of(places[0]) != name_of(place) && source.findings.size() < kMaxFindings)
+    if (!places.empty() && name_of(places[0]) != name_of(place) && source.findings.size() < kMaxListed)
       note(source, Code::TensorMismatch, path,
            fmt::format("`{}` and `{}` of the weights are both renamed to `{}`", escape_for_terminal(name_of(places[0])),
                        escape_for_terminal(name_of(place)), escape_for_terminal(name)));
@@ -450,7 +450,7 @@ bool place_tensors(const std::string& path, const Manifest& manifest, WeightSour
   source.sums.clear();
   for (const WeightsHeader& header : source.weights.headers) source.sums.push_back(read_sums(header));
   size_t lacking = 0;
-  for (size_t i = 0; i < tensors && source.findings.size() < kMaxFindings; ++i) {
+  for (size_t i = 0; i < tensors && source.findings.size() < kMaxListed; ++i) {
     const std::string_view name = path_of(manifest, tensor_of(manifest, i));
     const std::vector<WeightPlace>* places = find_stored(stored, manifest, i, group_of[i]);
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));

@@ -24,7 +24,7 @@ Fault unusable_shards(std::string message, const std::string& place, std::string
   return {.code = Code::InvalidShardFolder, .message = std::move(message), .help = std::move(help), .place = place};
 }
 
-std::string first_finding(const Diagnostics& diagnostics) {
+std::string first_diagnostic(const Diagnostics& diagnostics) {
   return diagnostics.list.empty() ? "invalid content" : diagnostics.list.front().message;
 }
 
@@ -52,7 +52,7 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
   const bool read = read_json(file, visitor, strings, diagnostics);
-  if (fault.empty() && (!read || has_errors(diagnostics))) fault = first_finding(diagnostics);
+  if (fault.empty() && (!read || has_errors(diagnostics))) fault = first_diagnostic(diagnostics);
   return fault;
 }
 
@@ -136,7 +136,8 @@ std::string read_note(const std::string& folder) {
     return true;
   };
   const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
-  if (!read_json(result.file, visitor, strings, diagnostics)) throw unusable_shards(first_finding(diagnostics), path);
+  if (!read_json(result.file, visitor, strings, diagnostics))
+    throw unusable_shards(first_diagnostic(diagnostics), path);
   if (format != kNoteFormat || shardings_sha256.size() != 64)
     throw unusable_shards(fmt::format("the file does not have the format {}", kNoteFormat), path);
   return shardings_sha256;

@@ -21,9 +21,9 @@ MatchTable match_plan(const TpPlan& plan, const ModelGraph& graph, Diagnostics& 
                    });
   // A reported error may be why a key matches nothing: an invalid pattern, a dead block or a model without dim names.
   // Reporting the key as dead would duplicate that diagnostic.
-  const bool is_said = std::any_of(diagnostics.list.begin(), diagnostics.list.end(),
-                                   [](const Diagnostic& d) { return kind_of(d.code).unmatches_rules; });
-  if (!is_said) report_unused_rules(plan, graph, table, diagnostics);
+  const bool is_reported = std::any_of(diagnostics.list.begin(), diagnostics.list.end(),
+                                       [](const Diagnostic& d) { return kind_of(d.code).unmatches_rules; });
+  if (!is_reported) report_unused_rules(plan, graph, table, diagnostics);
   table.patterns = match_patterns(plan, graph, diagnostics);
   return table;
 }

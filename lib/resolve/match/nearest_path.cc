@@ -192,8 +192,9 @@ bool spend_pass(PathHints& hints) {
 PathHint nearest_key(PathHints& hints, const HintFor& search) {
   const ModelGraph& graph = hints.graph;
   const std::vector<std::string> parts = parts_of_key(search.key, graph.framework);
-  const bool says_nothing = std::all_of(parts.begin(), parts.end(), [](const std::string& p) { return p == "*"; });
-  if (parts.empty() || says_nothing || parts.size() > kMaxParts) return {};
+  const bool is_blank_or_comment =
+      std::all_of(parts.begin(), parts.end(), [](const std::string& p) { return p == "*"; });
+  if (parts.empty() || is_blank_or_comment || parts.size() > kMaxParts) return {};
   const PathShapes* shapes = shapes_below(hints, search.base);
   if (shapes == nullptr) return {};
   // If the key is a suffix of several path shapes, the hint matches all of them.

@@ -65,7 +65,7 @@ bool find_error(const Walk& walk, const ValueLayout& layout, LossError& fault) {
 // Returns true with the error if torch 2.13 cannot compute the cross-entropy of a DTensor (tensor/parallel/loss.py).
 bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossError& fault) {
   const CrossEntropy how = walk.in.plan.loss->cross_entropy;
-  if (how == CrossEntropy::Unsaid || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
+  if (how == CrossEntropy::Unspecified || !layout.is_dtensor || layout.dims.empty()) return false;  // no dims: the loss
   const std::string text = to_text(std::span<const Placement>(layout.declared));
   if (how == CrossEntropy::Plain) {
     fault = {Code::UnsupportedLogits,

@@ -11,7 +11,7 @@ constexpr uint32_t kFewestLayers = 4;
 // Longer periods are not detected.
 constexpr size_t kLongestTurn = 6;
 
-struct Finding {
+struct StackSearch {
   const ModelGraph& model;
   const OpGraph& graph;
   std::span<const ModuleId> module_of_string;
@@ -72,7 +72,7 @@ struct Origin {
   uint32_t node = 0, value = 0, size = 0, module = 0, param = 0, leaf = 0;
 };
 
-Origin origin_of(const Finding& f, uint32_t begin, uint32_t end) {
+Origin origin_of(const StackSearch& f, uint32_t begin, uint32_t end) {
   const OpGraph& g = f.graph;
   Origin o{.node = begin, .value = first_value(g, begin, end), .module = f.module_of_string[g.nodes[begin].name]};
   const auto is_own_size = [&](const SizeEntry& e) { return e.op == SizeOp::Size && e.a.number >= o.value; };
@@ -128,7 +128,7 @@ bool same_operand(const LayerStack& a, uint32_t since, const SizeOperand& x, con
 
 // The layer `a` and the next one.
 struct Pair {
-  const Finding& f;
+  const StackSearch& f;
   const LayerStack& a;
   ValueId since = 0, oldest = 0;
   uint32_t since_size = 0;
@@ -305,7 +305,7 @@ void add_end(const OpGraph& graph, std::vector<Origin>& origins, size_t turn, ui
 }
 
 // Returns the stack from layer `first` on, with `turn` layers per period; count 0 if they differ.
-LayerStack stack_from(const Finding& f, const std::vector<Origin>& origins, size_t first, size_t turn) {
+LayerStack stack_from(const StackSearch& f, const std::vector<Origin>& origins, size_t first, size_t turn) {
   LayerStack stack;
   const ValueId since = origins[first - turn].value;
   const uint32_t since_size = origins[first - turn].size;
@@ -327,7 +327,7 @@ LayerStack stack_from(const Finding& f, const std::vector<Origin>& origins, size
 
 std::vector<LayerStack> find_stacks(const ModelGraph& model, std::span<const ModuleId> module_of_string,
                                     std::span<const ParamId> param_of_leaf) {
-  const Finding f{model, model.operations, module_of_string, param_of_leaf};
+  const StackSearch f{model, model.operations, module_of_string, param_of_leaf};
   std::vector<LayerStack> stacks;
   for (const Siblings& siblings : find_siblings(model.operations)) {
     if (siblings.begins.size() <= kFewestLayers) continue;

@@ -41,7 +41,7 @@ bool feeds_losses(const Walk& walk, ValueId value) {
   const OpGraph& graph = walk.in.graph;
   std::vector<ValueId> outputs;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
-    if (static_cast<int64_t>(i) != static_cast<int64_t>(walk.in.plan.loss->told.output))
+    if (static_cast<int64_t>(i) != static_cast<int64_t>(walk.in.plan.loss->given.output))
       outputs.push_back(graph.outputs[i]);
   }
   const auto is_loss = [](const GraphNode& node, bool) { return node.op == OpId::NllLoss; };

@@ -1,4 +1,4 @@
-#include "findings.h"
+#include "report_errors.h"
 
 #include <spdlog/fmt/fmt.h>
 #include <unistd.h>
@@ -21,11 +21,11 @@ namespace {
 // Diagnostics of this process on standard error.
 struct Findings {
   std::mutex mutex;
-  std::string format{kForPeople};
+  std::string format{kHumanFormat};
   std::vector<std::string> lines;  // only with format "json"
   DiagnosticCounts counts;
   bool (*is_speaker)() = nullptr;
-  std::optional<bool> speaks;  // cached result of is_speaker
+  std::optional<bool> is_reporter_known;  // cached result of is_speaker
 };
 
 Findings& findings() {
@@ -37,13 +37,13 @@ bool is_heard(bool is_error) {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   if (!is_error || all.is_speaker == nullptr || all.format == "json") return true;
-  if (!all.speaks) all.speaks = all.is_speaker();
-  return *all.speaks;
+  if (!all.is_reporter_known) all.is_reporter_known = all.is_speaker();
+  return *all.is_reporter_known;
 }
 
 // Returns the rank and step of this process while errors are local to it, before the ranks have connected; otherwise
 // rank -1.
-CallPlace speaker_alone() {
+CallPlace claim_reporter() {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   return all.is_speaker == nullptr ? CallPlace{} : call_place();
@@ -66,35 +66,35 @@ void add_lines(const std::string& lines, const DiagnosticCounts& counts) {
 }
 
 // Reports the fault and completes the JSON document, if any, before an immediate exit (end_process).
-void say_last_word(const Fault& fault) {
+void report_last_error(const Fault& fault) {
   report(fault);
   finish_report();
 }
 
 }  // namespace
 
-void write_findings_as(std::string_view format) {
+void set_error_format(std::string_view format) {
   findings().format = format;
-  set_last_word(say_last_word);
+  set_last_word(report_last_error);
 }
 
-void say_errors_if(bool (*is_speaker)()) {
+void report_errors_if(bool (*is_speaker)()) {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   all.is_speaker = is_speaker;
-  all.speaks.reset();
+  all.is_reporter_known.reset();
 }
 
 int report(const Fault& found, std::string_view place) {
   const int status = exit_status(found);
   if (!is_heard(status != 0)) return status;
   Fault fault = found;
-  if (const CallPlace speaker = speaker_alone(); status != 0 && fault.rank < 0 && speaker.rank >= 0) {
+  if (const CallPlace speaker = claim_reporter(); status != 0 && fault.rank < 0 && speaker.rank >= 0) {
     fault.rank = speaker.rank;
     fault.step = speaker.step;
   }
   const RenderOptions look = render_options(STDERR_FILENO, ColorChoice::Auto);
-  if (findings().format == kForPeople)
+  if (findings().format == kHumanFormat)
     print(STDERR_FILENO, render_human(fault, place.empty() ? "tpplan-exec" : place, look), {.color = look.color});
   else
     add_lines(render_jsonl(fault, place),
@@ -106,10 +106,10 @@ int report(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
   if (!is_heard(exit_status(diagnostics) != 0)) return exit_status(diagnostics);
   const auto error = std::ranges::find(diagnostics.list, Severity::Error, &Diagnostic::severity);
-  if (const CallPlace speaker = speaker_alone(); speaker.rank >= 0 && error != diagnostics.list.end())
+  if (const CallPlace speaker = claim_reporter(); speaker.rank >= 0 && error != diagnostics.list.end())
     error->notes.push_back({.text = fmt::format("rank {} failed at {}", speaker.rank, speaker.step)});
-  if (findings().format == kForPeople)
-    print_findings(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);
+  if (findings().format == kHumanFormat)
+    print_diagnostics(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);
   else
     add_lines(render_jsonl(diagnostics, sources), counts_of(diagnostics));
   return exit_status(diagnostics);

@@ -17,6 +17,6 @@ namespace tpplan {
 void write_diagnostic(JsonWriter& json, const EditorAnalysis& analysis, size_t index, const TextLines& lines,
                       const std::string& uri);
 
-void publish_findings(Server& server, OpenPlan& open);
+void publish_diagnostics(Server& server, OpenPlan& open);
 
 }  // namespace tpplan

@@ -1,4 +1,4 @@
-#include "lsp_findings.h"
+#include "lsp_diagnostics.h"
 
 #include <algorithm>
 
@@ -51,8 +51,8 @@ EditorAnalysis& analysis_of(Server& server, OpenPlan& open) {
   return *open.analysis;
 }
 
-void publish_findings(Server& server, OpenPlan& open) {
-  open.is_told = true;
+void publish_diagnostics(Server& server, OpenPlan& open) {
+  open.is_notified = true;
   JsonWriter json = begin_message();
   write_member(json, "method", "textDocument/publishDiagnostics");
   write_key(json, "params");
