@@ -28,8 +28,8 @@ const ManifestRule* rule_at(const Manifest& m, uint32_t index) {
 void write_rule_key(JsonWriter& json, const ManifestRule* rule) {
   if (rule == nullptr) return write_value(json, nullptr);
   begin_object(json);
-  if (rule->in_block) write_member(json, "block", rule->block);
-  write_member(json, "key", rule->key);
+  if (rule->in_block) write_field(json, "block", rule->block);
+  write_field(json, "key", rule->key);
   end_object(json);
 }
 

@@ -80,7 +80,7 @@ std::string tokens_note(const StepDiff& step) {
 }
 
 std::vector<NumberRow> time_rows(const TimeDiff& time) {
-  static constexpr std::pair<std::string_view, double StepSeconds::*> kMembers[] = {
+  static constexpr std::pair<std::string_view, double StepSeconds::*> kFields[] = {
       {"forward matmuls", &StepSeconds::forward},
       {"backward matmuls", &StepSeconds::backward},
       {"waiting", &StepSeconds::waited},
@@ -88,7 +88,7 @@ std::vector<NumberRow> time_rows(const TimeDiff& time) {
       {"together", &StepSeconds::total}};
   std::vector<NumberRow> rows;
   if (!time.before || !time.after) return rows;
-  for (const auto& [name, member] : kMembers) {
+  for (const auto& [name, member] : kFields) {
     const double before = (*time.before).*member, after = (*time.after).*member;
     NumberRow row{.name = name, .before = human_seconds(before), .after = human_seconds(after), .change = {}};
     if (row.before == row.after) continue;

@@ -24,8 +24,8 @@ void write_fields(JsonWriter& json, std::string_view key, const std::vector<Fiel
 
 void write_family(JsonWriter& json, const PathFamily& family) {
   begin_object(json);
-  write_member(json, "pattern", family.pattern);
-  write_member(json, "of", family.of);
+  write_field(json, "pattern", family.pattern);
+  write_field(json, "of", family.of);
   write_key(json, "paths");
   write_array(json, family.paths);
   end_object(json);
@@ -33,9 +33,9 @@ void write_family(JsonWriter& json, const PathFamily& family) {
 
 void write_group(JsonWriter& json, const ChangeGroup& group, std::string_view change) {
   begin_object(json);
-  write_member(json, "change", change);
-  write_member(json, "count", group.count);
-  write_member(json, "example", group.families[0].paths[0]);
+  write_field(json, "change", change);
+  write_field(json, "count", group.count);
+  write_field(json, "example", group.families[0].paths[0]);
   write_fields(json, "fields", group.fields);
   next_line(json, 4);
   write_key(json, "families");
@@ -52,11 +52,11 @@ void write_list(JsonWriter& json, const ListDiff& list, std::string_view name) {
   next_line(json, 1);
   write_key(json, name);
   begin_object(json);
-  write_member(json, "before", list.before);
-  write_member(json, "after", list.after);
-  write_member(json, "changed", list.changed_count);
-  write_member(json, "added", list.added_count);
-  write_member(json, "removed", list.removed_count);
+  write_field(json, "before", list.before);
+  write_field(json, "after", list.after);
+  write_field(json, "changed", list.changed_count);
+  write_field(json, "added", list.added_count);
+  write_field(json, "removed", list.removed_count);
   write_key(json, "groups");
   begin_array(json);
   for (const auto& [groups, change] :
@@ -79,8 +79,8 @@ void write_side(JsonWriter& json, std::string_view key, const std::optional<uint
 }
 
 void write_rule_name(JsonWriter& json, const ManifestRule& rule) {
-  if (rule.in_block) write_member(json, "block", rule.block);
-  write_member(json, "key", rule.key);
+  if (rule.in_block) write_field(json, "block", rule.block);
+  write_field(json, "key", rule.key);
 }
 
 void write_rule_change(JsonWriter& json, const RuleChange& change) {
@@ -99,45 +99,45 @@ void write_rule_change(JsonWriter& json, const RuleChange& change) {
 
 void write_collective_count(JsonWriter& json, const CollectiveCount& c) {
   begin_object(json);
-  write_member(json, "phase", to_text(c.phase));
-  write_member(json, "kind", to_text(c.kind));
-  write_member(json, "axis", c.axis);
-  write_member(json, "before", c.before);
-  write_member(json, "after", c.after);
-  write_member(json, "bytes_before", c.bytes_before);
-  write_member(json, "bytes_after", c.bytes_after);
+  write_field(json, "phase", to_text(c.phase));
+  write_field(json, "kind", to_text(c.kind));
+  write_field(json, "axis", c.axis);
+  write_field(json, "before", c.before);
+  write_field(json, "after", c.after);
+  write_field(json, "bytes_before", c.bytes_before);
+  write_field(json, "bytes_after", c.bytes_after);
   end_object(json);
 }
 
 void write_call_change(JsonWriter& json, const CallChange& c) {
   begin_object(json);
-  write_member(json, "phase", c.backward ? "backward" : "forward");
-  write_member(json, "kind", to_text(c.kind));
-  write_member(json, "axis", c.axis);
-  write_member(json, "module", c.module);
+  write_field(json, "phase", c.backward ? "backward" : "forward");
+  write_field(json, "kind", to_text(c.kind));
+  write_field(json, "axis", c.axis);
+  write_field(json, "module", c.module);
   for (const auto& [side, shapes] :
        {std::pair{"shapes_before", &c.shapes_before}, std::pair{"shapes_after", &c.shapes_after}}) {
     write_key(json, side);
     write_array(json, *shapes, [&json](const std::vector<int64_t>& shape) { write_array(json, shape); });
   }
-  write_member(json, "dtype", c.dtype);
-  if (c.hidden) write_member(json, "hidden", true);
-  write_member(json, "before", c.before);
-  write_member(json, "after", c.after);
-  write_member(json, "bytes_before", c.bytes_before);
-  write_member(json, "bytes_after", c.bytes_after);
+  write_field(json, "dtype", c.dtype);
+  if (c.hidden) write_field(json, "hidden", true);
+  write_field(json, "before", c.before);
+  write_field(json, "after", c.after);
+  write_field(json, "bytes_before", c.bytes_before);
+  write_field(json, "bytes_after", c.bytes_after);
   end_object(json);
 }
 
 void write_bytes(JsonWriter& json, std::string_view key, const RankBytes& b) {
   write_key(json, key);
   begin_object(json);
-  write_member(json, "ranks", b.ranks);
+  write_field(json, "ranks", b.ranks);
   write_side(json, "min", b.min);
-  write_member(json, "max", b.max);
-  write_member(json, "total", b.total);
-  write_member(json, "ideal", b.ideal);
-  write_member(json, "replicated", b.replicated);
+  write_field(json, "max", b.max);
+  write_field(json, "total", b.total);
+  write_field(json, "ideal", b.ideal);
+  write_field(json, "replicated", b.replicated);
   end_object(json);
 }
 
@@ -145,14 +145,14 @@ void write_seconds(JsonWriter& json, std::string_view key, const std::optional<S
   constexpr int kDigits = 9;
   write_key(json, key);
   if (!seconds) return write_value(json, nullptr);
-  static constexpr std::pair<std::string_view, double StepSeconds::*> kSecondsMembers[] = {
+  static constexpr std::pair<std::string_view, double StepSeconds::*> kSecondsFields[] = {
       {"forward", &StepSeconds::forward},
       {"backward", &StepSeconds::backward},
       {"waited", &StepSeconds::waited},
       {"overlapped", &StepSeconds::overlapped},
       {"total", &StepSeconds::total}};
   begin_object(json);
-  for (const auto& [name, member] : kSecondsMembers) {
+  for (const auto& [name, member] : kSecondsFields) {
     write_key(json, name);
     write_number(json, (*seconds).*member, kDigits);
   }
@@ -163,7 +163,7 @@ void write_time_of_both(JsonWriter& json, const TimeDiff& time) {
   next_line(json, 1);
   write_key(json, "time");
   begin_object(json);
-  write_member(json, "topology", time.machine);
+  write_field(json, "topology", time.machine);
   next_line(json, 10);
   write_seconds(json, "before", time.before);
   next_line(json, 10);
@@ -175,17 +175,17 @@ void write_step_of_both(JsonWriter& json, const StepDiff& step) {
   next_line(json, 1);
   write_key(json, "step");
   begin_object(json);
-  write_member(json, "recipe", step.recipe);
+  write_field(json, "recipe", step.recipe);
   for (const auto& [side, numbers] : {std::pair{"before", &step.before}, std::pair{"after", &step.after}}) {
     next_line(json, 10);
     write_key(json, side);
     begin_object(json);
     write_side(json, "sent_bytes", numbers->sent);
     write_side(json, "memory_bytes", numbers->memory);
-    write_member(json, "activations", numbers->has_activations);
-    write_member(json, "batch", numbers->batch);
-    write_member(json, "sequence", numbers->sequence);
-    write_member(json, "data_ranks", numbers->data_ranks);
+    write_field(json, "activations", numbers->has_activations);
+    write_field(json, "batch", numbers->batch);
+    write_field(json, "sequence", numbers->sequence);
+    write_field(json, "data_ranks", numbers->data_ranks);
     end_object(json);
   }
   end_object(json);
@@ -208,11 +208,11 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
   JsonWriter json{.sink = &sink};
   begin_object(json);
   next_line(json, 1);
-  write_member(json, "format", kDiffFormat);
+  write_field(json, "format", kDiffFormat);
   next_line(json, 1);
-  write_member(json, "tool", kToolVersion);
+  write_field(json, "tool", kToolVersion);
   next_line(json, 1);
-  write_member(json, "same", diff.same);
+  write_field(json, "same", diff.same);
   next_line(json, 1);
   write_fields(json, "inputs", diff.inputs);
   next_line(json, 1);

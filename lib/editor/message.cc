@@ -8,8 +8,8 @@ namespace tpplan {
 bool read_message(EditorMessage& message) {
   const JsonVisitor visitor{.member =
                                 [](std::string_view key, Span) {
-                                  return key == "id" || key == "method" || key == "params" ? JsonMember::Whole
-                                                                                           : JsonMember::Skip;
+                                  return key == "id" || key == "method" || key == "params" ? JsonField::Whole
+                                                                                           : JsonField::Skip;
                                 },
                             .value =
                                 [&message](std::string_view key, const JsonTree& tree) {
@@ -42,13 +42,13 @@ bool read_message(EditorMessage& message) {
 
 std::string_view text_member(const JsonTree& tree, uint32_t parent, std::string_view key) {
   if (tree.nodes.size() <= parent || tree.nodes[parent].kind != JsonKind::Object) return {};
-  const uint32_t at = find_member(tree, parent, key);
+  const uint32_t at = find_json_field(tree, parent, key);
   return at != 0 && tree.nodes[at].kind == JsonKind::String ? tree.nodes[at].text : std::string_view{};
 }
 
-int64_t number_member(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise) {
+int64_t number_field(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise) {
   if (tree.nodes.size() <= parent || tree.nodes[parent].kind != JsonKind::Object) return otherwise;
-  const uint32_t at = find_member(tree, parent, key);
+  const uint32_t at = find_json_field(tree, parent, key);
   return at != 0 && tree.nodes[at].kind == JsonKind::Integer ? tree.nodes[at].integer : otherwise;
 }
 

@@ -36,7 +36,7 @@ struct EditorMessage {
 [[nodiscard]] std::string_view text_member(const JsonTree& tree, uint32_t parent, std::string_view key);
 
 // Returns the integer of an object's field, or `otherwise` if it does not exist or is not an integer.
-[[nodiscard]] int64_t number_member(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise);
+[[nodiscard]] int64_t number_field(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise);
 
 // Writes a message id as it is in the tree: a number, a string or null. Writes null for an empty tree.
 void write_id(JsonWriter& json, const JsonTree& id);

@@ -53,7 +53,7 @@ void write_devices(JsonWriter& json, const PartitionSpec& spec, const Mesh& mesh
   write_key(json, "index_to_device_group_map");
   write_array(json, groups, [&](const auto& group) {
     begin_object(json);
-    write_member(json, "key", group.first);
+    write_field(json, "key", group.first);
     write_key(json, "value");
     write_array(json, group.second);
     end_object(json);
@@ -68,12 +68,12 @@ void write_dims(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
     begin_object(json);
-    write_member(json, "axis", dim);
+    write_field(json, "axis", dim);
     write_key(json, "simple_sharding");
     begin_array(json);
     begin_object(json);
-    write_member(json, "dim_value", layout.shape[dim]);
-    write_member(json, "num_shards", shard_count(axes, mesh));
+    write_field(json, "dim_value", layout.shape[dim]);
+    write_field(json, "num_shards", shard_count(axes, mesh));
     end_object(json);
     end_array(json);
     end_object(json);
@@ -97,21 +97,21 @@ bool write_onnx(const Manifest& manifest, const Sink& sink) {
   write_key(json, "configuration");
   begin_array(json);
   begin_object(json);
-  write_member(json, "name", kConfiguration);
-  write_member(json, "num_devices", device_count(mesh));
+  write_field(json, "name", kConfiguration);
+  write_field(json, "num_devices", device_count(mesh));
   end_object(json);
   end_array(json);
   end_object(json);
   next_line(json, 1);
   write_key(json, "device_configuration");
   begin_object(json);
-  write_member(json, "configuration_id", kConfiguration);
+  write_field(json, "configuration_id", kConfiguration);
   write_key(json, "sharding_spec");
   begin_array(json);
   for (const ManifestParam& param : manifest.parameters) {
     next_line(json, 2);
     begin_object(json);
-    write_member(json, "tensor_name", path_of(manifest, param));
+    write_field(json, "tensor_name", path_of(manifest, param));
     write_json(json, layouts[param.layout]);
     end_object(json);
   }

@@ -10,7 +10,7 @@ namespace {
 std::string named_sharding(const ParamLayout& layout, const Mesh& mesh) {
   return json_of([&](JsonWriter& json) {
     begin_object(json);
-    write_member(json, "sharding_type", "NamedSharding");
+    write_field(json, "sharding_type", "NamedSharding");
     write_key(json, "shape");
     write_json(json, axis_sizes_text(mesh));
     write_key(json, "axis_names");

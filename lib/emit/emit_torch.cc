@@ -156,7 +156,7 @@ bool write_torch(const Manifest& manifest, const Sink& sink) {
   JsonWriter json{.sink = &sink};
   write_head(json, mesh, "mesh_shape", "mesh_dim_names");
   next_line(json, 1);
-  write_member(json, "uneven", has_uneven_layout(manifest) ? "torch" : "error");
+  write_field(json, "uneven", has_uneven_layout(manifest) ? "torch" : "error");
   next_line(json, 1);
   write_key(json, "parameters");
   begin_object(json);

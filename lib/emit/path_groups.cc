@@ -37,7 +37,7 @@ Position look_at(const Grouping& in, const std::vector<uint32_t>& members, size_
 // Makes one group of paths with equal texts, or splits them by the number that determines their values best. Each part
 // has all paths with its texts and fixed numbers, so that the pattern of a group matches no other path. The depth is at
 // most the count of numbers in a path, because each step fixes one.
-void group_members(Grouping& in, const std::vector<uint32_t>& members) {
+void group_paths_by_text(Grouping& in, const std::vector<uint32_t>& members) {
   const size_t count = in.paths[members[0]].numbers.size();
   std::vector<Position> positions;
   for (size_t k = 0; k < count; ++k) positions.push_back(look_at(in, members, k));
@@ -55,7 +55,7 @@ void group_members(Grouping& in, const std::vector<uint32_t>& members) {
   });
   std::map<std::string_view, std::vector<uint32_t>> parts;
   for (const uint32_t i : members) parts[in.paths[i].numbers[best.index]].push_back(i);
-  for (const auto& [number, part] : parts) group_members(in, part);
+  for (const auto& [number, part] : parts) group_paths_by_text(in, part);
 }
 
 }  // namespace
@@ -70,7 +70,7 @@ std::vector<PathGroup> group_paths(std::span<const std::string_view> paths, std:
     for (const std::string_view text : in.paths[i].texts) key.append(text).push_back('0');
     same_texts[key].push_back(i);
   }
-  for (const auto& [key, members] : same_texts) group_members(in, members);
+  for (const auto& [key, members] : same_texts) group_paths_by_text(in, members);
   std::sort(in.groups.begin(), in.groups.end(),
             [](const PathGroup& a, const PathGroup& b) { return a.members[0] < b.members[0]; });
   return std::move(in.groups);

@@ -83,9 +83,9 @@ bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
   };
   auto at = std::lower_bound(writer.sorted.begin(), writer.sorted.end(), prefix, starts_before);
   for (; at != writer.sorted.end() && writer.paths[*at].starts_with(prefix); ++at) {
-    const bool is_member = writer.group_of[*at] == writer.group_of[group.members[0]];
+    const bool is_in_group = writer.group_of[*at] == writer.group_of[group.members[0]];
     if (++writer.comparisons > kMaxComparisons) return false;
-    if (!is_member && matches_pieces(writer.paths[*at], pieces)) return false;
+    if (!is_in_group && matches_pieces(writer.paths[*at], pieces)) return false;
   }
   return true;
 }

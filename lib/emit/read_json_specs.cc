@@ -17,7 +17,7 @@ struct JsonSpecs {
 
 // Returns the list `key` of the mesh; 0 after reporting that it is missing.
 uint32_t mesh_list(const JsonSpecs& in, const JsonTree& tree, std::string_view key) {
-  const uint32_t at = find_member(tree, 0, key);
+  const uint32_t at = find_json_field(tree, 0, key);
   if (at != 0)
     return expect_kind(tree.file, tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at : 0;
   report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
@@ -88,7 +88,7 @@ bool read_json_specs(const SourceFile& file, const JsonSpecsLayout& layout, Spec
     return key == "mesh" || key == "uneven" || key == layout.parameters;
   };
   const JsonVisitor visitor{
-      .member = [&](std::string_view key, Span) { return is_known(key) ? JsonMember::Whole : JsonMember::Skip; },
+      .member = [&](std::string_view key, Span) { return is_known(key) ? JsonField::Whole : JsonField::Skip; },
       .value =
           [&](std::string_view key, const JsonTree& tree) {
             if (key == "mesh") return read_mesh(in, tree);

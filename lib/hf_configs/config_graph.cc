@@ -114,7 +114,7 @@ void read_window(Choice& c) {
   const JsonTree& window = c.file.members.at("window");
   if (window.nodes[0].kind != JsonKind::Object) return;
   const auto member = [&window](std::string_view key) -> const JsonNode& {
-    return window.nodes[find_member(window, 0, key)];
+    return window.nodes[find_json_field(window, 0, key)];
   };
   if (!flag_field(c.config, "use_sliding_window", member("is_used").is_true, c.diagnostics)) return;
   constexpr std::string_view kKey = "sliding_window";
@@ -130,7 +130,7 @@ void read_layer_types(Choice& c) {
   if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) {
     const JsonTree& window = c.file.members.at("window");
     const int64_t first = integer_field(c.config, "max_window_layers", 0,
-                                        window.nodes[find_member(window, 0, "first_layer")].integer, c.diagnostics);
+                                        window.nodes[find_json_field(window, 0, "first_layer")].integer, c.diagnostics);
     const bool alternate = rule.text == "alternating";
     for (int64_t i = 0; i < c.sizes.layers; ++i)
       c.sliding[static_cast<size_t>(i)] = alternate ? i % 2 == 0 : c.window > 0 && i >= first;
@@ -172,7 +172,8 @@ bool fits(Choice& c, const JsonNode& condition) {
     return condition.is_true == (!has_field(c.config, name) || find_field(c.config, name) != nullptr);
   }
   const JsonTree& flags = c.file.members.at("flags");
-  return condition.is_true == flag_field(c.config, key, flags.nodes[find_member(flags, 0, key)].is_true, c.diagnostics);
+  return condition.is_true ==
+         flag_field(c.config, key, flags.nodes[find_json_field(flags, 0, key)].is_true, c.diagnostics);
 }
 
 // "full sparse": as the graph names its kinds of layers.
@@ -187,17 +188,18 @@ std::string kind_of(const Choice& c, size_t layer, bool by_type, bool by_part) {
 bool choose(Choice& c, TemplateGraph& chosen) {
   const JsonTree& graphs = c.file.members.at("graphs");
   for (uint32_t row = 1; row < graphs.nodes.size(); row = graphs.nodes[row].end) {
-    const uint32_t when = find_member(graphs, row, "when");
+    const uint32_t when = find_json_field(graphs, row, "when");
     bool all = true;
     for (uint32_t at = when + 1; all && at < graphs.nodes[when].end; at = graphs.nodes[at].end)
       all = fits(c, graphs.nodes[at]);
     if (!all) continue;
-    chosen.head = graphs.nodes[find_member(graphs, row, "head")].text;
-    chosen.tail = graphs.nodes[find_member(graphs, row, "tail")].text;
-    const uint32_t layers = find_member(graphs, row, "layers");
-    const bool by_type = find_member(graphs, when, "types") != 0, by_part = find_member(graphs, when, "mixed") != 0;
+    chosen.head = graphs.nodes[find_json_field(graphs, row, "head")].text;
+    chosen.tail = graphs.nodes[find_json_field(graphs, row, "tail")].text;
+    const uint32_t layers = find_json_field(graphs, row, "layers");
+    const bool by_type = find_json_field(graphs, when, "types") != 0,
+               by_part = find_json_field(graphs, when, "mixed") != 0;
     for (size_t i = 0; i < c.sliding.size(); ++i) {
-      const uint32_t layer = find_member(graphs, layers, kind_of(c, i, by_type, by_part));
+      const uint32_t layer = find_json_field(graphs, layers, kind_of(c, i, by_type, by_part));
       auto& [block, taken] = chosen.layers.emplace_back();
       block = graphs.nodes[layer + 1].text;
       for (uint32_t at = layer + 3; at < graphs.nodes[layer].end; ++at) taken.push_back(graphs.nodes[at].text);

@@ -230,10 +230,10 @@ double read_rotary_part(ConfigBuilder& builder) {
                    fmt::format("`{}` is {}, not an object", key, json_kind_name(tree->nodes[0].kind))),
              1;
     for (const std::string_view name : {"type", "rope_type"}) {
-      const uint32_t at = find_member(*tree, 0, name);
+      const uint32_t at = find_json_field(*tree, 0, name);
       if (at != 0 && tree->nodes[at].kind == JsonKind::String) rope_type = tree->nodes[at].text;
     }
-    if (const uint32_t at = find_member(*tree, 0, "partial_rotary_factor");
+    if (const uint32_t at = find_json_field(*tree, 0, "partial_rotary_factor");
         at != 0 && tree->nodes[at].kind != JsonKind::Null)
       node = &tree->nodes[at];
   }

@@ -33,8 +33,8 @@ void reject_rope(Rope& r, const JsonNode* node, std::string reason) {
   if (!r.fault) r.fault = RopeError{.node = node, .reason = std::move(reason)};
 }
 
-const JsonNode* rope_member(const Rope& r, std::string_view key) {
-  const uint32_t at = r.tree == nullptr ? 0 : find_member(*r.tree, 0, key);
+const JsonNode* rope_field(const Rope& r, std::string_view key) {
+  const uint32_t at = r.tree == nullptr ? 0 : find_json_field(*r.tree, 0, key);
   return at == 0 || r.tree->nodes[at].kind == JsonKind::Null ? nullptr : &r.tree->nodes[at];
 }
 
@@ -57,17 +57,17 @@ std::optional<double> rope_number(Rope& r, const JsonNode* node, std::optional<d
 // (_compute_yarn_parameters of modeling_rope_utils.py)
 double yarn_scaling(Rope& r, double factor) {
   const auto scale = [factor](double by) { return factor <= 1 ? 1.0 : 0.1 * by * std::log(factor) + 1.0; };
-  const double numerator = rope_number(r, rope_member(r, "mscale"), 0).value_or(0);
-  const double denominator = rope_number(r, rope_member(r, "mscale_all_dim"), 0).value_or(0);
+  const double numerator = rope_number(r, rope_field(r, "mscale"), 0).value_or(0);
+  const double denominator = rope_number(r, rope_field(r, "mscale_all_dim"), 0).value_or(0);
   return numerator != 0 && denominator != 0 ? scale(numerator) / scale(denominator) : scale(1);
 }
 
 // What cosines and sines are multiplied with.
 std::string read_scaling(Rope& r, std::string_view type, double original, double max_position) {
   if (type != "yarn" && type != "longrope") return "1.0";
-  if (const JsonNode* node = rope_member(r, "attention_factor"))
+  if (const JsonNode* node = rope_field(r, "attention_factor"))
     return (void)rope_number(r, node), written_number(*node);
-  const double factor = rope_number(r, rope_member(r, "factor"), max_position / original).value_or(1);
+  const double factor = rope_number(r, rope_field(r, "factor"), max_position / original).value_or(1);
   const double scaling = type == "yarn" ? yarn_scaling(r, factor)
                          : factor <= 1  ? 1.0
                                         : std::sqrt(1 + std::log(factor) / std::log(original));
@@ -77,7 +77,7 @@ std::string read_scaling(Rope& r, std::string_view type, double original, double
 
 // A list of numbers as an argument of an operation.
 std::string number_list(Rope& r, std::string_view key, int64_t count) {
-  const JsonNode* node = rope_member(r, key);
+  const JsonNode* node = rope_field(r, key);
   if (node == nullptr || node->kind != JsonKind::Array)
     return reject_rope(r, node, fmt::format("`{}` of rope is not a list", key)), std::string();
   const auto first = static_cast<uint32_t>(node - r.tree->nodes.data());
@@ -94,7 +94,7 @@ std::string number_list(Rope& r, std::string_view key, int64_t count) {
 
 // Whether the family's templates have `type` in the list of a kind of graph.
 bool is_listed(const JsonTree& known, std::string_view kind, std::string_view type) {
-  const uint32_t list = find_member(known, 0, kind);
+  const uint32_t list = find_json_field(known, 0, kind);
   for (uint32_t at = list + 1; at < known.nodes[list].end; ++at) {
     if (known.nodes[at].text == type) return true;
   }
@@ -112,11 +112,11 @@ const JsonTree* find_rope(const ConfigFile& config) {
 
 std::string_view rope_type_of(Rope& r) {
   for (const std::string_view types : {"full_attention", "sliding_attention"}) {
-    if (const JsonNode* node = rope_member(r, types))
+    if (const JsonNode* node = rope_field(r, types))
       reject_rope(r, node, "a separate rope for each layer type is not traced");
   }
   for (const std::string_view name : {"rope_type", "type"}) {
-    const JsonNode* node = rope_member(r, name);
+    const JsonNode* node = rope_field(r, name);
     if (node == nullptr) continue;
     if (node->kind == JsonKind::String) return node->text;
     reject_rope(r, node,
@@ -130,7 +130,7 @@ void check_rope_fields(Rope& r, std::string_view type) {
   for (const RopeType& row : kTypes) {
     if (row.name != type) continue;
     for (const std::string_view key : row.required) {
-      if (!key.empty() && find_member(*r.tree, 0, key) == 0)
+      if (!key.empty() && find_json_field(*r.tree, 0, key) == 0)
         reject_rope(r, r.tree->nodes.data(), fmt::format("rope of type `{}` has no `{}`", type, key));
     }
   }
@@ -142,12 +142,12 @@ std::optional<RopeError> read_rope(const ConfigFile& config, const ConfigSizes& 
                                    int64_t max_position, int64_t sequence, RopeGraph& rope) {
   Rope r{.config = config, .tree = find_rope(config)};
   const auto about = [&known](std::string_view key) -> const JsonNode& {
-    return known.nodes[find_member(known, 0, key)];
+    return known.nodes[find_json_field(known, 0, key)];
   };
   std::string_view type = rope_type_of(r);
   if (is_listed(known, "longrope", type)) rope.kind = type = "longrope";
   const JsonNode* place =
-      r.tree == nullptr ? nullptr : rope_member(r, rope_member(r, "rope_type") ? "rope_type" : "type");
+      r.tree == nullptr ? nullptr : rope_field(r, rope_field(r, "rope_type") ? "rope_type" : "type");
   if (rope.kind == "static" && !is_listed(known, "static", type))
     reject_rope(r, place, fmt::format("rope of type `{}` is not traced", type));
   check_rope_fields(r, type);
@@ -163,14 +163,14 @@ std::optional<RopeError> read_rope(const ConfigFile& config, const ConfigSizes& 
     reject_rope(r, place, "with longrope the head size must be `hidden_size` divided by the number of heads");
   const JsonNode* original = find_field(config, "original_max_position_embeddings");
   if (original == nullptr) original = about("original").kind == JsonKind::Integer ? &about("original") : nullptr;
-  if (original == nullptr) original = rope_member(r, "original_max_position_embeddings");
+  if (original == nullptr) original = rope_field(r, "original_max_position_embeddings");
   const double trained = rope_number(r, original, static_cast<double>(max_position)).value_or(1);
   rope.attention_scaling = read_scaling(r, type, trained, static_cast<double>(max_position));
   if (rope.kind == "static" || r.fault) return r.fault;
   if (original != nullptr && original->kind != JsonKind::Integer)
     reject_rope(r, original, "`original_max_position_embeddings` is not a whole number");
   rope.original_max_position = original == nullptr ? max_position : original->integer;
-  const JsonNode* theta = rope_member(r, "rope_theta");
+  const JsonNode* theta = rope_field(r, "rope_theta");
   if (theta == nullptr) theta = find_field(config, about("theta_key").text);
   if (theta == nullptr) theta = &about("theta");
   (void)rope_number(r, theta);

@@ -261,7 +261,7 @@ void write_activation(Filling& f, BlockMarks marks, const JsonTree& tree, uint32
   const JsonTree& made = *f.activation;
   uint32_t last = 0;
   bool is_first = true;
-  for (const uint32_t value : parts_of(made, find_member(made, f.activation_at, "values"))) {
+  for (const uint32_t value : parts_of(made, find_json_field(made, f.activation_at, "values"))) {
     const auto described = parts_of(made, value);
     last = add_value(f, shape, type_text(f, made.nodes[described[0]].text), made.nodes[described[1]].integer);
     if (is_first) marks.activated = last;
@@ -269,15 +269,15 @@ void write_activation(Filling& f, BlockMarks marks, const JsonTree& tree, uint32
   }
   marks.first_activated = marks.activated + 1;
   boundary("@enter", before, marks.activated, true);
-  for (const uint32_t node : parts_of(made, find_member(made, f.activation_at, "nodes")))
+  for (const uint32_t node : parts_of(made, find_json_field(made, f.activation_at, "nodes")))
     write_node(f, marks, made, node);
   boundary("@exit", last, behind, false);
 }
 
 void place_values(Filling& f, Placed& placed, const BlockMarks& marks, const JsonTree& tree, uint32_t block,
                   std::vector<std::vector<int64_t>>& shapes) {
-  const auto values = parts_of(tree, find_member(tree, block, "values"));
-  const uint32_t leaves = find_member(tree, block, "leaves");
+  const auto values = parts_of(tree, find_json_field(tree, block, "values"));
+  const uint32_t leaves = find_json_field(tree, block, "leaves");
   constexpr uint32_t kToMake = kNoValue - 1;
   placed.values.assign(values.size(), kToMake);
   std::vector<std::pair<uint32_t, std::string>> made;
@@ -300,31 +300,31 @@ void place_values(Filling& f, Placed& placed, const BlockMarks& marks, const Jso
 
 Placed place_block(Filling& f, std::string_view name, BlockMarks& marks) {
   const JsonTree& tree = f.file.members.at("blocks");
-  const uint32_t block = find_member(tree, 0, name);
+  const uint32_t block = find_json_field(tree, 0, name);
   Placed placed{.values = {}, .first_size = f.size_count};
   marks.own = &placed;
   if (marks.head == nullptr) marks.head = &placed;
   std::vector<std::vector<int64_t>> shapes;
   place_values(f, placed, marks, tree, block, shapes);
-  for (const uint32_t size : parts_of(tree, find_member(tree, block, "sizes"))) {
+  for (const uint32_t size : parts_of(tree, find_json_field(tree, block, "sizes"))) {
     write_filled(f, f.sizes, marks, tree, size);
     ++f.size_count;
   }
-  for (const uint32_t node : parts_of(tree, find_member(tree, block, "nodes"))) {
+  for (const uint32_t node : parts_of(tree, find_json_field(tree, block, "nodes"))) {
     const auto parts = parts_of(tree, node);
     if (tree.nodes[parts[0]].text == "@activation")
       write_activation(f, marks, tree, node, shapes[ordinal(tree.nodes[parts[3]].text)]);
     else
       write_node(f, marks, tree, node);
   }
-  for (const uint32_t guard : parts_of(tree, find_member(tree, block, "guards")))
+  for (const uint32_t guard : parts_of(tree, find_json_field(tree, block, "guards")))
     write_filled(f, f.guards, marks, tree, guard);
   return placed;
 }
 
 uint32_t given_by(const Filling& f, std::string_view block, const Placed& placed) {
   const JsonTree& tree = f.file.members.at("blocks");
-  return placed.values[ordinal(tree.nodes[find_member(tree, find_member(tree, 0, block), "gives")].text)];
+  return placed.values[ordinal(tree.nodes[find_json_field(tree, find_json_field(tree, 0, block), "gives")].text)];
 }
 
 void find_first_names(Filling& f) {
@@ -380,7 +380,7 @@ bool read_template(std::string_view name, TemplateFile& file) {
   if (text == nullptr) return false;
   file.source.name = name;
   file.source.text = text;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; },
                             .value =
                                 [&file](std::string_view key, const JsonTree& tree) {
                                   file.members.emplace(key, tree);
@@ -397,7 +397,7 @@ std::optional<std::string> fill_template(const TemplateFile& file, const Templat
   if (!read_template("activations", activations)) return std::nullopt;
   const JsonTree& known = activations.members.at("activations");
   for (const uint32_t row : parts_of(known, 0)) {
-    if (known.nodes[find_member(known, row, "name")].text != fields.activation) continue;
+    if (known.nodes[find_json_field(known, row, "name")].text != fields.activation) continue;
     f.activation = &known;
     f.activation_at = row;
   }
@@ -421,7 +421,7 @@ std::optional<std::string> fill_template(const TemplateFile& file, const Templat
   }
   const Placed tail = place_block(f, graph.tail, marks);
   const JsonTree& blocks = file.members.at("blocks");
-  const uint32_t output = find_member(blocks, find_member(blocks, 0, graph.tail), "output");
+  const uint32_t output = find_json_field(blocks, find_json_field(blocks, 0, graph.tail), "output");
   if (!f.fault.empty()) {
     fault = f.fault;
     return std::nullopt;

@@ -53,7 +53,7 @@ bool read_config(const std::string& path, ConfigFile& config, Diagnostics& diagn
     return false;
   }
   config.read = {config.source.name, as_json(config.source.text), config.source.id};
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; },
                             .value =
                                 [&](std::string_view, const JsonTree& tree) {
                                   config.members.push_back(tree);

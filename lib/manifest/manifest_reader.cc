@@ -23,8 +23,8 @@ bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::st
                fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
-bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
-                    std::span<const std::string_view> names) {
+bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                   std::span<const std::string_view> names) {
   const std::string_view nearest = nearest_name(name, names);
   return fault(reader, Code::InvalidManifest, span,
                fmt::format("{} has no key `{}`{}", what, name,
@@ -36,12 +36,12 @@ bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::st
   return for_each(tree, object, [&](uint32_t i) {
     const JsonNode& node = tree.nodes[i];
     return std::ranges::find(names, node.key) != names.end() ||
-           unknown_member(reader, key_span(reader.file, node), what, node.key, {names.begin(), names.size()});
+           unknown_field(reader, key_span(reader.file, node), what, node.key, {names.begin(), names.size()});
   });
 }
 
 uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {
-  const uint32_t at = find_member(tree, object, key);
+  const uint32_t at = find_json_field(tree, object, key);
   if (at == 0) {
     fault(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
     return 0;
@@ -49,9 +49,9 @@ uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
   return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
 }
 
-bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind,
-                     uint32_t& at) {
-  at = find_member(tree, object, key);
+bool optional_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind,
+                    uint32_t& at) {
+  at = find_json_field(tree, object, key);
   if (at != 0 && tree.nodes[at].kind == JsonKind::Null) at = 0;
   return at == 0 || tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key));
 }
@@ -85,7 +85,7 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   for (const auto& [name, is_there, target] :
        {std::tuple{"dim", has_dim, &collective.dim}, std::tuple{"from_dim", has_from, &collective.from_dim}}) {
     uint32_t dim = 0;
-    if (!optional_member(reader, tree, object, name, JsonKind::Integer, dim)) return false;
+    if (!optional_field(reader, tree, object, name, JsonKind::Integer, dim)) return false;
     if ((dim != 0) != is_there)
       return fault(reader, Code::InvalidManifest, tree.nodes[object],
                    fmt::format("a collective {} `{}`", is_there ? "needs" : "must not have", name));
@@ -101,7 +101,7 @@ bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t obj
   for (const auto& [key, dtype] : members) {
     uint32_t at = 0;
     DType read{};
-    if (!optional_member(reader, tree, object, key, JsonKind::String, at)) return false;
+    if (!optional_field(reader, tree, object, key, JsonKind::String, at)) return false;
     if (at == 0) continue;
     if (!find_dtype(tree.nodes[at].text, read) || !is_model_type(read))
       return fault(reader, Code::InvalidManifest, tree.nodes[at],
@@ -113,7 +113,7 @@ bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t obj
 
 bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t object, uint32_t& rule) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, object, "rule", JsonKind::Integer, at)) return false;
+  if (!optional_field(reader, tree, object, "rule", JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || static_cast<uint64_t>(index) >= reader.manifest.rules.size()) {

@@ -57,8 +57,8 @@ bool fault(ManifestReader& reader, Code code, Span span, std::string message);
 bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
 // Reports an unknown field of an object.
-[[nodiscard]] bool unknown_member(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
-                                  std::span<const std::string_view> names);
+[[nodiscard]] bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                                 std::span<const std::string_view> names);
 
 [[nodiscard]] bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
@@ -71,8 +71,8 @@ bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string 
                               JsonKind kind);
 
 // Finds an optional field. Sets `at` to 0 if it is absent or null, and reports an error if it is of another kind.
-[[nodiscard]] bool optional_member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
-                                   JsonKind kind, uint32_t& at);
+[[nodiscard]] bool optional_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
+                                  JsonKind kind, uint32_t& at);
 
 // Calls `visit(index)` for each child until one returns false.
 template <typename Visit>

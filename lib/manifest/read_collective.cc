@@ -20,8 +20,8 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
                  bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
   if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
   uint32_t hidden = 0, operation = 0;
-  if (!optional_member(reader, tree, 0, "hidden", JsonKind::Bool, hidden) ||
-      !optional_member(reader, tree, 0, "operation", JsonKind::String, operation))
+  if (!optional_field(reader, tree, 0, "hidden", JsonKind::Bool, hidden) ||
+      !optional_field(reader, tree, 0, "operation", JsonKind::String, operation))
     return false;
   CollectiveCall call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")

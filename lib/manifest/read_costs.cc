@@ -88,7 +88,7 @@ bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
       !for_each(tree, layers, [&](uint32_t i) { return read_layer(reader, tree, i); }))
     return false;
   uint32_t unknown = 0;
-  if (!optional_member(reader, tree, 0, "unknown_ops", JsonKind::Array, unknown)) return false;
+  if (!optional_field(reader, tree, 0, "unknown_ops", JsonKind::Array, unknown)) return false;
   if (unknown != 0 && !read_names(reader, tree, unknown, costs.unknown_ops, "name of an operation")) return false;
   const auto of_op = [](const SavedTensors& row) { return std::pair(row.bytes, uint64_t{1}); };
   const auto of_layer = [](const LayerCosts& layer) { return std::pair(layer.saved, layer.count); };

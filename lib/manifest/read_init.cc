@@ -23,7 +23,7 @@ bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, c
                     Distribution& distribution) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, fmt::format("`{}`", row.name))) return false;
   for (size_t i = 0; i < row.argument_count; ++i) {
-    const uint32_t argument = find_member(tree, at, row.arguments[i]);
+    const uint32_t argument = find_json_field(tree, at, row.arguments[i]);
     if (argument == 0)
       return fault(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
     if (!read_number(reader, tree.nodes[argument], distribution.arguments[i])) return false;

@@ -31,7 +31,8 @@ bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, si
 }
 
 bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
-  const uint32_t single = find_member(tree, object, "local_shape"), many = find_member(tree, object, "local_shapes");
+  const uint32_t single = find_json_field(tree, object, "local_shape"),
+                 many = find_json_field(tree, object, "local_shapes");
   if (single != 0 && tree.nodes[single].kind == JsonKind::Array) {
     return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
   }
@@ -89,7 +90,7 @@ bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t obj
 // Reads `offsets`. prove_offsets checks them once the layout is known to be legal.
 bool read_offsets(ManifestReader& reader, const JsonTree& tree, std::optional<std::vector<DimOffsets>>& offsets) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, 0, "offsets", JsonKind::Array, at)) return false;
+  if (!optional_field(reader, tree, 0, "offsets", JsonKind::Array, at)) return false;
   if (at == 0) return true;
   offsets.emplace();
   return for_each(tree, at, [&](uint32_t i) { return read_dim_offsets(reader, tree, i, offsets->emplace_back()); });
@@ -98,7 +99,7 @@ bool read_offsets(ManifestReader& reader, const JsonTree& tree, std::optional<st
 // Reads the norm weight of a parameter and checks it against `replicas`.
 bool read_norm_weight(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, 0, "norm_weight", JsonKind::String, at)) return false;
+  if (!optional_field(reader, tree, 0, "norm_weight", JsonKind::String, at)) return false;
   if (at == 0) return true;
   layout.norm_divisor = layout.replicas;
   return tree.nodes[at].text == norm_weight_text(layout) ||
@@ -152,8 +153,8 @@ bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
 bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   static constexpr std::string_view kinds[] = {"linear", "embedding", "norm"};
   uint32_t kind = 0, dims = 0;
-  if (!optional_member(reader, tree, 0, "kind", JsonKind::String, kind) ||
-      !optional_member(reader, tree, 0, "dims", JsonKind::Array, dims)) {
+  if (!optional_field(reader, tree, 0, "kind", JsonKind::String, kind) ||
+      !optional_field(reader, tree, 0, "dims", JsonKind::Array, dims)) {
     return false;
   }
   if (kind != 0) layout.kind = tree.nodes[kind].text;
@@ -173,7 +174,7 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
 // position, to compare it with their number at the end.
 bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
+  if (!optional_field(reader, tree, 0, "init", JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || index >= kNoInit)
@@ -200,12 +201,12 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
                  spec = member(reader, tree, 0, "spec", JsonKind::Array),
                  reason = member(reader, tree, 0, "reason", JsonKind::String),
                  replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
-  const uint32_t placements = find_member(tree, 0, "placements"), segments = find_member(tree, 0, "segments");
+  const uint32_t placements = find_json_field(tree, 0, "placements"), segments = find_json_field(tree, 0, "segments");
   uint32_t style = 0, steps = 0;
   if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
   if (placements == 0) return fault(reader, Code::InvalidManifest, tree.nodes[0], "`placements` is missing");
-  if (!optional_member(reader, tree, 0, "style", JsonKind::String, style) ||
-      !optional_member(reader, tree, 0, "steps", JsonKind::Array, steps)) {
+  if (!optional_field(reader, tree, 0, "style", JsonKind::String, style) ||
+      !optional_field(reader, tree, 0, "steps", JsonKind::Array, steps)) {
     return false;
   }
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;

@@ -87,7 +87,7 @@ bool read_totals(ManifestReader& reader, const JsonTree& tree) {
     if (at == 0) return false;
     reader.written.*total = static_cast<uint64_t>(tree.nodes[at].integer);
   }
-  const uint32_t per_rank = find_member(tree, 0, "bytes_per_rank");
+  const uint32_t per_rank = find_json_field(tree, 0, "bytes_per_rank");
   if (per_rank == 0 || tree.nodes[per_rank].kind != JsonKind::Array) return true;
   return for_each(tree, per_rank, [&](uint32_t i) {
     reader.written.bytes_per_rank.push_back(static_cast<uint64_t>(tree.nodes[i].integer));
@@ -95,32 +95,32 @@ bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   });
 }
 
-struct MemberRow {
+struct FieldReader {
   std::string_view key;
-  JsonMember mode;
+  JsonField mode;
   bool (*read)(ManifestReader&, const JsonTree&);  // reads the field, or each of its elements
   bool is_required = false;
 };
 
 // Readers of the fields, called in file order. Parameters need the mesh and the rules before them, and ties need the
 // parameters.
-constexpr MemberRow kMembers[] = {
-    {"format", JsonMember::Whole, read_format, true}, {"inputs", JsonMember::Whole, read_inputs},
-    {"mesh", JsonMember::Whole, read_mesh, true},     {"uneven", JsonMember::Whole, read_uneven},
-    {"rules", JsonMember::Elements, read_rule},       {"parameters", JsonMember::Elements, read_parameter, true},
-    {"buffers", JsonMember::Elements, read_buffer},   {"tied", JsonMember::Elements, read_tie},
-    {"modules", JsonMember::Elements, read_module},   {"init", JsonMember::Whole, read_init},
-    {"data", JsonMember::Whole, read_data},           {"loss", JsonMember::Whole, read_loss},
-    {"fsdp", JsonMember::Whole, read_fsdp},           {"remat", JsonMember::Whole, read_remat},
-    {"totals", JsonMember::Whole, read_totals, true}, {"collectives", JsonMember::Elements, read_collective},
-    {"step", JsonMember::Whole, read_step},           {"costs", JsonMember::Whole, read_step_costs},
-    {"tool", JsonMember::Whole, read_tool},           {"digest", JsonMember::Whole, read_digest, true},
+constexpr FieldReader kFields[] = {
+    {"format", JsonField::Whole, read_format, true}, {"inputs", JsonField::Whole, read_inputs},
+    {"mesh", JsonField::Whole, read_mesh, true},     {"uneven", JsonField::Whole, read_uneven},
+    {"rules", JsonField::Elements, read_rule},       {"parameters", JsonField::Elements, read_parameter, true},
+    {"buffers", JsonField::Elements, read_buffer},   {"tied", JsonField::Elements, read_tie},
+    {"modules", JsonField::Elements, read_module},   {"init", JsonField::Whole, read_init},
+    {"data", JsonField::Whole, read_data},           {"loss", JsonField::Whole, read_loss},
+    {"fsdp", JsonField::Whole, read_fsdp},           {"remat", JsonField::Whole, read_remat},
+    {"totals", JsonField::Whole, read_totals, true}, {"collectives", JsonField::Elements, read_collective},
+    {"step", JsonField::Whole, read_step},           {"costs", JsonField::Whole, read_step_costs},
+    {"tool", JsonField::Whole, read_tool},           {"digest", JsonField::Whole, read_digest, true},
 };
 
-const MemberRow* row_of(std::string_view key) {
+const FieldReader* row_of(std::string_view key) {
   const auto row =
-      std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
-  return row == std::end(kMembers) ? nullptr : row;
+      std::find_if(std::begin(kFields), std::end(kFields), [key](const FieldReader& r) { return r.key == key; });
+  return row == std::end(kFields) ? nullptr : row;
 }
 
 bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const std::vector<WrittenStep>& written) {
@@ -190,18 +190,18 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
                         .is_tied = {},
                         .modules = {},
                         .steps = {}};
-  std::array<bool, std::size(kMembers)> is_there{};
+  std::array<bool, std::size(kFields)> is_there{};
   const JsonVisitor visitor{
       .member =
           [&](std::string_view key, Span span) {
-            const MemberRow* row = row_of(key);
+            const FieldReader* row = row_of(key);
             if (row == nullptr) {
               std::vector<std::string_view> names;
-              for (const MemberRow& known : kMembers) names.push_back(known.key);
-              std::ignore = unknown_member(reader, span, "a manifest", key, names);
-              return JsonMember::Skip;
+              for (const FieldReader& known : kFields) names.push_back(known.key);
+              std::ignore = unknown_field(reader, span, "a manifest", key, names);
+              return JsonField::Skip;
             }
-            is_there[static_cast<size_t>(row - kMembers)] = true;
+            is_there[static_cast<size_t>(row - kFields)] = true;
             return row->mode;
           },
       .value = [&](std::string_view key, const JsonTree& tree) { return row_of(key)->read(reader, tree); },
@@ -212,10 +212,10 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
       fault(reader, Code::InvalidManifest, {file.id, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
-  manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kMembers)];
-  for (size_t i = 0; i < std::size(kMembers); ++i) {
-    if (!kMembers[i].is_required || is_there[i]) continue;
-    fault(reader, Code::InvalidManifest, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kMembers[i].key));
+  manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kFields)];
+  for (size_t i = 0; i < std::size(kFields); ++i) {
+    if (!kFields[i].is_required || is_there[i]) continue;
+    fault(reader, Code::InvalidManifest, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kFields[i].key));
     return manifest;
   }
   finish(reader);

@@ -51,7 +51,7 @@ bool prove_value(ManifestReader& reader, const JsonNode& node, ManifestValue& va
 bool read_gradient(ManifestReader& reader, const JsonTree& tree, uint32_t value,
                    std::optional<GradientLayouts>& gradient) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, value, "gradient", JsonKind::Object, at)) return false;
+  if (!optional_field(reader, tree, value, "gradient", JsonKind::Object, at)) return false;
   if (at == 0) return true;
   std::optional<std::vector<Placement>> from, to;
   if (!only(reader, tree, at, "`gradient`", {"from", "to"})) return false;
@@ -75,9 +75,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
              return false;
            ManifestValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
-           if (!optional_member(reader, tree, i, "arg", JsonKind::Integer, arg) ||
-               !optional_member(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
-               !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local)) {
+           if (!optional_field(reader, tree, i, "arg", JsonKind::Integer, arg) ||
+               !optional_field(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
+               !optional_field(reader, tree, i, "use_local", JsonKind::Bool, local)) {
              return false;
            }
            if (arg != 0 && !read_index(reader, tree.nodes[arg], value.arg)) return false;
@@ -91,8 +91,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
              return fault(reader, Code::InconsistentManifest, tree.nodes[i],
                           "the module has two values for this argument");
            if (local != 0) value.use_local = tree.nodes[local].is_true;
-           const uint32_t from = find_member(tree, i, "from"), to = find_member(tree, i, "to");
-           const uint32_t forward = find_member(tree, i, "forward"), backward = find_member(tree, i, "backward");
+           const uint32_t from = find_json_field(tree, i, "from"), to = find_json_field(tree, i, "to");
+           const uint32_t forward = find_json_field(tree, i, "forward"),
+                          backward = find_json_field(tree, i, "backward");
            return (from == 0 || read_placements(reader, tree, from, value.from)) &&
                   (to == 0 || read_placements(reader, tree, to, value.to)) &&
                   read_gradient(reader, tree, i, value.gradient) &&

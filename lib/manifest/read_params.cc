@@ -56,7 +56,7 @@ bool read_parameter(ManifestReader& reader, const JsonTree& tree) {
   const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
   const auto last = static_cast<uint32_t>(manifest.parameters.size() - 1);
   if (insert(reader.paths, name_of(last), last, name_of) == kNotFound) return true;
-  return fault(reader, Code::InconsistentManifest, tree.nodes[find_member(tree, 0, "path")],
+  return fault(reader, Code::InconsistentManifest, tree.nodes[find_json_field(tree, 0, "path")],
                fmt::format("`{}` appears twice", name_of(last)));
 }
 

@@ -43,7 +43,7 @@ namespace {
 
 bool read_total(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, uint64_t& count) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, object, key, JsonKind::Integer, at)) return false;
+  if (!optional_field(reader, tree, object, key, JsonKind::Integer, at)) return false;
   if (at != 0) count = static_cast<uint64_t>(tree.nodes[at].integer);
   return true;
 }
@@ -66,9 +66,9 @@ bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_
              return false;
            RuleValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
-           if (!optional_member(reader, tree, i, "arg", JsonKind::Integer, arg) ||
-               !optional_member(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
-               !optional_member(reader, tree, i, "use_local", JsonKind::Bool, local))
+           if (!optional_field(reader, tree, i, "arg", JsonKind::Integer, arg) ||
+               !optional_field(reader, tree, i, "kwarg", JsonKind::String, kwarg) ||
+               !optional_field(reader, tree, i, "use_local", JsonKind::Bool, local))
              return false;
            if ((arg == 0) == (kwarg == 0))
              return fault(reader, Code::InvalidManifest, tree.nodes[i],
@@ -82,7 +82,7 @@ bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_
 // Reads the boundary of a rule: its axis and the inputs and outputs that it converts.
 bool read_rule_boundary(ManifestReader& reader, const JsonTree& tree, ManifestRule& rule) {
   uint32_t axis = 0;
-  if (!optional_member(reader, tree, 0, "axis", JsonKind::String, axis)) return false;
+  if (!optional_field(reader, tree, 0, "axis", JsonKind::String, axis)) return false;
   if (axis == 0) return true;
   RuleBoundary& boundary = rule.boundary.emplace();
   return read_axis(reader, tree.nodes[axis], boundary.axis) &&
@@ -102,7 +102,8 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
                  line = member(reader, tree, 0, "line", JsonKind::Integer),
                  matches = member(reader, tree, 0, "matches", JsonKind::Integer),
-                 modules = member(reader, tree, 0, "modules", JsonKind::Integer), block = find_member(tree, 0, "block");
+                 modules = member(reader, tree, 0, "modules", JsonKind::Integer),
+                 block = find_json_field(tree, 0, "block");
   if (key == 0 || line == 0 || matches == 0 || modules == 0) return false;
   ManifestRule& rule = reader.manifest.rules.emplace_back();
   rule.key = tree.nodes[key].text;
@@ -112,7 +113,7 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (block != 0) rule.block = tree.nodes[block].text;
   rule.modules = static_cast<uint64_t>(tree.nodes[modules].integer);
   uint32_t sums = 0;
-  if (!optional_member(reader, tree, 0, "sums", JsonKind::String, sums)) return false;
+  if (!optional_field(reader, tree, 0, "sums", JsonKind::String, sums)) return false;
   reader.rule_spans.push_back(value_span(reader.file, tree.nodes[0]));
   return read_sent_dtypes(reader, tree, 0, rule.forward_dtype, rule.backward_dtype) &&
          (sums == 0 || read_axis(reader, tree.nodes[sums], rule.sums)) && read_holds(reader, tree, rule.holds) &&
@@ -144,8 +145,8 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (axis == 0 || units == 0) return false;
   ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
   uint32_t policy = 0, size = 0;
-  if (!optional_member(reader, tree, 0, "policy", JsonKind::String, policy) ||
-      !optional_member(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) {
+  if (!optional_field(reader, tree, 0, "policy", JsonKind::String, policy) ||
+      !optional_field(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) {
     return false;
   }
   if (policy != 0) fsdp.policy = tree.nodes[policy].text;

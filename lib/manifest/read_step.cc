@@ -9,7 +9,7 @@ namespace {
 
 bool read_step_size(ManifestReader& reader, const JsonTree& tree, std::string_view key, int64_t& size) {
   uint32_t at = 0;
-  if (!optional_member(reader, tree, 0, key, JsonKind::Integer, at)) return false;
+  if (!optional_field(reader, tree, 0, key, JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   size = tree.nodes[at].integer;
   return size >= 1 || fault(reader, Code::InconsistentManifest, tree.nodes[at],

@@ -13,7 +13,7 @@ namespace {
 void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh) {
   write_key(json, "shape");
   write_array(json, layout.shape);
-  write_member(json, "dtype", dtypes()[layout.dtype].name);
+  write_field(json, "dtype", dtypes()[layout.dtype].name);
   write_key(json, "spec");
   write_spec(json, layout.sharding.spec, mesh);
   write_key(json, "placements");
@@ -41,16 +41,16 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
     write_value(json, nullptr);
   else
     write_value(json, layout.rule);
-  write_member(json, "reason", layout.reason);
-  write_member(json, "replicas", layout.replicas);
-  if (layout.norm_divisor != 0) write_member(json, "norm_weight", norm_weight_text(layout));
+  write_field(json, "reason", layout.reason);
+  write_field(json, "replicas", layout.replicas);
+  if (layout.norm_divisor != 0) write_field(json, "norm_weight", norm_weight_text(layout));
   write_key(json, "grad_reduce");
   write_grad_reduce(json, layout.grad_reduce, mesh);
   if (!layout.steps.empty()) {
     write_key(json, "steps");
     write_param_steps(json, layout, mesh);
   }
-  if (!layout.kind.empty()) write_member(json, "kind", layout.kind);
+  if (!layout.kind.empty()) write_field(json, "kind", layout.kind);
   if (!layout.dims.empty()) {
     write_key(json, "dims");
     write_array(json, layout.dims);
@@ -64,8 +64,8 @@ void write_layout(JsonWriter& json, const ParamLayout& layout, const Mesh& mesh)
 
 // Writes the fields of a module after its path.
 void write_layout(JsonWriter& json, const ModuleLayout& module, const Mesh& mesh) {
-  write_member(json, "style", module.style);
-  write_member(json, "rule", module.rule);
+  write_field(json, "style", module.style);
+  write_field(json, "rule", module.rule);
   write_key(json, "inputs");
   write_values(json, module.inputs, mesh);
   write_key(json, "outputs");
@@ -74,13 +74,13 @@ void write_layout(JsonWriter& json, const ModuleLayout& module, const Mesh& mesh
 
 void write_rule(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh) {
   begin_object(json);
-  if (rule.in_block) write_member(json, "block", rule.block);
-  write_member(json, "key", rule.key);
-  write_member(json, "line", rule.line);
-  write_member(json, "matches", rule.matches);
-  write_member(json, "modules", rule.modules);
+  if (rule.in_block) write_field(json, "block", rule.block);
+  write_field(json, "key", rule.key);
+  write_field(json, "line", rule.line);
+  write_field(json, "matches", rule.matches);
+  write_field(json, "modules", rule.modules);
   write_sent_dtypes(json, rule.forward_dtype, rule.backward_dtype);
-  if (rule.sums != kNoAxis) write_member(json, "sums", mesh.axes[rule.sums].name);
+  if (rule.sums != kNoAxis) write_field(json, "sums", mesh.axes[rule.sums].name);
   write_rule_facts(json, rule, mesh);
   end_object(json);
 }
@@ -89,19 +89,19 @@ void write_inputs(JsonWriter& json, const Manifest& m) {
   begin_object(json);
   write_key(json, "model");
   begin_object(json);
-  write_member(json, "name", m.model_name);
-  write_member(json, "sha256", m.model_sha256);
+  write_field(json, "name", m.model_name);
+  write_field(json, "sha256", m.model_sha256);
   end_object(json);
   write_key(json, "plan");
   begin_object(json);
-  write_member(json, "sha256", m.plan_sha256);
+  write_field(json, "sha256", m.plan_sha256);
   end_object(json);
   end_object(json);
 }
 
 void write_init(JsonWriter& json, const std::vector<Distribution>& distributions) {
   begin_object(json);
-  write_member(json, "algorithm", kInitAlgorithm);
+  write_field(json, "algorithm", kInitAlgorithm);
   write_key(json, "distributions");
   write_array(json, distributions, [&](const Distribution& d) { write_distribution(json, d); });
   end_object(json);
@@ -109,17 +109,17 @@ void write_init(JsonWriter& json, const std::vector<Distribution>& distributions
 
 void write_totals(JsonWriter& json, const ManifestTotals& t) {
   begin_object(json);
-  write_member(json, "parameters", t.parameters);
-  write_member(json, "elements", t.elements);
-  write_member(json, "bytes", t.bytes);
+  write_field(json, "parameters", t.parameters);
+  write_field(json, "elements", t.elements);
+  write_field(json, "bytes", t.bytes);
   write_key(json, "bytes_per_rank");
   if (t.bytes_per_rank.empty())
     write_value(json, nullptr);
   else
     write_array(json, t.bytes_per_rank);
-  write_member(json, "max_bytes_per_rank", t.max_bytes_per_rank);
-  write_member(json, "ideal_bytes_per_rank", t.ideal_bytes_per_rank);
-  write_member(json, "replicated_bytes_per_rank", t.replicated_bytes_per_rank);
+  write_field(json, "max_bytes_per_rank", t.max_bytes_per_rank);
+  write_field(json, "ideal_bytes_per_rank", t.ideal_bytes_per_rank);
+  write_field(json, "replicated_bytes_per_rank", t.replicated_bytes_per_rank);
   end_object(json);
 }
 
@@ -209,22 +209,22 @@ void write_rows(const ManifestOutput& output, std::string_view key, const std::v
 
 void write_collective(JsonWriter& json, const CollectiveCall& call, const Mesh& mesh) {
   begin_object(json);
-  write_member(json, "phase", call.backward ? "backward" : "forward");
-  write_member(json, "kind", to_text(call.kind));
-  write_member(json, "axis", mesh.axes[call.axis].name);
-  write_member(json, "module", call.module);
+  write_field(json, "phase", call.backward ? "backward" : "forward");
+  write_field(json, "kind", to_text(call.kind));
+  write_field(json, "axis", mesh.axes[call.axis].name);
+  write_field(json, "module", call.module);
   write_key(json, "shape");
   write_array(json, call.shape);
-  write_member(json, "dtype", call.dtype);
-  write_member(json, "bytes", call.bytes);
-  if (call.hidden) write_member(json, "hidden", true);
-  if (!call.operation.empty()) write_member(json, "operation", call.operation);
+  write_field(json, "dtype", call.dtype);
+  write_field(json, "bytes", call.bytes);
+  if (call.hidden) write_field(json, "hidden", true);
+  if (!call.operation.empty()) write_field(json, "operation", call.operation);
   end_object(json);
 }
 
 }  // namespace
 
-// Writes fields in the order that the reader needs (kMembers of read_manifest.cc): mesh and rules before the
+// Writes fields in the order that the reader needs (kFields of read_manifest.cc): mesh and rules before the
 // parameters, ties after them, then the totals. The digest of all preceding text is last.
 bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const Sink& sink) {
   TextDigest digest;
@@ -288,7 +288,7 @@ bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const 
 std::string param_json(const Manifest& manifest, const ManifestParam& param) {
   return json_of([&](JsonWriter& json) {
     begin_object(json);
-    write_member(json, "path", path_of(manifest, param));
+    write_field(json, "path", path_of(manifest, param));
     write_layout(json, layout_of(manifest, param), manifest.mesh);
     end_object(json);
   });

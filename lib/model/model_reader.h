@@ -65,8 +65,8 @@ void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_v
 
 // Returns one child index for each of `keys`, 0 if the object lacks the key. Warns about other keys.
 template <size_t N>
-[[nodiscard]] std::array<uint32_t, N> find_members(ModelReader& reader, const JsonTree& tree, uint32_t object,
-                                                   std::string_view where, const std::string_view (&keys)[N]) {
+[[nodiscard]] std::array<uint32_t, N> find_json_fields(ModelReader& reader, const JsonTree& tree, uint32_t object,
+                                                       std::string_view where, const std::string_view (&keys)[N]) {
   std::array<uint32_t, N> members{};
   size_t next = 0;  // starts at the preceding key, because most files have the order of `keys`
   for (uint32_t i = object + 1; i < tree.nodes[object].end; i = tree.nodes[i].end) {

@@ -11,7 +11,7 @@
 namespace tpplan {
 namespace {
 
-bool read_text_member(GraphReader& reader, const JsonTree& tree, std::string_view& text) {
+bool read_text_field(GraphReader& reader, const JsonTree& tree, std::string_view& text) {
   if (tree.nodes[0].kind != JsonKind::String)
     return graph_error(reader, tree.nodes[0],
                        fmt::format("`{}` is {}, not a string", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
@@ -20,12 +20,12 @@ bool read_text_member(GraphReader& reader, const JsonTree& tree, std::string_vie
 }
 
 bool read_mode(GraphReader& reader, const JsonTree& tree) {
-  if (!read_text_member(reader, tree, reader.graph.mode)) return false;
+  if (!read_text_field(reader, tree, reader.graph.mode)) return false;
   return reader.graph.mode == "eval" || reader.graph.mode == "train" ||
          graph_error(reader, tree.nodes[0], "`mode` is neither eval nor train");
 }
 
-bool read_count_member(GraphReader& reader, const JsonTree& tree, int64_t& count) {
+bool read_count_field(GraphReader& reader, const JsonTree& tree, int64_t& count) {
   if (tree.nodes[0].kind != JsonKind::Integer || tree.nodes[0].integer < 0)
     return graph_error(reader, tree.nodes[0],
                        fmt::format("`{}` is {}, not a count", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
@@ -54,41 +54,40 @@ bool read_graph_rules(GraphReader& reader, const JsonTree& tree) {
   return true;
 }
 
-struct MemberRow {
+struct FieldReader {
   std::string_view key;
-  JsonMember mode;
+  JsonField mode;
   bool (*read)(GraphReader&, const JsonTree&);
 };
 
 // Readers of the fields, called in file order. Only `nodes` needs an earlier field, the names in `strings`. prove_graph
 // checks all other references after the whole graph is read.
-constexpr MemberRow kMembers[] = {
-    {"mode", JsonMember::Whole, read_mode},
-    {"attention", JsonMember::Whole,
-     [](GraphReader& r, const JsonTree& t) { return read_text_member(r, t, r.graph.attention); }},
-    {"experts", JsonMember::Whole,
-     [](GraphReader& r, const JsonTree& t) { return read_text_member(r, t, r.graph.experts); }},
-    {"dtype", JsonMember::Whole,
-     [](GraphReader& r, const JsonTree& t) { return read_text_member(r, t, r.graph.dtype); }},
-    {"batch", JsonMember::Whole,
-     [](GraphReader& r, const JsonTree& t) { return read_count_member(r, t, r.graph.batch); }},
-    {"sequence", JsonMember::Whole,
-     [](GraphReader& r, const JsonTree& t) { return read_count_member(r, t, r.graph.sequence); }},
-    {"strings", JsonMember::Elements, read_string},
-    {"shapes", JsonMember::Elements, read_shape},
-    {"sizes", JsonMember::Elements, read_size},
-    {"values", JsonMember::Elements, read_value},
-    {"leaves", JsonMember::Elements, read_leaf},
-    {"nodes", JsonMember::Elements, read_node},
-    {"guards", JsonMember::Elements, read_guard},
-    {"output", JsonMember::Whole, read_output},
-    {"rules", JsonMember::Whole, read_graph_rules},
+constexpr FieldReader kFields[] = {
+    {"mode", JsonField::Whole, read_mode},
+    {"attention", JsonField::Whole,
+     [](GraphReader& r, const JsonTree& t) { return read_text_field(r, t, r.graph.attention); }},
+    {"experts", JsonField::Whole,
+     [](GraphReader& r, const JsonTree& t) { return read_text_field(r, t, r.graph.experts); }},
+    {"dtype", JsonField::Whole, [](GraphReader& r, const JsonTree& t) { return read_text_field(r, t, r.graph.dtype); }},
+    {"batch", JsonField::Whole,
+     [](GraphReader& r, const JsonTree& t) { return read_count_field(r, t, r.graph.batch); }},
+    {"sequence", JsonField::Whole,
+     [](GraphReader& r, const JsonTree& t) { return read_count_field(r, t, r.graph.sequence); }},
+    {"strings", JsonField::Elements, read_string},
+    {"shapes", JsonField::Elements, read_shape},
+    {"sizes", JsonField::Elements, read_size},
+    {"values", JsonField::Elements, read_value},
+    {"leaves", JsonField::Elements, read_leaf},
+    {"nodes", JsonField::Elements, read_node},
+    {"guards", JsonField::Elements, read_guard},
+    {"output", JsonField::Whole, read_output},
+    {"rules", JsonField::Whole, read_graph_rules},
 };
 
-const MemberRow* find_row(std::string_view key) {
+const FieldReader* find_row(std::string_view key) {
   const auto* row =
-      std::find_if(std::begin(kMembers), std::end(kMembers), [key](const MemberRow& r) { return r.key == key; });
-  return row == std::end(kMembers) ? nullptr : row;
+      std::find_if(std::begin(kFields), std::end(kFields), [key](const FieldReader& r) { return r.key == key; });
+  return row == std::end(kFields) ? nullptr : row;
 }
 
 }  // namespace
@@ -96,17 +95,17 @@ const MemberRow* find_row(std::string_view key) {
 JsonVisitor graph_visitor(GraphReader& reader) {
   return {.member =
               [&reader](std::string_view key, Span span) {
-                const MemberRow* row = find_row(key);
+                const FieldReader* row = find_row(key);
                 if (row != nullptr) return row->mode;
                 report_message(reader.diagnostics, Code::UnknownModelKey, span,
                                fmt::format("unknown key `{}` in the graph", key));
-                return JsonMember::Skip;
+                return JsonField::Skip;
               },
           .value =
               [&reader](std::string_view key, const JsonTree& tree) {
-                const MemberRow* row = find_row(key);
+                const FieldReader* row = find_row(key);
                 const JsonNode& root = tree.nodes[0];
-                if (row->mode == JsonMember::Elements && !root.key.empty())
+                if (row->mode == JsonField::Elements && !root.key.empty())
                   return graph_error(reader, root,
                                      fmt::format("`{}` is {}, not a list", key, json_kind_name(root.kind)));
                 return row->read(reader, tree);

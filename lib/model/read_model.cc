@@ -81,20 +81,20 @@ void read_graph_line(ModelReader& reader, const JsonTree& tree) {
 
 struct ModelField {
   std::string_view key;
-  JsonMember mode;
+  JsonField mode;
   void (*read)(ModelReader&, const JsonTree&);  // reads the field, or each of its elements
   bool is_required = false;
 };
 
 constexpr ModelField kModelFields[] = {
-    {"format", JsonMember::Whole, read_format, true},
-    {"name", JsonMember::Whole, read_name, true},
-    {"framework", JsonMember::Whole, read_framework, true},
-    {"modules", JsonMember::Elements, read_module, true},
-    {"tied", JsonMember::Elements, read_tie},
-    {"graph", JsonMember::Members, read_graph_line},
-    {"$schema", JsonMember::Skip, nullptr},
-    {"metadata", JsonMember::Skip, nullptr},
+    {"format", JsonField::Whole, read_format, true},
+    {"name", JsonField::Whole, read_name, true},
+    {"framework", JsonField::Whole, read_framework, true},
+    {"modules", JsonField::Elements, read_module, true},
+    {"tied", JsonField::Elements, read_tie},
+    {"graph", JsonField::Fields, read_graph_line},
+    {"$schema", JsonField::Skip, nullptr},
+    {"metadata", JsonField::Skip, nullptr},
 };
 
 // Returns the index of the field's row, or the number of rows if the key is unknown.
@@ -104,16 +104,16 @@ size_t find_field(std::string_view key) {
   return static_cast<size_t>(row - std::begin(kModelFields));
 }
 
-void warn_unknown_member(ModelReader& reader, std::string_view key, Span span) {
+void warn_unknown_field(ModelReader& reader, std::string_view key, Span span) {
   std::vector<std::string_view> known;
   for (const ModelField& row : kModelFields) known.push_back(row.key);
   warn_unknown_key(reader, "the model", key, span, known);
 }
 
 // Reads a field or an element. An element has no key: if a field that is read by elements has one, it is not an array.
-void read_member(ModelReader& reader, const ModelField& row, const JsonTree& tree) {
+void read_field(ModelReader& reader, const ModelField& row, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
-  if (row.mode == JsonMember::Elements && !node.key.empty())
+  if (row.mode == JsonField::Elements && !node.key.empty())
     report_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
   else
     row.read(reader, tree);
@@ -155,8 +155,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                 [&](std::string_view key, Span span) {
                                   const size_t row = find_field(key);
                                   if (row == std::size(kModelFields)) {
-                                    warn_unknown_member(reader, key, span);
-                                    return JsonMember::Skip;
+                                    warn_unknown_field(reader, key, span);
+                                    return JsonField::Skip;
                                   }
                                   is_there[row] = true;
                                   if (key == "graph") graph.operations.offset = static_cast<uint32_t>(span.offset);
@@ -164,7 +164,7 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                 },
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
-                                  read_member(reader, kModelFields[find_field(key)], tree);
+                                  read_field(reader, kModelFields[find_field(key)], tree);
                                   return !reader.is_another_file && !too_many_errors(reader);
                                 },
                             .inner = &inner,

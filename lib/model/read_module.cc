@@ -69,7 +69,7 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
                  fmt::format("the model has more than {} modules", kMaxModules));
   }
   const auto [path, type, kind, features, parameters, buffers, attributes] =
-      find_members(reader, tree, 0, "a module", kModuleKeys);
+      find_json_fields(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0)
       return fault(reader, Code::MissingModelField, {reader.graph.file, entry.offset, 1},

@@ -167,7 +167,7 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   Param param{
       .name = entry.key, .offset = static_cast<uint32_t>(entry.key_offset), .module = module, .is_buffer = is_buffer};
   const auto [shape, dtype, dims, logical, segments, granularity] =
-      find_members(reader, tree, at, "a parameter", kParamKeys);
+      find_json_fields(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
     return fault(reader, Code::MissingModelField, key_span(reader.graph.file, entry),
                  fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));

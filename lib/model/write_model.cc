@@ -24,7 +24,7 @@ void write_param(JsonWriter& json, const ModelGraph& graph, const Module& module
   begin_object(json);
   write_key(json, "shape");
   write_array(json, shape_of(graph, param));
-  write_member(json, "dtype", dtypes()[param.dtype].name);
+  write_field(json, "dtype", dtypes()[param.dtype].name);
   if (param.extras != kNone) {
     const ParamExtras& extras = graph.extras[param.extras];
     const std::span<const std::string_view> names = dims_of(graph, module, param);
@@ -46,7 +46,7 @@ void write_param(JsonWriter& json, const ModelGraph& graph, const Module& module
       write_array(json, segments.sizes);
     });
     write_dims(json, "granularity", extras.granularity, [&](const std::pair<size_t, int64_t>& granule) {
-      write_member(json, names[granule.first], granule.second);
+      write_field(json, names[granule.first], granule.second);
     });
   }
   end_object(json);
@@ -73,7 +73,7 @@ void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
   write_key(json, "attributes");
   begin_object(json);
   for (const auto& [name, value] : values) {
-    if (value != 0) write_member(json, name, value);
+    if (value != 0) write_field(json, name, value);
   }
   end_object(json);
 }
@@ -81,10 +81,10 @@ void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
 // Writes a module with its parameters and `buffers`.
 void write_module(JsonWriter& json, const ModelGraph& graph, const Module& module, std::span<const Param> buffers) {
   begin_object(json);
-  write_member(json, "path", module.path);
-  write_member(json, "type", type_of(graph, module));
-  if (module.kind_is_given) write_member(json, "kind", to_text(module.kind));
-  if (module.features != kFeaturesNotGiven) write_member(json, "features", to_text(module.features));
+  write_field(json, "path", module.path);
+  write_field(json, "type", type_of(graph, module));
+  if (module.kind_is_given) write_field(json, "kind", to_text(module.kind));
+  if (module.features != kFeaturesNotGiven) write_field(json, "features", to_text(module.features));
   write_params(json, "parameters", graph, module, params_of(graph, module));
   write_params(json, "buffers", graph, module, buffers);
   if (module.attributes != kNone) write_attributes(json, graph.attributes[module.attributes]);
@@ -96,9 +96,9 @@ void write_module(JsonWriter& json, const ModelGraph& graph, const Module& modul
 bool write_model(const ModelGraph& graph, std::string_view operations, const Sink& sink) {
   JsonWriter json{.sink = &sink};
   begin_object(json);
-  write_member(json, "format", kModelFormat);
-  write_member(json, "name", graph.name);
-  write_member(json, "framework", to_text(graph.framework));
+  write_field(json, "format", kModelFormat);
+  write_field(json, "name", graph.name);
+  write_field(json, "framework", to_text(graph.framework));
   write_key(json, "modules");
   begin_array(json);
   size_t first = 0;  // index of the module's first buffer; buffers are in module order

@@ -26,7 +26,7 @@ bool same_value(const YamlTree& a, YamlId i, const YamlTree& b, YamlId j, Proven
 }
 
 // Returns the entries of the root in canonical order.
-std::vector<std::pair<YamlId, YamlId>> sorted_members(const YamlTree& tree) {
+std::vector<std::pair<YamlId, YamlId>> sorted_entries(const YamlTree& tree) {
   const std::vector<YamlId>& children = tree.nodes[tree.root].children;
   std::vector<std::pair<YamlId, YamlId>> members;
   for (size_t i = 0; i + 1 < children.size(); i += 2) members.emplace_back(children[i], children[i + 1]);
@@ -36,7 +36,7 @@ std::vector<std::pair<YamlId, YamlId>> sorted_members(const YamlTree& tree) {
 }
 
 bool same_tree(const YamlTree& a, const YamlTree& b) {
-  const auto x = sorted_members(a), y = sorted_members(b);
+  const auto x = sorted_entries(a), y = sorted_entries(b);
   Proven proven;
   return x.size() == y.size() && std::equal(x.begin(), x.end(), y.begin(), [&](const auto& p, const auto& q) {
            return same_value(a, p.first, b, q.first, proven) && same_value(a, p.second, b, q.second, proven);

@@ -31,7 +31,7 @@ bool read_word(PlanReader& reader, YamlId id, std::string_view what, std::span<c
   return true;
 }
 
-void read_member(PlanReader& reader, std::string_view name, YamlId value, PlanLoss& loss) {
+void read_field(PlanReader& reader, std::string_view name, YamlId value, PlanLoss& loss) {
   Loss& given = loss.given;
   if (name == "output") {
     int64_t output = 0;
@@ -66,7 +66,7 @@ void read_loss(PlanReader& reader, YamlId id) {
         if (std::find(std::begin(kLossKeys), std::end(kLossKeys), name) == std::end(kLossKeys))
           return unknown_key(reader, key, "`loss`", kLossKeys);
         if (name == "count") count = value;
-        read_member(reader, name, value, loss);
+        read_field(reader, name, value, loss);
       },
       "write how the loss is reduced: `loss: {reduction: mean}`");
   if (count != kNoYaml && loss.given.reduction == Reduction::Sum)

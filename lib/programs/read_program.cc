@@ -415,7 +415,7 @@ bool apply_shardings(ProgramReader& r) {
 }
 
 // Reads the value of a key of the document. Returns false to end the reading.
-bool read_member(ProgramReader& r, std::string_view key, const JsonTree& tree) {
+bool read_field(ProgramReader& r, std::string_view key, const JsonTree& tree) {
   if (key == "ops") {
     // An element has no key; a value that is not a list has one.
     if (tree.nodes[0].key.empty()) return read_operation(r, tree, 0, 0);
@@ -473,14 +473,14 @@ Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
   JsonVisitor visitor;
   visitor.member = [&](std::string_view key, Span span) {
     std::erase(r.missing, key);
-    if (std::ranges::find(known, key) != known.end()) return key == "ops" ? JsonMember::Elements : JsonMember::Whole;
+    if (std::ranges::find(known, key) != known.end()) return key == "ops" ? JsonField::Elements : JsonField::Whole;
     const std::string_view nearest = nearest_name(key, known);
     fault(r, span.offset, fmt::format("a program has no key `{}`", key),
           nearest.empty() ? "remove it" : fmt::format("did you mean `{}`?", nearest));
-    return JsonMember::Skip;
+    return JsonField::Skip;
   };
   visitor.value = [&](std::string_view key, const JsonTree& tree) {
-    return read_member(r, key, tree) && r.faults < kMaxErrors;
+    return read_field(r, key, tree) && r.faults < kMaxErrors;
   };
   visitor.kind_help = "record a JAX program: the file starts with `{`";
   const bool is_read = read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024});

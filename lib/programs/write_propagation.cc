@@ -35,15 +35,15 @@ void write_axes(JsonWriter& json, const Program& program, const AxisParts& axes)
 void write_list(JsonWriter& json, const Program& program, const std::vector<ProgramCollective>& list) {
   write_array(json, list, [&](const ProgramCollective& c) {
     begin_object(json);
-    write_member(json, "kind", kind_name(c.kind));
+    write_field(json, "kind", kind_name(c.kind));
     write_key(json, "axes");
     write_axes(json, program, c.axes);
-    write_member(json, "bytes", c.bytes);
+    write_field(json, "bytes", c.bytes);
     if (c.operation == kNoIndex)
-      write_member(json, "op", nullptr);
+      write_field(json, "op", nullptr);
     else
-      write_member(json, "op", program.operations[c.operation].id);
-    write_member(json, "times", c.times);
+      write_field(json, "op", program.operations[c.operation].id);
+    write_field(json, "times", c.times);
     end_object(json);
   });
 }
@@ -51,8 +51,8 @@ void write_list(JsonWriter& json, const Program& program, const std::vector<Prog
 void write_unruled(JsonWriter& json, const Propagation& propagation) {
   write_array(json, propagation.unruled, [&](OperationIndex id) {
     begin_object(json);
-    write_member(json, "op", propagation.program.operations[id].id);
-    write_member(json, "name", propagation.program.operations[id].name);
+    write_field(json, "op", propagation.program.operations[id].id);
+    write_field(json, "name", propagation.program.operations[id].name);
     end_object(json);
   });
 }

@@ -35,7 +35,7 @@ bool reject(BaselineReader& reader, Code code, Span span, std::string message) {
 }
 
 bool read_text(BaselineReader& reader, const JsonTree& tree, std::string_view name, std::string& text) {
-  const uint32_t at = find_member(tree, 0, name);
+  const uint32_t at = find_json_field(tree, 0, name);
   if (at == 0)
     return reject(reader, Code::MissingPlanField, value_span(reader.file.id, tree.nodes[0]),
                   fmt::format("an entry of `findings` has no `{}`", name));
@@ -60,7 +60,7 @@ bool read_known_diagnostic(BaselineReader& reader, const JsonTree& tree) {
   for (const auto& [name, text] : members) {
     if (!read_text(reader, tree, name, *text)) return false;
   }
-  if (find_member(tree, 0, "module") != 0 && !read_text(reader, tree, "module", finding.module)) return false;
+  if (find_json_field(tree, 0, "module") != 0 && !read_text(reader, tree, "module", finding.module)) return false;
   for (uint32_t at = 1; at < tree.nodes.size(); at = tree.nodes[at].end) {
     const std::string_view key = tree.nodes[at].key;
     if (key != "module" && std::ranges::none_of(members, [key](const auto& member) { return member.first == key; }))
@@ -90,10 +90,10 @@ bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diag
   const JsonVisitor visitor{
       .member =
           [&](std::string_view key, Span span) {
-            if (key == "findings") return JsonMember::Elements;
-            if (key == "format") return JsonMember::Whole;
+            if (key == "findings") return JsonField::Elements;
+            if (key == "format") return JsonField::Whole;
             is_good = reject(reader, Code::UnknownPlanKey, span, fmt::format("a baseline has no key `{}`", key));
-            return JsonMember::Skip;
+            return JsonField::Skip;
           },
       .value =
           [&](std::string_view key, const JsonTree& tree) {
@@ -118,18 +118,18 @@ std::string to_json(const Baseline& baseline) {
   return json_of([&](JsonWriter& json) {
            begin_object(json);
            next_line(json, 1);
-           write_member(json, "format", kBaselineFormat);
+           write_field(json, "format", kBaselineFormat);
            next_line(json, 1);
            write_key(json, "findings");
            begin_array(json);
            for (const KnownDiagnostic& finding : findings) {
              next_line(json, 2);
              begin_object(json);
-             write_member(json, "file", finding.file);
-             write_member(json, "code", finding.code);
-             if (!finding.module.empty()) write_member(json, "module", finding.module);
-             write_member(json, "message", finding.message);
-             write_member(json, "fingerprint", finding.fingerprint);
+             write_field(json, "file", finding.file);
+             write_field(json, "code", finding.code);
+             if (!finding.module.empty()) write_field(json, "module", finding.module);
+             write_field(json, "message", finding.message);
+             write_field(json, "fingerprint", finding.fingerprint);
              end_object(json);
            }
            if (!findings.empty()) next_line(json, 1);

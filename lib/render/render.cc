@@ -97,10 +97,10 @@ void write_place(JsonWriter& json, const Span& span, const Sources& sources) {
   const Place place = place_of(span, sources);
   if (place.file == nullptr) return write_value(json, nullptr);
   begin_object(json);
-  write_member(json, "file", place.file->name);
-  write_member(json, "line", place.line);
-  write_member(json, "column", place.columns.begin);
-  write_member(json, "end_column", place.columns.end);
+  write_field(json, "file", place.file->name);
+  write_field(json, "line", place.line);
+  write_field(json, "column", place.columns.begin);
+  write_field(json, "end_column", place.columns.end);
   end_object(json);
 }
 
@@ -113,7 +113,7 @@ void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) 
   write_key(json, "fixes");
   begin_array(json);
   begin_object(json);
-  write_member(json, "applicability", kind_of(d.code).has_exact_fix ? "sure" : "likely");
+  write_field(json, "applicability", kind_of(d.code).has_exact_fix ? "sure" : "likely");
   write_key(json, "edits");
   write_edits(json, *file, edits);
   end_object(json);
@@ -123,28 +123,28 @@ void write_fixes(JsonWriter& json, const Diagnostic& d, const Sources& sources) 
 // Writes one diagnostic as a JSON object on one line.
 void write_diagnostic(JsonWriter& json, const Diagnostic& d, const Sources& sources) {
   begin_object(json);
-  write_member(json, "code", kind_of(d.code).id);
-  write_member(json, "name", kind_of(d.code).name);
-  write_member(json, "severity", severity_name(d.severity));
-  write_member(json, "title", kind_of(d.code).title);
-  write_member(json, "message", d.message);
-  if (!d.label.empty()) write_member(json, "label", d.label);
+  write_field(json, "code", kind_of(d.code).id);
+  write_field(json, "name", kind_of(d.code).name);
+  write_field(json, "severity", severity_name(d.severity));
+  write_field(json, "title", kind_of(d.code).title);
+  write_field(json, "message", d.message);
+  if (!d.label.empty()) write_field(json, "label", d.label);
   write_key(json, "place");
   write_place(json, d.span, sources);
-  write_member(json, "count", d.count);
-  if (d.unlisted > 0) write_member(json, "unlisted", d.unlisted);
+  write_field(json, "count", d.count);
+  if (d.unlisted > 0) write_field(json, "unlisted", d.unlisted);
   write_key(json, "notes");
   write_array(json, d.notes, [&](const Note& note) {
     begin_object(json);
-    write_member(json, "text", note.text);
+    write_field(json, "text", note.text);
     write_key(json, "place");
     write_place(json, note.span, sources);
     end_object(json);
   });
-  if (!d.help.empty()) write_member(json, "help", d.help);
-  if (!d.module.empty()) write_member(json, "module", d.module);
-  if (!d.parameter.empty()) write_member(json, "parameter", d.parameter);
-  if (d.fails != FirstFailure::None) write_member(json, "fails", to_text(d.fails));
+  if (!d.help.empty()) write_field(json, "help", d.help);
+  if (!d.module.empty()) write_field(json, "module", d.module);
+  if (!d.parameter.empty()) write_field(json, "parameter", d.parameter);
+  if (d.fails != FirstFailure::None) write_field(json, "fails", to_text(d.fails));
   write_fixes(json, d, sources);
   end_object(json);
 }
@@ -157,12 +157,12 @@ void write_edits(JsonWriter& json, const SourceFile& file, std::span<const TextE
   write_array(json, edits, [&](const TextEdit& edit) {
     const LineColumn begin = line_column(file, edit.offset), end = line_column(file, edit.offset + edit.length);
     begin_object(json);
-    write_member(json, "file", file.name);
-    write_member(json, "line", begin.line);
-    write_member(json, "column", begin.column);
-    write_member(json, "end_line", end.line);
-    write_member(json, "end_column", end.column);
-    write_member(json, "text", edit.text);
+    write_field(json, "file", file.name);
+    write_field(json, "line", begin.line);
+    write_field(json, "column", begin.column);
+    write_field(json, "end_line", end.line);
+    write_field(json, "end_column", end.column);
+    write_field(json, "text", edit.text);
     end_object(json);
   });
 }
@@ -187,7 +187,7 @@ std::string render_human(const Fault& fault, std::string_view place, const Rende
 }
 
 std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
-                        std::span<const DocumentMember> members) {
+                        std::span<const DocumentField> members) {
   const Sources located = locate(diagnostics, sources);
   std::vector<std::string> findings;
   for (const Diagnostic& d : diagnostics.list)
@@ -196,12 +196,12 @@ std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
 }
 
 std::string render_document(std::span<const std::string> findings, const DiagnosticCounts& counts,
-                            std::span<const DocumentMember> members) {
+                            std::span<const DocumentField> members) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", "tpplan.diagnostics/1");
-  write_member(json, "errors", counts.errors);
-  write_member(json, "warnings", counts.warnings);
+  write_field(json, "format", "tpplan.diagnostics/1");
+  write_field(json, "errors", counts.errors);
+  write_field(json, "warnings", counts.warnings);
   write_key(json, "diagnostics");
   begin_array(json);
   for (const std::string& finding : findings) {
@@ -210,7 +210,7 @@ std::string render_document(std::span<const std::string> findings, const Diagnos
   }
   if (!findings.empty()) next_line(json, 0);
   end_array(json);
-  for (const DocumentMember& member : members) {
+  for (const DocumentField& member : members) {
     next_line(json, 1);
     write_key(json, member.name);
     write_json(json, member.json);

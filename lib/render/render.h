@@ -29,7 +29,7 @@ struct RenderOptions {
 [[nodiscard]] std::string render_human(const Fault& fault, std::string_view place, const RenderOptions& options);
 
 // A field of the JSON document after the diagnostics.
-struct DocumentMember {
+struct DocumentField {
   std::string_view name;
   std::string json;
 };
@@ -39,11 +39,11 @@ void write_edits(JsonWriter& json, const SourceFile& file, std::span<const TextE
 
 // Returns a JSON document that conforms to schemas/diagnostics.schema.json.
 [[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
-                                      std::span<const DocumentMember> members = {});
+                                      std::span<const DocumentField> members = {});
 
 // Returns the document of render_json from rendered diagnostics: lines of render_jsonl without their line breaks.
 [[nodiscard]] std::string render_document(std::span<const std::string> findings, const DiagnosticCounts& counts,
-                                          std::span<const DocumentMember> members = {});
+                                          std::span<const DocumentField> members = {});
 
 // Returns the diagnostics of render_json as JSON Lines, one diagnostic per line.
 [[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);

@@ -13,16 +13,16 @@ std::string_view gitlab_severity(Severity severity) { return severity == Severit
 void write_issue(JsonWriter& json, const Diagnostic& d, const Sources& sources, std::string_view fingerprint) {
   const SourceFile* file = file_about(d.span, sources);
   begin_object(json);
-  write_member(json, "description", full_text(d, sources, "; "));
-  write_member(json, "check_name", kind_of(d.code).id);
-  write_member(json, "fingerprint", fingerprint);
-  write_member(json, "severity", gitlab_severity(d.severity));
+  write_field(json, "description", full_text(d, sources, "; "));
+  write_field(json, "check_name", kind_of(d.code).id);
+  write_field(json, "fingerprint", fingerprint);
+  write_field(json, "severity", gitlab_severity(d.severity));
   write_key(json, "location");
   begin_object(json);
-  write_member(json, "path", file == nullptr ? "tpplan" : repository_path(file->name));
+  write_field(json, "path", file == nullptr ? "tpplan" : repository_path(file->name));
   write_key(json, "lines");
   begin_object(json);
-  write_member(json, "begin", place_of(d.span, sources).line);
+  write_field(json, "begin", place_of(d.span, sources).line);
   end_object(json);
   end_object(json);
   end_object(json);

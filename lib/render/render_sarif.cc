@@ -46,25 +46,25 @@ std::string without_links(std::string text) {
 void write_text(JsonWriter& json, std::string_view key, std::string_view text) {
   write_key(json, key);
   begin_object(json);
-  write_member(json, "text", text);
+  write_field(json, "text", text);
   end_object(json);
 }
 
 void write_rule(JsonWriter& json, const DiagnosticKind& kind, PageOfCode page_of_code) {
   begin_object(json);
-  write_member(json, "id", kind.id);
-  write_member(json, "name", kind.name);
+  write_field(json, "id", kind.id);
+  write_field(json, "name", kind.name);
   write_text(json, "shortDescription", kind.title);
   write_key(json, "defaultConfiguration");
   begin_object(json);
-  write_member(json, "level", severity_name(kind.severity));
+  write_field(json, "level", severity_name(kind.severity));
   end_object(json);
   if (const char* page = page_of_code(kind.id); page != nullptr) {
     write_text(json, "fullDescription", first_paragraph(page));
     write_key(json, "help");
     begin_object(json);
-    write_member(json, "text", fmt::format("See `tpplan explain {}`.", kind.id));
-    write_member(json, "markdown", page);
+    write_field(json, "text", fmt::format("See `tpplan explain {}`.", kind.id));
+    write_field(json, "markdown", page);
     end_object(json);
   }
   end_object(json);
@@ -82,8 +82,8 @@ std::vector<Code> codes_of(const Diagnostics& diagnostics) {
 void write_driver(JsonWriter& json, const std::vector<Code>& codes, std::string_view tool, PageOfCode page) {
   const size_t space = tool.rfind(' ');
   begin_object(json);
-  write_member(json, "name", tool.substr(0, space));
-  write_member(json, "version", tool.substr(space + 1));
+  write_field(json, "name", tool.substr(0, space));
+  write_field(json, "version", tool.substr(space + 1));
   write_key(json, "rules");
   begin_array(json);
   for (const Code code : codes) {
@@ -100,15 +100,15 @@ void write_physical_location(JsonWriter& json, const SourceFile& file, const Pla
   begin_object(json);
   write_key(json, "artifactLocation");
   begin_object(json);
-  write_member(json, "uri", uri_of(file.name));
+  write_field(json, "uri", uri_of(file.name));
   end_object(json);
   if (place.file != nullptr) {
     const Columns columns = code_point_columns(place);
     write_key(json, "region");
     begin_object(json);
-    write_member(json, "startLine", place.line);
-    write_member(json, "startColumn", columns.begin);
-    write_member(json, "endColumn", columns.end);
+    write_field(json, "startLine", place.line);
+    write_field(json, "startColumn", columns.begin);
+    write_field(json, "endColumn", columns.end);
     end_object(json);
   }
   end_object(json);
@@ -137,7 +137,7 @@ void write_related_locations(JsonWriter& json, const Diagnostic& d, const Source
     const Place place = place_of(note.span, sources);
     if (place.file == nullptr) continue;
     begin_object(json);
-    write_member(json, "id", ++id);
+    write_field(json, "id", ++id);
     write_physical_location(json, *place.file, place);
     write_text(json, "message", without_links(escape_for_terminal(note.text)));
     end_object(json);
@@ -148,16 +148,16 @@ void write_related_locations(JsonWriter& json, const Diagnostic& d, const Source
 void write_result(JsonWriter& json, const Diagnostic& d, size_t rule, const Sources& sources,
                   std::string_view fingerprint) {
   begin_object(json);
-  write_member(json, "ruleId", kind_of(d.code).id);
-  write_member(json, "ruleIndex", rule);
-  write_member(json, "level", severity_name(d.severity));
+  write_field(json, "ruleId", kind_of(d.code).id);
+  write_field(json, "ruleIndex", rule);
+  write_field(json, "level", severity_name(d.severity));
   write_text(json, "message", without_links(full_text(d, sources, "\n")));
   write_locations(json, d, sources);
   write_related_locations(json, d, sources);
-  write_member(json, "occurrenceCount", d.count);
+  write_field(json, "occurrenceCount", d.count);
   write_key(json, "partialFingerprints");
   begin_object(json);
-  write_member(json, "tpplan/v1", fingerprint);
+  write_field(json, "tpplan/v1", fingerprint);
   end_object(json);
   end_object(json);
 }
@@ -179,13 +179,13 @@ void write_results(JsonWriter& json, const Diagnostics& diagnostics, const std::
 void write_invocation(JsonWriter& json, const Diagnostics& diagnostics, std::string_view unchecked) {
   const int status = exit_status(diagnostics);
   begin_object(json);
-  write_member(json, "executionSuccessful", status <= 1);
-  write_member(json, "exitCode", status);
+  write_field(json, "executionSuccessful", status <= 1);
+  write_field(json, "exitCode", status);
   if (!unchecked.empty()) {
     write_key(json, "toolExecutionNotifications");
     begin_array(json);
     begin_object(json);
-    write_member(json, "level", "note");
+    write_field(json, "level", "note");
     write_text(json, "message", without_links(std::string(unchecked)));
     end_object(json);
     end_array(json);
@@ -200,8 +200,8 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources,
   const std::vector<Code> codes = codes_of(diagnostics);
   JsonWriter json;
   begin_object(json);
-  write_member(json, "$schema", kSchema);
-  write_member(json, "version", "2.1.0");
+  write_field(json, "$schema", kSchema);
+  write_field(json, "version", "2.1.0");
   write_key(json, "runs");
   begin_array(json);
   begin_object(json);
@@ -212,7 +212,7 @@ std::string render_sarif(const Diagnostics& diagnostics, const Sources& sources,
   write_driver(json, codes, tool, page);
   end_object(json);
   next_line(json, 1);
-  write_member(json, "columnKind", "unicodeCodePoints");
+  write_field(json, "columnKind", "unicodeCodePoints");
   next_line(json, 1);
   write_key(json, "invocations");
   begin_array(json);

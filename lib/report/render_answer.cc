@@ -54,18 +54,18 @@ void write_answer(JsonWriter& json, const StepAnswer& answer) {
   next_line(json, 1);
   write_key(json, "step");
   begin_object(json);
-  write_member(json, "kind", answer.kind);
+  write_field(json, "kind", answer.kind);
   write_seconds(json, "seconds", answer.step.seconds);
   write_key(json, "interval");
   write_array(json, std::array{answer.interval.low, answer.interval.high},
               [&](double bound) { write_json(json, fmt::format("{}", bound)); });
-  write_member(json, "widest_assumption", to_text(answer.interval.widest));
+  write_field(json, "widest_assumption", to_text(answer.interval.widest));
   write_seconds(json, "matmul_scale", answer.scale[0]);
   write_seconds(json, "attention_scale", answer.scale[1]);
   write_key(json, "measured");
   write_array(json, answer.residuals, [&](const MeasuredResidual& entry) {
     begin_object(json);
-    write_member(json, "run", entry.run);
+    write_field(json, "run", entry.run);
     write_seconds(json, "seconds", entry.measured);
     write_seconds(json, "predicted", entry.predicted);
     end_object(json);
@@ -75,9 +75,9 @@ void write_answer(JsonWriter& json, const StepAnswer& answer) {
   write_key(json, "terms");
   write_array(json, answer.step.terms, [&](const TimeTerm& term) {
     begin_object(json);
-    write_member(json, "name", term.name);
+    write_field(json, "name", term.name);
     write_seconds(json, "seconds", term.seconds);
-    write_member(json, "formula", term.formula);
+    write_field(json, "formula", term.formula);
     end_object(json);
   });
 }

@@ -150,9 +150,9 @@ std::string sums_line(const CostsTable& table, std::string_view head, const Call
 }
 
 void write_sums(JsonWriter& json, const CallSums& sums) {
-  write_member(json, "calls", sums.calls);
-  write_member(json, "payload", sums.payload);
-  write_member(json, "wire", sums.wire);
+  write_field(json, "calls", sums.calls);
+  write_field(json, "payload", sums.payload);
+  write_field(json, "wire", sums.wire);
 }
 
 // Writes the memory and the time of the step, if they are known.
@@ -177,17 +177,17 @@ void write_step_numbers(JsonWriter& json, const Costs& costs) {
 
 void write_row(JsonWriter& json, const CallRow& row, const Mesh& mesh) {
   begin_object(json);
-  write_member(json, "phase", phase_name(row.call->backward));
-  write_member(json, "kind", to_text(row.call->kind));
-  write_member(json, "axis", mesh.axes[row.call->axis].name);
+  write_field(json, "phase", phase_name(row.call->backward));
+  write_field(json, "kind", to_text(row.call->kind));
+  write_field(json, "axis", mesh.axes[row.call->axis].name);
   write_key(json, "modules");
   write_array(json, row.modules);
   write_key(json, "shape");
   write_array(json, row.call->shape);
-  write_member(json, "dtype", row.call->dtype);
-  write_member(json, "bytes", row.call->bytes);
-  if (row.call->hidden) write_member(json, "hidden", true);
-  if (!row.call->operation.empty()) write_member(json, "operation", row.call->operation);
+  write_field(json, "dtype", row.call->dtype);
+  write_field(json, "bytes", row.call->bytes);
+  if (row.call->hidden) write_field(json, "hidden", true);
+  if (!row.call->operation.empty()) write_field(json, "operation", row.call->operation);
   write_sums(json, row.sums);
   end_object(json);
 }
@@ -266,13 +266,13 @@ std::string render_costs(const Costs& costs, const TerminalStyle& look) {
 void write_costs(JsonWriter& json, const Costs& costs) {
   begin_object(json);
   if (!costs.reason.empty() || costs.measure.overflow) {
-    write_member(json, "reason", costs.reason.empty() ? "the sums of bytes exceed 64 bits" : costs.reason);
-    if (!costs.help.empty()) write_member(json, "help", costs.help);
+    write_field(json, "reason", costs.reason.empty() ? "the sums of bytes exceed 64 bits" : costs.reason);
+    if (!costs.help.empty()) write_field(json, "help", costs.help);
     write_step_numbers(json, costs);
     return end_object(json);
   }
-  if (costs.batch > 0) write_member(json, "batch", costs.batch);
-  if (costs.sequence > 0) write_member(json, "sequence", costs.sequence);
+  if (costs.batch > 0) write_field(json, "batch", costs.batch);
+  if (costs.sequence > 0) write_field(json, "sequence", costs.sequence);
   if (!costs.unlisted.empty()) {
     write_key(json, "unlisted");
     write_array(json, costs.unlisted, [&](AxisId axis) { write_value(json, costs.mesh.axes[axis].name); });
@@ -282,8 +282,8 @@ void write_costs(JsonWriter& json, const Costs& costs) {
   for (const CallGroup& group : costs.measure.groups) {
     next_line(json, 2);
     begin_object(json);
-    if (!group.layers.empty()) write_member(json, "layers", group.layers);
-    write_member(json, "count", group.count);
+    if (!group.layers.empty()) write_field(json, "layers", group.layers);
+    write_field(json, "count", group.count);
     write_sums(json, group.sums);
     write_key(json, "rows");
     begin_array(json);

@@ -43,11 +43,11 @@ void write_run(JsonWriter& json, const Run& run) {
     const std::string value = run_value(run, key);
     int64_t count = 0;
     if (parse_decimal(value, count))
-      write_member(json, key, count);
+      write_field(json, key, count);
     else if (value == "true" || value == "false")
-      write_member(json, key, value == "true");
+      write_field(json, key, value == "true");
     else
-      write_member(json, key, value);
+      write_field(json, key, value);
   }
   write_key(json, "given");
   write_array(json, run.given);

@@ -88,22 +88,22 @@ void write_double(JsonWriter& json, std::string_view key, double value) {
 void write_mesh(JsonWriter& json, const SearchMesh& mesh) {
   write_key(json, "mesh");
   begin_object(json);
-  write_member(json, "dp", mesh.dp);
-  write_member(json, "fsdp", mesh.fsdp);
-  write_member(json, "tp", mesh.tp);
+  write_field(json, "dp", mesh.dp);
+  write_field(json, "fsdp", mesh.fsdp);
+  write_field(json, "tp", mesh.tp);
   end_object(json);
 }
 
 void write_figures(JsonWriter& json, const StepFigures& figures) {
   write_double(json, "seconds", figures.seconds);
-  write_member(json, "memory_bytes", figures.memory);
-  write_member(json, "wire_bytes", figures.wire);
+  write_field(json, "memory_bytes", figures.memory);
+  write_field(json, "wire_bytes", figures.wire);
 }
 
 void write_plan_row(JsonWriter& json, const MeshPlan& plan) {
   write_mesh(json, plan.mesh);
-  write_member(json, "batch", plan.batch);
-  write_member(json, "accumulation", 1);
+  write_field(json, "batch", plan.batch);
+  write_field(json, "accumulation", 1);
   write_figures(json, plan.figures);
 }
 
@@ -174,19 +174,19 @@ std::string search_json(const SearchReport& report) {
   const SearchAnswer& answer = report.answer;
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", kSearchFormat);
+  write_field(json, "format", kSearchFormat);
   write_key(json, "best");
   if (answer.best) {
     begin_object(json);
     write_plan_row(json, *answer.best);
     if (report.file.empty())
-      write_member(json, "file", nullptr);
+      write_field(json, "file", nullptr);
     else
-      write_member(json, "file", report.file);
+      write_field(json, "file", report.file);
     end_object(json);
     write_double(json, "bound", answer.bound);
     write_double(json, "gap", gap_of(report));
-    write_member(json, "exact", answer.is_exact);
+    write_field(json, "exact", answer.is_exact);
   } else {
     write_value(json, nullptr);
   }
@@ -207,7 +207,7 @@ std::string search_json(const SearchReport& report) {
     begin_object(json);
     write_key(json, "mesh");
     begin_object(json);
-    for (const MeshAxis& axis : report.kept_mesh.axes) write_member(json, axis.name, axis.size);
+    for (const MeshAxis& axis : report.kept_mesh.axes) write_field(json, axis.name, axis.size);
     end_object(json);
     write_figures(json, *report.saved);
     end_object(json);
@@ -216,11 +216,11 @@ std::string search_json(const SearchReport& report) {
   write_array(json, answer.omitted, [&](const MeshLeftOut& left) {
     begin_object(json);
     write_mesh(json, left.mesh);
-    write_member(json, "reason", left.why);
+    write_field(json, "reason", left.why);
     end_object(json);
   });
-  write_member(json, "tried", answer.tried);
-  write_member(json, "plans", answer.probes);
+  write_field(json, "tried", answer.tried);
+  write_field(json, "plans", answer.probes);
   end_object(json);
   json.out += '\n';
   return std::move(json.out);

@@ -109,30 +109,30 @@ std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& 
 
 void write_memory(JsonWriter& json, const TrainingMemory& memory) {
   begin_object(json);
-  write_member(json, "recipe", memory.recipe->name);
-  write_member(json, "activations", memory.has_step && !memory.infer);
-  write_member(json, "total", memory.total);
+  write_field(json, "recipe", memory.recipe->name);
+  write_field(json, "activations", memory.has_step && !memory.infer);
+  write_field(json, "total", memory.total);
   if (memory.peak) {
-    write_member(json, "active_bytes", memory.total);
-    write_member(json, "reserved_bytes", memory.peak->reserved);
+    write_field(json, "active_bytes", memory.total);
+    write_field(json, "reserved_bytes", memory.peak->reserved);
     if (memory.peak->capacity > 0) {
-      write_member(json, "capacity_bytes", memory.peak->capacity);
-      write_member(json, "fits", memory.peak->reserved <= memory.peak->capacity);
+      write_field(json, "capacity_bytes", memory.peak->capacity);
+      write_field(json, "fits", memory.peak->reserved <= memory.peak->capacity);
     }
     write_key(json, "peak");
     begin_object(json);
-    write_member(json, "phase", memory.peak->phase);
-    write_member(json, "operation", memory.peak->operation);
-    write_member(json, "module", memory.peak->module);
+    write_field(json, "phase", memory.peak->phase);
+    write_field(json, "operation", memory.peak->operation);
+    write_field(json, "module", memory.peak->module);
     end_object(json);
   }
   write_key(json, "terms");
   write_array(json, memory.terms, [&](const MemoryTerm& term) {
     begin_object(json);
-    write_member(json, "name", term.name);
-    write_member(json, "bytes", term.bytes);
-    write_member(json, "formula", term.formula);
-    write_member(json, "is_part", term.is_part);
+    write_field(json, "name", term.name);
+    write_field(json, "bytes", term.bytes);
+    write_field(json, "formula", term.formula);
+    write_field(json, "is_part", term.is_part);
     end_object(json);
   });
   end_object(json);
@@ -145,9 +145,9 @@ void write_time(JsonWriter& json, const StepTime& time, const Mesh& mesh, const 
     write_number(json, value, kDigits);
   };
   begin_object(json);
-  write_member(json, "topology", topology.name);
-  write_member(json, "device", topology.device);
-  write_member(json, "products", time.has_matmul_speed);
+  write_field(json, "topology", topology.name);
+  write_field(json, "device", topology.device);
+  write_field(json, "products", time.has_matmul_speed);
   seconds("forward", time.forward);
   seconds("backward", time.backward);
   seconds("waited", time.waited);
@@ -156,21 +156,21 @@ void write_time(JsonWriter& json, const StepTime& time, const Mesh& mesh, const 
   write_key(json, "axes");
   write_array(json, time.axes, [&](const AxisTime& axis) {
     begin_object(json);
-    write_member(json, "axis", mesh.axes[axis.axis].name);
-    write_member(json, "calls", axis.calls);
+    write_field(json, "axis", mesh.axes[axis.axis].name);
+    write_field(json, "calls", axis.calls);
     seconds("seconds", axis.seconds);
-    write_member(json, "overlaps", axis.overlaps);
+    write_field(json, "overlaps", axis.overlaps);
     seconds("latency", axis.link.latency);
     write_key(json, "bandwidth");
     write_number(json, axis.link.bandwidth, 0);
-    write_member(json, "timings", axis.link.timings);
+    write_field(json, "timings", axis.link.timings);
     end_object(json);
   });
   write_key(json, "layers");
   write_array(json, time.layers, [&](const LayerTime& layer) {
     begin_object(json);
-    write_member(json, "layers", layer.layers);
-    write_member(json, "count", layer.count);
+    write_field(json, "layers", layer.layers);
+    write_field(json, "count", layer.count);
     seconds("forward", layer.forward);
     seconds("backward", layer.backward);
     seconds("communication", layer.communication);

@@ -116,10 +116,10 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
 std::string suggestion_json(const Suggestion& suggestion, std::string_view tool) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", kSuggestionFormat);
-  write_member(json, "tool", tool);
-  write_member(json, "model", suggestion.model);
-  write_member(json, "recipe", suggestion.recipe);
+  write_field(json, "format", kSuggestionFormat);
+  write_field(json, "tool", tool);
+  write_field(json, "model", suggestion.model);
+  write_field(json, "recipe", suggestion.recipe);
   write_key(json, "meshes");
   begin_array(json);
   for (const MeshTrial& trial : suggestion.trials) {
@@ -127,13 +127,13 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
     begin_object(json);
     write_key(json, "mesh");
     begin_object(json);
-    for (const MeshAxis& axis : trial.mesh.axes) write_member(json, axis.name, axis.size);
+    for (const MeshAxis& axis : trial.mesh.axes) write_field(json, axis.name, axis.size);
     end_object(json);
-    write_member(json, "ranks", device_count(trial.mesh));
-    write_member(json, "own", trial.is_own);
-    write_member(json, "right", trial.is_right);
+    write_field(json, "ranks", device_count(trial.mesh));
+    write_field(json, "own", trial.is_own);
+    write_field(json, "right", trial.is_right);
     if (trial.is_right) {
-      write_member(json, "parameter_bytes", trial.parameter_bytes);
+      write_field(json, "parameter_bytes", trial.parameter_bytes);
       write_key(json, "memory_bytes");
       if (trial.memory_bytes)
         write_value(json, *trial.memory_bytes);
@@ -145,8 +145,8 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
       else
         write_value(json, nullptr);
     } else {
-      write_member(json, "code", kind_of(trial.code).id);
-      write_member(json, "reason", trial.reason);
+      write_field(json, "code", kind_of(trial.code).id);
+      write_field(json, "reason", trial.reason);
     }
     end_object(json);
   }
@@ -156,10 +156,10 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
   write_array(json, suggestion.findings.list, [&json](const Diagnostic& finding) {
     next_line(json, 1);
     begin_object(json);
-    write_member(json, "code", kind_of(finding.code).id);
-    write_member(json, "severity", finding.severity == Severity::Error ? "error" : "warning");
-    write_member(json, "message", finding.message);
-    if (!finding.help.empty()) write_member(json, "help", finding.help);
+    write_field(json, "code", kind_of(finding.code).id);
+    write_field(json, "severity", finding.severity == Severity::Error ? "error" : "warning");
+    write_field(json, "message", finding.message);
+    if (!finding.help.empty()) write_field(json, "help", finding.help);
     end_object(json);
   });
   end_object(json);

@@ -42,7 +42,7 @@ struct PositionIterator {
 struct VisitedObject {
   const JsonVisitor* visitor;
   std::string_view key = {};
-  JsonMember mode = JsonMember::Skip;
+  JsonField mode = JsonField::Skip;
 };
 
 // Returns the useful part of nlohmann's "[json.exception...] parse error at line 1, column 2: syntax error while
@@ -147,19 +147,19 @@ struct TreeBuilder {
 
   // True if the next value is a field of the innermost visited object. Visited objects are nested, so their number is
   // the depth of its fields; the elements of a field's array are one level deeper.
-  bool at_member() const { return depth == visited.size(); }
+  bool is_at_field() const { return depth == visited.size(); }
   bool at_element() const {
-    const JsonMember mode = visited.back().mode;
-    return (mode == JsonMember::Elements || mode == JsonMember::Members) && depth == visited.size() + 1 &&
+    const JsonField mode = visited.back().mode;
+    return (mode == JsonField::Elements || mode == JsonField::Fields) && depth == visited.size() + 1 &&
            !in_object.back();
   }
 
   // Decides whether to collect a tree. Called before each value except the document.
   void open_value(JsonKind kind) {
-    if (at_member()) {
-      const JsonMember mode = visited.back().mode;
-      collecting = mode == JsonMember::Whole || (mode == JsonMember::Elements && kind != JsonKind::Array) ||
-                   (mode == JsonMember::Members && kind != JsonKind::Object && kind != JsonKind::Array);
+    if (is_at_field()) {
+      const JsonField mode = visited.back().mode;
+      collecting = mode == JsonField::Whole || (mode == JsonField::Elements && kind != JsonKind::Array) ||
+                   (mode == JsonField::Fields && kind != JsonKind::Object && kind != JsonKind::Array);
       collect_depth = depth;
     } else if (at_element()) {
       collecting = true;
@@ -220,7 +220,7 @@ struct TreeBuilder {
       return fail(Code::NestingTooDeep, offset_of(start), 1,
                   fmt::format("values are nested deeper than {} levels", limits.depth));
     }
-    const bool is_visited = depth == 0 || (object && at_member() && visited.back().mode == JsonMember::Members);
+    const bool is_visited = depth == 0 || (object && is_at_field() && visited.back().mode == JsonField::Fields);
     const JsonKind kind = object ? JsonKind::Object : JsonKind::Array;
     if (depth > 0) open_value(kind);
     if (collecting) open_nodes.push_back(static_cast<uint32_t>(tree.nodes.size()));
@@ -257,7 +257,7 @@ struct TreeBuilder {
     const auto length = static_cast<uint32_t>(position.at - start);
     // Compares keys of skipped values too, because a duplicate is always an error.
     const bool escaped = static_cast<size_t>(length) - 2 != value.size();
-    const bool kept = collecting || at_member();  // the tree or the visitor keeps the name
+    const bool kept = collecting || is_at_field();  // the tree or the visitor keeps the name
     const std::string_view name = kept      ? keep(value, start)
                                   : escaped ? std::string_view(value)
                                             : std::string_view(start + 1, value.size());
@@ -277,7 +277,7 @@ struct TreeBuilder {
     add_key(set, static_cast<uint32_t>(offset), name, escaped);
     pending_key = kept ? name : std::string_view{};
     pending_key_offset = offset;
-    if (at_member()) {
+    if (is_at_field()) {
       VisitedObject& object = visited.back();
       object.key = name;
       object.mode = object.visitor->member(name, {file.id, offset, length});

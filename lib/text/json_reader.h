@@ -16,12 +16,12 @@ namespace tpplan {
 
 // How to read a field of a visited object: pass it as one tree, pass each element of its array, visit its fields (of an
 // array: pass each element), or only check its syntax.
-enum class JsonMember : uint8_t { Whole, Elements, Members, Skip };
+enum class JsonField : uint8_t { Whole, Elements, Fields, Skip };
 
-// Visits one object field by field: the document, or an object whose key was answered with JsonMember::Members.
+// Visits one object field by field: the document, or an object whose key was answered with JsonField::Fields.
 struct JsonVisitor {
   // Called for each key of the object in file order. Returns how to read its value.
-  std::function<JsonMember(std::string_view key, Span key_span)> member;
+  std::function<JsonField(std::string_view key, Span key_span)> member;
   // Receives the value, or with Elements and Members each element of its array. A value that is not an array
   // (Elements), and neither an array nor an object (Members), is passed as one tree; its root has a key, an element's
   // root has none. Strings in the tree live as long as the file and `strings`, the tree until the call returns.

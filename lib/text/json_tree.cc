@@ -16,7 +16,7 @@ Span key_span(FileId file, const JsonNode& node) {
   return {file, node.key_offset, static_cast<uint32_t>(node.key.size() + 2)};
 }
 
-uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key) {
+uint32_t find_json_field(const JsonTree& tree, uint32_t parent, std::string_view key) {
   for (uint32_t i = parent + 1; i < tree.nodes[parent].end; i = tree.nodes[i].end) {
     if (tree.nodes[i].key == key) return i;
   }

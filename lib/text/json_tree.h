@@ -35,7 +35,7 @@ struct JsonTree {
 [[nodiscard]] Span key_span(FileId file, const JsonNode& node);
 
 // Returns the index of the child called `key` of the object at `parent`, or 0, which is never a child.
-[[nodiscard]] uint32_t find_member(const JsonTree& tree, uint32_t parent, std::string_view key);
+[[nodiscard]] uint32_t find_json_field(const JsonTree& tree, uint32_t parent, std::string_view key);
 
 // Returns "an array", "a string" and so on, for messages.
 [[nodiscard]] std::string_view json_kind_name(JsonKind kind);

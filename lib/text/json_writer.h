@@ -70,7 +70,7 @@ void write_array(JsonWriter& json, const Range& items) {
 }
 
 template <typename Value>
-void write_member(JsonWriter& json, std::string_view key, const Value& value) {
+void write_field(JsonWriter& json, std::string_view key, const Value& value) {
   write_key(json, key);
   write_value(json, value);
 }

@@ -28,8 +28,8 @@ void reject_run(TimingsReader& r, Span span, std::string message) {
 }
 
 // Reads a field that must be a positive number. Reports an error otherwise.
-bool positive_member(TimingsReader& r, const JsonTree& tree, uint32_t call, std::string_view name, double& value) {
-  const uint32_t at = find_member(tree, call, name);
+bool positive_field(TimingsReader& r, const JsonTree& tree, uint32_t call, std::string_view name, double& value) {
+  const uint32_t at = find_json_field(tree, call, name);
   const JsonNode& node = tree.nodes[at == 0 ? call : at];
   if (at == 0) {
     reject_run(r, value_span(r.file.id, node), fmt::format("a collective has no `{}`", name));
@@ -45,7 +45,7 @@ bool positive_member(TimingsReader& r, const JsonTree& tree, uint32_t call, std:
 }
 
 std::string_view text_of(const JsonTree& tree, uint32_t parent, std::string_view name) {
-  const uint32_t at = find_member(tree, parent, name);
+  const uint32_t at = find_json_field(tree, parent, name);
   return at != 0 && tree.nodes[at].kind == JsonKind::String ? tree.nodes[at].text : std::string_view{};
 }
 
@@ -57,8 +57,8 @@ void read_call(TimingsReader& r, const JsonTree& tree, uint32_t call) {
     return reject_run(r, span, "a collective has no known `kind` or no `axis`");
   if (kind == CollectiveKind::LocalSlice) return;
   double ranks = 0, bytes = 0, seconds = 0;
-  if (!positive_member(r, tree, call, "ranks", ranks) || !positive_member(r, tree, call, "bytes", bytes) ||
-      !positive_member(r, tree, call, "seconds", seconds))
+  if (!positive_field(r, tree, call, "ranks", ranks) || !positive_field(r, tree, call, "bytes", bytes) ||
+      !positive_field(r, tree, call, "seconds", seconds))
     return;
   auto known =
       std::find_if(r.timings.axes.begin(), r.timings.axes.end(), [&](const AxisTimings& a) { return a.axis == axis; });
@@ -72,7 +72,7 @@ void read_call(TimingsReader& r, const JsonTree& tree, uint32_t call) {
 }
 
 void read_entry(TimingsReader& r, const JsonTree& tree) {
-  const uint32_t wrong = find_member(tree, 0, "wrong"), calls = find_member(tree, 0, "collectives");
+  const uint32_t wrong = find_json_field(tree, 0, "wrong"), calls = find_json_field(tree, 0, "collectives");
   if (wrong != 0 && tree.nodes[wrong].integer > 0)
     reject_run(r, value_span(r.file.id, tree.nodes[wrong]),
                "a redistribution has wrong results, so its time is not used");
@@ -95,8 +95,8 @@ Timings read_run_timings(const SourceFile& file, Diagnostics& diagnostics) {
   const JsonVisitor visitor{
       .member =
           [](std::string_view key, Span) {
-            if (key == "device") return JsonMember::Whole;
-            return key == "redistributions" ? JsonMember::Elements : JsonMember::Skip;
+            if (key == "device") return JsonField::Whole;
+            return key == "redistributions" ? JsonField::Elements : JsonField::Skip;
           },
       .value =
           [&](std::string_view key, const JsonTree& tree) {

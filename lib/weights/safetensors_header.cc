@@ -265,7 +265,7 @@ bool read_safetensors_header(const InputFile& file, WeightsHeader& header, Diagn
                              uint64_t max_bytes) {
   if (!read_header_text(file, header, diagnostics, max_bytes)) return false;
   HeaderReader reader{.header = header, .diagnostics = diagnostics};
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; },
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
                                   if (key == kMetadata)

@@ -174,7 +174,7 @@ void join_tensors(IndexReader& reader) {
 
 bool read_index_map(IndexReader& reader) {
   const JsonVisitor visitor{
-      .member = [](std::string_view key, Span) { return key == "weight_map" ? JsonMember::Whole : JsonMember::Skip; },
+      .member = [](std::string_view key, Span) { return key == "weight_map" ? JsonField::Whole : JsonField::Skip; },
       .value =
           [&](std::string_view, const JsonTree& tree) {
             read_map(reader, tree);

@@ -15,7 +15,7 @@ struct Inner {
   double seconds = 0;
   bool is_done = false;
 };
-auto members(Inner& i) { return std::tie(i.rank, i.seconds, i.is_done); }
+auto fields(Inner& i) { return std::tie(i.rank, i.seconds, i.is_done); }
 
 struct Outer {
   uint64_t bytes = 0;
@@ -24,19 +24,19 @@ struct Outer {
   std::optional<Fault> fault;
   std::vector<std::string> names;
 };
-auto members(Outer& o) { return std::tie(o.bytes, o.text, o.list, o.fault, o.names); }
+auto fields(Outer& o) { return std::tie(o.bytes, o.text, o.list, o.fault, o.names); }
 
 struct Other {  // the same bytes as another struct, with another meaning
   uint64_t bytes = 0;
   std::string text;
 };
-auto members(Other& o) { return std::tie(o.bytes, o.text); }
+auto fields(Other& o) { return std::tie(o.bytes, o.text); }
 
 struct Swapped {
   std::string text;
   uint64_t bytes = 0;
 };
-auto members(Swapped& s) { return std::tie(s.text, s.bytes); }
+auto fields(Swapped& s) { return std::tie(s.text, s.bytes); }
 
 bool operator==(const Inner& a, const Inner& b) {
   return a.rank == b.rank && a.seconds == b.seconds && a.is_done == b.is_done;

@@ -182,7 +182,7 @@ def test_names_in_the_schema_match_the_tables():
     definitions = SCHEMAS["model"]["definitions"]
     graph = definitions["graph"]["properties"]
     tables, arguments = source("model/read_tables.cc"), definitions["argument"]["anyOf"]
-    members = re.findall(r'^    \{"(\w+)", JsonMember', source("model/read_graph.cc"), re.MULTILINE)
+    members = re.findall(r'^    \{"(\w+)", JsonField', source("model/read_graph.cc"), re.MULTILINE)
     assert list(graph) == members
     assert graph["leaves"]["items"]["items"][1]["enum"] == names_in(tables, r"kKinds\[\] = \{(.*?)\}")
     assert graph["guards"]["items"]["items"][0]["enum"] == names_in(tables, r"kOps\[\] = \{(.*?)\};")

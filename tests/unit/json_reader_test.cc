@@ -15,7 +15,7 @@ bool reads(std::string text, std::vector<std::string>* codes = nullptr) {
   const SourceFile file{.name = "t.json", .text = std::move(text)};
   Diagnostics diagnostics;
   std::deque<std::string> strings;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; },
                             .value = [](std::string_view, const JsonTree&) { return true; }};
   const bool good = read_json(file, visitor, strings, diagnostics);
   if (codes != nullptr) {
@@ -52,7 +52,7 @@ TEST_CASE("a streamed array passes each element with its place") {
   Diagnostics diagnostics;
   std::deque<std::string> strings;
   std::vector<uint64_t> offsets;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Elements; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Elements; },
                             .value =
                                 [&](std::string_view, const JsonTree& tree) {
                                   offsets.push_back(tree.nodes[0].offset);
@@ -72,8 +72,8 @@ std::vector<std::string> trees_of(const std::string& text) {
   std::deque<std::string> strings;
   std::vector<std::string> seen;
   const auto mode = [](std::string_view key, Span) {
-    if (key == "a" || key == "b") return JsonMember::Members;
-    return key == "xs" ? JsonMember::Elements : key == "skip" ? JsonMember::Skip : JsonMember::Whole;
+    if (key == "a" || key == "b") return JsonField::Fields;
+    return key == "xs" ? JsonField::Elements : key == "skip" ? JsonField::Skip : JsonField::Whole;
   };
   const auto note = [&seen](std::string_view prefix) {
     return [&seen, prefix](std::string_view key, const JsonTree& tree) {
@@ -109,7 +109,7 @@ TEST_CASE("a million elements of an inner array need memory for one") {
   Diagnostics diagnostics;
   std::deque<std::string> strings;
   size_t trees = 0, nodes = 0, capacity = 0;
-  const JsonVisitor inner{.member = [](std::string_view, Span) { return JsonMember::Elements; },
+  const JsonVisitor inner{.member = [](std::string_view, Span) { return JsonField::Elements; },
                           .value =
                               [&](std::string_view, const JsonTree& tree) {
                                 ++trees;
@@ -118,7 +118,7 @@ TEST_CASE("a million elements of an inner array need memory for one") {
                                 return true;
                               }};
   const JsonVisitor document{
-      .member = [](std::string_view, Span) { return JsonMember::Members; }, .value = {}, .inner = &inner};
+      .member = [](std::string_view, Span) { return JsonField::Fields; }, .value = {}, .inner = &inner};
   CHECK(read_json(file, document, strings, diagnostics));
   CHECK(trees == 1'000'000);
   CHECK(nodes == 9);
@@ -131,9 +131,9 @@ TEST_CASE("errors inside a visited object have their places") {
   const SourceFile file{.name = "t.json", .text = text};
   Diagnostics diagnostics;
   std::deque<std::string> strings;
-  const JsonVisitor inner{.member = [](std::string_view, Span) { return JsonMember::Skip; }, .value = {}};
+  const JsonVisitor inner{.member = [](std::string_view, Span) { return JsonField::Skip; }, .value = {}};
   const JsonVisitor document{
-      .member = [](std::string_view, Span) { return JsonMember::Members; }, .value = {}, .inner = &inner};
+      .member = [](std::string_view, Span) { return JsonField::Fields; }, .value = {}, .inner = &inner};
   CHECK_FALSE(read_json(file, document, strings, diagnostics));
   REQUIRE(diagnostics.list.size() == 1);
   CHECK(diagnostics.list[0].code == Code::DuplicateKey);

@@ -12,7 +12,7 @@ using namespace tpplan;
 TEST_CASE("commas separate items at every depth") {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "a", "x");
+  write_field(json, "a", "x");
   write_key(json, "b");
   begin_array(json);
   begin_object(json);
@@ -27,7 +27,7 @@ TEST_CASE("commas separate items at every depth") {
   write_array(json, std::vector<std::vector<int>>{{}, {1, -2}},
               [&](const std::vector<int>& row) { write_array(json, row); });
   write_json(json, "\"d\": 1, \"e\": 2");
-  write_member(json, "f", std::string("g"));
+  write_field(json, "f", std::string("g"));
   end_object(json);
   CHECK(json.out == R"({"a": "x", "b": [{}, null, true, -9223372036854775808, 18446744073709551615, 0.12], )"
                     R"("c": [[], [1, -2]], "d": 1, "e": 2, "f": "g"})");
@@ -45,7 +45,7 @@ TEST_CASE("a new line starts exactly where requested") {
   write_value(json, 2);
   next_line(json, 1);
   end_array(json);
-  write_member(json, "b", 3);
+  write_field(json, "b", 3);
   next_line(json, 0);
   end_object(json);
   CHECK(json.out == "{\n \"a\": [\n  1,\n  2\n ], \"b\": 3\n}");
@@ -56,7 +56,7 @@ TEST_CASE("compact JSON has no blanks") {
   begin_object(json);
   write_key(json, "a");
   write_array(json, std::vector<int>{1, 2});
-  write_member(json, "b", false);
+  write_field(json, "b", false);
   end_object(json);
   CHECK(json.out == R"({"a":[1,2],"b":false})");
 }

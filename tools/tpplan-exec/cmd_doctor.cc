@@ -41,17 +41,17 @@ std::string json(const std::vector<Check>& checks) {
   JsonWriter out;
   begin_object(out);
   next_line(out, 2);
-  write_member(out, "version", kExecVersion);
+  write_field(out, "version", kExecVersion);
   next_line(out, 2);
   write_key(out, "checks");
   begin_array(out);
   for (const Check& check : checks) {
     next_line(out, 4);
     begin_object(out);
-    write_member(out, "name", check.name);
-    write_member(out, "state", state_text(check.state));
-    write_member(out, "found", check.found);
-    write_member(out, "remedy", check.remedy);
+    write_field(out, "name", check.name);
+    write_field(out, "state", state_text(check.state));
+    write_field(out, "found", check.found);
+    write_field(out, "remedy", check.remedy);
     end_object(out);
   }
   next_line(out, 2);

@@ -85,7 +85,7 @@ struct RankInit {
   double seconds = 0;
   std::string hash;
 };
-auto members(RankInit& init) { return std::tie(init.bytes, init.drawn, init.seconds, init.hash); }
+auto fields(RankInit& init) { return std::tie(init.bytes, init.drawn, init.seconds, init.hash); }
 
 InitSummary summarise(const std::vector<RankInit>& ranks) {
   InitSummary summary;
@@ -104,10 +104,10 @@ void print_summary(const InitSummary& summary, uint64_t seed, const JobArguments
   for (const uint64_t d : summary.drawn) drawn += d;
   if (job.json) {
     print_result([&](JsonWriter& json) {
-      write_member(json, "algorithm", kInitAlgorithm);
-      write_member(json, "seed", seed);
+      write_field(json, "algorithm", kInitAlgorithm);
+      write_field(json, "seed", seed);
       write_seconds(json, summary.seconds);
-      write_member(json, "values_drawn", drawn);
+      write_field(json, "values_drawn", drawn);
       write_key(json, "bytes_per_rank");
       write_array(json, summary.bytes);
       write_key(json, "sha256_per_rank");

@@ -27,7 +27,7 @@ struct RankLoad {
   bool is_broadcast = false;  // if true, `needed` counts this rank's bytes, else those of its node
   double seconds = 0;
 };
-auto members(RankLoad& load) {
+auto fields(RankLoad& load) {
   return std::tie(load.read, load.needed, load.bytes, load.checked, load.opened, load.is_broadcast, load.seconds);
 }
 
@@ -49,10 +49,10 @@ void print_summary(const LoadSummary& summary, const JobArguments& job) {
   for (const uint64_t bytes : summary.rank_bytes) least = std::min(least, bytes), most = std::max(most, bytes);
   if (job.json) {
     print_result([&](JsonWriter& json) {
-      write_member(json, "read_bytes", summary.read);
-      write_member(json, "needed_bytes", summary.needed);
-      write_member(json, "checked_bytes", summary.checked);
-      write_member(json, "most_files_opened", summary.opened);
+      write_field(json, "read_bytes", summary.read);
+      write_field(json, "needed_bytes", summary.needed);
+      write_field(json, "checked_bytes", summary.checked);
+      write_field(json, "most_files_opened", summary.opened);
       write_seconds(json, summary.seconds);
       write_key(json, "bytes_per_rank");
       write_array(json, summary.rank_bytes);

@@ -22,7 +22,7 @@ namespace {
 struct RankMoves {
   uint64_t read = 0, written = 0, kept = 0, opened = 0, checked = 0;
 };
-auto members(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
+auto fields(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
 
 // Throws if a tensor has another shape in the second manifest: the manifests are those of two models.
 void require_same_model(const ManifestInput& before, const ManifestInput& after) {
@@ -103,11 +103,11 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
     if (comm.rank != 0) return 0;
     if (job.json)
       print_result([&](JsonWriter& json) {
-        write_member(json, "read_bytes", all.read);
-        write_member(json, "written_bytes", all.written);
-        write_member(json, "kept_bytes", all.kept);
-        write_member(json, "most_files_opened", all.opened);
-        write_member(json, "checked_bytes", all.checked);
+        write_field(json, "read_bytes", all.read);
+        write_field(json, "written_bytes", all.written);
+        write_field(json, "kept_bytes", all.kept);
+        write_field(json, "most_files_opened", all.opened);
+        write_field(json, "checked_bytes", all.checked);
       });
     else if (prints_human(job))
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}{}\n", human_bytes(all.read), human_bytes(all.written),

@@ -19,13 +19,13 @@ namespace {
 struct RankSaves {
   uint64_t folder = 0, file = 0;
 };
-auto members(RankSaves& bytes) { return std::tie(bytes.folder, bytes.file); }
+auto fields(RankSaves& bytes) { return std::tie(bytes.folder, bytes.file); }
 
 void print_sums(const SaveArguments& arguments, const RankSaves& all, int ranks, const JobArguments& job) {
   if (job.json) {
     print_result([&](JsonWriter& json) {
-      write_member(json, "folder_bytes", all.folder);
-      write_member(json, "file_bytes", all.file);
+      write_field(json, "folder_bytes", all.folder);
+      write_field(json, "file_bytes", all.file);
     });
     return;
   }

@@ -22,7 +22,7 @@ struct RankProof {
   uint64_t compared_bytes = 0, checked_bytes = 0, read_bytes = 0;
   double seconds = 0;
 };
-auto members(RankProof& proof) {
+auto fields(RankProof& proof) {
   return std::tie(proof.compared_bytes, proof.checked_bytes, proof.read_bytes, proof.seconds);
 }
 
@@ -57,9 +57,9 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
   const bool compared = !arguments.weights.empty();
   if (job.json) {
     print_result([&](JsonWriter& json) {
-      write_member(json, "equal", true);
-      write_member(json, "compared_bytes", result.compared_bytes);
-      write_member(json, "checked_bytes", result.checked_bytes);
+      write_field(json, "equal", true);
+      write_field(json, "compared_bytes", result.compared_bytes);
+      write_field(json, "checked_bytes", result.checked_bytes);
       write_seconds(json, result.seconds);
     });
   } else if (prints_human(job)) {

@@ -15,7 +15,7 @@ struct RankResults {
   std::vector<uint64_t> elements, wrong;  // of a redistribution; of a matmul's y, dx and dw
   std::vector<double> seconds;            // of a collective or a matmul
 };
-auto members(RankResults& r) { return std::tie(r.elements, r.wrong, r.seconds); }
+auto fields(RankResults& r) { return std::tie(r.elements, r.wrong, r.seconds); }
 
 // Calls visit_count(elements, wrong) and visit_seconds(seconds) for the fields of an outcome, in a fixed order.
 template <typename VisitCount, typename VisitSeconds>

@@ -90,10 +90,10 @@ void write_seconds_exactly(JsonWriter& json, double seconds) {
 void write_collective(JsonWriter& json, const Manifest& manifest, const CollectiveResult& c) {
   const Bandwidth bandwidth = bandwidth_of(c.collective.kind, c.bytes, c.seconds, static_cast<int>(c.ranks));
   begin_object(json);
-  write_member(json, "kind", to_text(c.collective.kind));
-  write_member(json, "axis", manifest.mesh.axes[c.collective.axis].name);
-  write_member(json, "ranks", c.ranks);
-  write_member(json, "bytes", c.bytes);
+  write_field(json, "kind", to_text(c.collective.kind));
+  write_field(json, "axis", manifest.mesh.axes[c.collective.axis].name);
+  write_field(json, "ranks", c.ranks);
+  write_field(json, "bytes", c.bytes);
   write_seconds_exactly(json, c.seconds);
   write_key(json, "algbw");
   write_number(json, bandwidth.algorithm, 0);
@@ -102,14 +102,14 @@ void write_collective(JsonWriter& json, const Manifest& manifest, const Collecti
   end_object(json);
 }
 
-void write_optional_member(JsonWriter& json, std::string_view key, std::string_view text) {
+void write_optional_field(JsonWriter& json, std::string_view key, std::string_view text) {
   write_key(json, key);
   write_optional(json, text);
 }
 
 void write_counts(JsonWriter& json, uint64_t elements, uint64_t wrong) {
-  write_member(json, "elements", elements);
-  write_member(json, "wrong", wrong);
+  write_field(json, "elements", elements);
+  write_field(json, "wrong", wrong);
 }
 
 // Writes one redistribution with its collectives. `next` is the index of the first unwritten collective; the
@@ -119,15 +119,15 @@ void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outc
   const EntryResult& result = outcome.redistributions.entries[id];
   const std::vector<CollectiveResult>& collectives = outcome.redistributions.collectives;
   begin_object(json);
-  write_member(json, "part", to_text(entry.part));
-  write_member(json, "path", entry.path);
-  write_member(json, "pattern", entry.pattern);
-  write_member(json, "count", entry.count);
+  write_field(json, "part", to_text(entry.part));
+  write_field(json, "path", entry.path);
+  write_field(json, "pattern", entry.pattern);
+  write_field(json, "count", entry.count);
   write_key(json, "shape");
   write_array(json, entry.shape);
-  write_member(json, "dtype", dtypes()[entry.dtype].name);
-  write_optional_member(json, "not_run", result.not_run);
-  write_optional_member(json, "fault", result.fault);
+  write_field(json, "dtype", dtypes()[entry.dtype].name);
+  write_optional_field(json, "not_run", result.not_run);
+  write_optional_field(json, "fault", result.fault);
   write_counts(json, result.elements, result.wrong);
   write_key(json, "collectives");
   begin_array(json);
@@ -143,14 +143,14 @@ void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmu
     uint64_t elements, wrong;
   };
   begin_object(json);
-  write_member(json, "path", product.path);
-  write_member(json, "pattern", product.pattern);
-  write_member(json, "count", product.count);
-  write_member(json, "kind", product.weight.is_embedding ? "embedding" : "linear");
+  write_field(json, "path", product.path);
+  write_field(json, "pattern", product.pattern);
+  write_field(json, "count", product.count);
+  write_field(json, "kind", product.weight.is_embedding ? "embedding" : "linear");
   write_key(json, "shape");
   write_array(json, layout_of(manifest, *product.weight.param).shape);
-  write_optional_member(json, "not_run", is_wrong(r.fault) ? "" : r.reason);
-  write_optional_member(json, "fault", is_wrong(r.fault) ? r.reason : "");
+  write_optional_field(json, "not_run", is_wrong(r.fault) ? "" : r.reason);
+  write_optional_field(json, "fault", is_wrong(r.fault) ? r.reason : "");
   write_seconds_exactly(json, r.seconds);
   for (const Part& part : {Part{"y", r.elements, r.wrong}, Part{"dx", r.input_elements, r.input_wrong},
                            Part{"dw", r.weight_elements, r.weight_wrong}}) {
@@ -167,9 +167,9 @@ void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmu
 std::string outcome_json(const Manifest& manifest, const Outcome& outcome, std::string_view backend) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "backend", backend);
-  write_member(json, "device", outcome.device);
-  write_member(json, "ranks", device_count(manifest.mesh));
+  write_field(json, "backend", backend);
+  write_field(json, "device", outcome.device);
+  write_field(json, "ranks", device_count(manifest.mesh));
   write_key(json, "redistributions");
   begin_array(json);
   size_t next = 0;
@@ -187,7 +187,7 @@ std::string outcome_json(const Manifest& manifest, const Outcome& outcome, std::
   }
   end_array(json);
   next_line(json, 0);
-  write_member(json, "wrong_steps", count_wrong_steps(outcome));
+  write_field(json, "wrong_steps", count_wrong_steps(outcome));
   end_object(json);
   return json.out + '\n';
 }

@@ -117,16 +117,16 @@ std::string unchecked_text_of(const ProjectReport& report) {
 }
 
 // Returns the field `checks` of schemas/diagnostics.schema.json.
-std::string checks_member(std::span<const CheckedPlan> checks) {
+std::string checks_field(std::span<const CheckedPlan> checks) {
   return json_of([&](JsonWriter& json) {
     write_array(json, checks, [&json](const CheckedPlan& check) {
       begin_object(json);
-      write_member(json, "model", check.model);
-      write_member(json, "plan", check.plan);
-      if (!check.mesh.empty()) write_member(json, "mesh", check.mesh);
-      write_member(json, "passed", check.has_passed);
-      write_member(json, "result", check.result);
-      if (!check.unchecked.empty()) write_member(json, "unchecked", check.unchecked);
+      write_field(json, "model", check.model);
+      write_field(json, "plan", check.plan);
+      if (!check.mesh.empty()) write_field(json, "mesh", check.mesh);
+      write_field(json, "passed", check.has_passed);
+      write_field(json, "result", check.result);
+      if (!check.unchecked.empty()) write_field(json, "unchecked", check.unchecked);
       end_object(json);
     });
   });
@@ -206,8 +206,8 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   const std::string unchecked = unchecked_text_of(report);
   std::vector<ForecastLimit> gaps;
   for (const UncheckedModels& models : report.gaps) gaps.push_back(models.gap);
-  std::vector<DocumentMember> members{{"checks", checks_member(report.checks)}};
-  if (!gaps.empty()) members.push_back({"unchecked", unchecked_member(gaps)});
+  std::vector<DocumentField> members{{"checks", checks_field(report.checks)}};
+  if (!gaps.empty()) members.push_back({"unchecked", unchecked_field(gaps)});
   std::string out = format.render({.diagnostics = report.diagnostics,
                                    .sources = sources_of(files),
                                    .look = look,

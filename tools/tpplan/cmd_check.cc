@@ -132,32 +132,32 @@ void write_cell(JsonWriter& json, const ExampleCell& cell) {
 }
 
 // Returns the field `examples` of schemas/diagnostics.schema.json.
-std::string examples_member(const std::vector<Example>& examples) {
+std::string examples_field(const std::vector<Example>& examples) {
   JsonWriter json;
   write_array(json, examples, [&](const Example& example) {
     begin_object(json);
-    write_member(json, "code", kind_of(example.code).id);
-    write_member(json, "module", example.path);
-    write_member(json, "operation", example.operation);
-    write_member(json, "shows", example.in_shapes ? "shapes" : "numbers");
+    write_field(json, "code", kind_of(example.code).id);
+    write_field(json, "module", example.path);
+    write_field(json, "operation", example.operation);
+    write_field(json, "shows", example.in_shapes ? "shapes" : "numbers");
     if (example.in_shapes) {
-      write_member(json, "mesh", example.mesh);
-      if (example.batch > 0) write_member(json, "batch", example.batch);
-      if (example.sequence > 0) write_member(json, "sequence", example.sequence);
+      write_field(json, "mesh", example.mesh);
+      if (example.batch > 0) write_field(json, "batch", example.batch);
+      if (example.sequence > 0) write_field(json, "sequence", example.sequence);
     }
     write_key(json, "ranks");
     write_array(json, example.ranks, [&](size_t rank) { write_value(json, rank); });
     write_key(json, "rows");
     write_array(json, example.rows, [&](const ExampleRow& row) {
       begin_object(json);
-      write_member(json, "name", row.name);
+      write_field(json, "name", row.name);
       write_key(json, "ranks");
       write_array(json, row.ranks, [&](const ExampleCell& cell) { write_cell(json, cell); });
       write_key(json, "whole");
       write_cell(json, row.whole);
       end_object(json);
     });
-    write_member(json, "conclusion", example.conclusion);
+    write_field(json, "conclusion", example.conclusion);
     end_object(json);
   });
   return std::move(json.out);
@@ -214,16 +214,16 @@ struct CheckExtras {
 
 // Returns the fields of a JSON document: costs, suggestion and examples, unless the format is human-readable, and the
 // skipped checks.
-std::vector<DocumentMember> document_members(const Session& session, const CheckExtras& extras, const Format& format) {
-  std::vector<DocumentMember> members;
+std::vector<DocumentField> document_fields(const Session& session, const CheckExtras& extras, const Format& format) {
+  std::vector<DocumentField> members;
   const Forecast& forecast = session.compilation.plan_result.forecast;
   if (!format.is_human) {
     if (extras.has_costs)
       members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
-    if (extras.has_suggestion) members.push_back({"suggestion", suggestion_member(extras.suggestion, session.plan)});
-    if (extras.has_examples) members.push_back({"examples", examples_member(forecast.examples)});
+    if (extras.has_suggestion) members.push_back({"suggestion", suggestion_field(extras.suggestion, session.plan)});
+    if (extras.has_examples) members.push_back({"examples", examples_field(forecast.examples)});
   }
-  if (!unchecked_by(forecast.gap).empty()) members.push_back({"unchecked", unchecked_member({&forecast.gap, 1})});
+  if (!unchecked_by(forecast.gap).empty()) members.push_back({"unchecked", unchecked_field({&forecast.gap, 1})});
   return members;
 }
 
@@ -308,7 +308,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                            .has_costs = with_costs,
                            .has_suggestion = suggests,
                            .has_examples = arguments.inputs.examples};
-  const std::vector<DocumentMember> members = document_members(session, extras, *format);
+  const std::vector<DocumentField> members = document_fields(session, extras, *format);
   if (format->for_repository) {
     for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
   }

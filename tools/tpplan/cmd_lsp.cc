@@ -21,7 +21,7 @@ namespace {
 // Reads the model from the editor's settings. Its path is relative to the folder that the editor has open.
 void read_options(Server& server, const JsonTree& params) {
   if (params.nodes.empty() || params.nodes[0].kind != JsonKind::Object) return;
-  const uint32_t options = find_member(params, 0, "initializationOptions");
+  const uint32_t options = find_json_field(params, 0, "initializationOptions");
   const std::string_view model = options == 0 ? std::string_view() : text_member(params, options, "model");
   if (model.empty()) return;
   const std::filesystem::path root = path_of_uri(text_member(params, 0, "rootUri"));
@@ -36,14 +36,14 @@ void initialize(Server& server, const EditorMessage& message) {
     begin_object(json);
     write_key(json, "capabilities");
     begin_object(json);
-    write_member(json, "positionEncoding", "utf-16");
+    write_field(json, "positionEncoding", "utf-16");
     write_key(json, "textDocumentSync");
     begin_object(json);
-    write_member(json, "openClose", true);
-    write_member(json, "change", kReplicatedTexts);
-    write_member(json, "save", true);
+    write_field(json, "openClose", true);
+    write_field(json, "change", kReplicatedTexts);
+    write_field(json, "save", true);
     end_object(json);
-    write_member(json, "hoverProvider", true);
+    write_field(json, "hoverProvider", true);
     write_key(json, "completionProvider");
     begin_object(json);
     write_key(json, "triggerCharacters");
@@ -57,8 +57,8 @@ void initialize(Server& server, const EditorMessage& message) {
     end_object(json);
     write_key(json, "serverInfo");
     begin_object(json);
-    write_member(json, "name", "tpplan");
-    write_member(json, "version", TPPLAN_VERSION);
+    write_field(json, "name", "tpplan");
+    write_field(json, "version", TPPLAN_VERSION);
     end_object(json);
     end_object(json);
   });

@@ -16,10 +16,10 @@ void write_rules(JsonWriter& json) {
   for (const DiagnosticKind& kind : diagnostic_kinds()) {
     next_line(json, 1);
     begin_object(json);
-    write_member(json, "code", kind.id);
-    write_member(json, "name", kind.name);
-    write_member(json, "severity", severity_name(kind.severity));
-    write_member(json, "title", kind.title);
+    write_field(json, "code", kind.id);
+    write_field(json, "name", kind.name);
+    write_field(json, "severity", severity_name(kind.severity));
+    write_field(json, "title", kind.title);
     end_object(json);
   }
   end_array(json);

@@ -43,7 +43,7 @@ std::string rank_line(const Manifest& manifest, const ManifestParam& param, cons
   }
   JsonWriter line;
   begin_object(line);
-  write_member(line, "path", path_of(manifest, param));
+  write_field(line, "path", path_of(manifest, param));
   write_key(line, "intervals");
   write_array(line, slice, [&](const std::vector<Interval>& runs) {
     write_array(line, runs, [&](const Interval& run) { write_array(line, std::array{run.begin, run.end}); });

@@ -11,8 +11,8 @@ namespace {
 
 void write_position(JsonWriter& json, const EditorPosition& position) {
   begin_object(json);
-  write_member(json, "line", position.line);
-  write_member(json, "character", position.character);
+  write_field(json, "line", position.line);
+  write_field(json, "character", position.character);
   end_object(json);
 }
 
@@ -23,7 +23,7 @@ void send_message(const JsonWriter& json) { print_raw(STDOUT_FILENO, framed(json
 JsonWriter begin_message() {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "jsonrpc", "2.0");
+  write_field(json, "jsonrpc", "2.0");
   return json;
 }
 
@@ -33,8 +33,8 @@ void reject_request(const EditorMessage& message, RpcError code, std::string_vie
   write_id(json, message.id);
   write_key(json, "error");
   begin_object(json);
-  write_member(json, "code", static_cast<int>(code));
-  write_member(json, "message", escape_for_terminal(why));
+  write_field(json, "code", static_cast<int>(code));
+  write_field(json, "message", escape_for_terminal(why));
   end_object(json);
   end_object(json);
   send_message(json);

@@ -20,11 +20,11 @@ void write_related(JsonWriter& json, const Diagnostic& d, const TextLines& lines
     begin_object(json);
     write_key(json, "location");
     begin_object(json);
-    write_member(json, "uri", uri);
+    write_field(json, "uri", uri);
     write_key(json, "range");
     write_span(json, lines, plan, note.span);
     end_object(json);
-    write_member(json, "message", valid_utf8(escape_for_terminal(note.text)));
+    write_field(json, "message", valid_utf8(escape_for_terminal(note.text)));
     end_object(json);
   }
   end_array(json);
@@ -38,10 +38,10 @@ void write_diagnostic(JsonWriter& json, const EditorAnalysis& analysis, size_t i
   begin_object(json);
   write_key(json, "range");
   write_span(json, lines, analysis.plan, d.span);
-  write_member(json, "severity", d.severity == Severity::Error ? 1 : 2);
-  write_member(json, "code", kind_of(d.code).id);
-  write_member(json, "source", "tpplan");
-  write_member(json, "message", analysis.texts[index]);
+  write_field(json, "severity", d.severity == Severity::Error ? 1 : 2);
+  write_field(json, "code", kind_of(d.code).id);
+  write_field(json, "source", "tpplan");
+  write_field(json, "message", analysis.texts[index]);
   write_related(json, d, lines, analysis.plan, uri);
   end_object(json);
 }
@@ -54,11 +54,11 @@ EditorAnalysis& analysis_of(Server& server, OpenPlan& open) {
 void publish_diagnostics(Server& server, OpenPlan& open) {
   open.is_notified = true;
   JsonWriter json = begin_message();
-  write_member(json, "method", "textDocument/publishDiagnostics");
+  write_field(json, "method", "textDocument/publishDiagnostics");
   write_key(json, "params");
   begin_object(json);
-  write_member(json, "uri", open.uri);
-  write_member(json, "version", open.version);
+  write_field(json, "uri", open.uri);
+  write_field(json, "version", open.version);
   write_key(json, "diagnostics");
   begin_array(json);
   if (is_plan_document(open, server.arguments)) {
@@ -69,9 +69,9 @@ void publish_diagnostics(Server& server, OpenPlan& open) {
       begin_object(json);
       write_key(json, "range");
       write_range(json, lines, 0, 0);
-      write_member(json, "severity", 3);
-      write_member(json, "source", "tpplan");
-      write_member(json, "message", valid_utf8(escape_for_terminal(analysis.no_model)));
+      write_field(json, "severity", 3);
+      write_field(json, "source", "tpplan");
+      write_field(json, "message", valid_utf8(escape_for_terminal(analysis.no_model)));
       end_object(json);
     }
   }

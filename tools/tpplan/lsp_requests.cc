@@ -53,20 +53,20 @@ OpenPlan* place_of(Server& server, const EditorMessage& message, size_t& offset)
 void write_completion(JsonWriter& json, const CompletionItem& item, const TextLines& lines, size_t begin, size_t end) {
   constexpr int kValue = 12, kReference = 18;
   begin_object(json);
-  write_member(json, "label", item.label);
-  write_member(json, "kind", item.kind == CompletionItem::Kind::Style ? kValue : kReference);
-  write_member(json, "detail", item.detail);
-  write_member(json, "filterText", item.filter);
+  write_field(json, "label", item.label);
+  write_field(json, "kind", item.kind == CompletionItem::Kind::Style ? kValue : kReference);
+  write_field(json, "detail", item.detail);
+  write_field(json, "filterText", item.filter);
   write_key(json, "documentation");
   begin_object(json);
-  write_member(json, "kind", "markdown");
-  write_member(json, "value", item.documentation);
+  write_field(json, "kind", "markdown");
+  write_field(json, "value", item.documentation);
   end_object(json);
   write_key(json, "textEdit");
   begin_object(json);
   write_key(json, "range");
   write_range(json, lines, begin, end);
-  write_member(json, "newText", item.text);
+  write_field(json, "newText", item.text);
   end_object(json);
   end_object(json);
 }
@@ -81,7 +81,7 @@ void write_edits(JsonWriter& json, const std::string& uri, const TextLines& line
     begin_object(json);
     write_key(json, "range");
     write_range(json, lines, edit.offset, edit.offset + edit.length);
-    write_member(json, "newText", edit.text);
+    write_field(json, "newText", edit.text);
     end_object(json);
   });
   end_object(json);
@@ -101,9 +101,9 @@ void write_actions(JsonWriter& json, const EditorAnalysis& analysis, const std::
     const std::vector<TextEdit> edits = text_edits(analysis.plan, d);
     if (edits.empty()) continue;
     begin_object(json);
-    write_member(json, "title", valid_utf8(escape_for_terminal(d.help.empty() ? d.message : d.help)));
-    write_member(json, "kind", "quickfix");
-    write_member(json, "isPreferred", kind_of(d.code).has_exact_fix);
+    write_field(json, "title", valid_utf8(escape_for_terminal(d.help.empty() ? d.message : d.help)));
+    write_field(json, "kind", "quickfix");
+    write_field(json, "isPreferred", kind_of(d.code).has_exact_fix);
     write_key(json, "diagnostics");
     begin_array(json);
     write_diagnostic(json, analysis, i, lines, uri);
@@ -115,9 +115,9 @@ void write_actions(JsonWriter& json, const EditorAnalysis& analysis, const std::
     const RuleSuggestion suggestion = suggest_for_session(*analysis.session, {});
     if (!suggestion.rules.empty()) {
       begin_object(json);
-      write_member(json, "title",
-                   fmt::format("add {} for layers without one", counted(suggestion.rules.size(), "rule")));
-      write_member(json, "kind", "quickfix");
+      write_field(json, "title",
+                  fmt::format("add {} for layers without one", counted(suggestion.rules.size(), "rule")));
+      write_field(json, "kind", "quickfix");
       write_edits(json, uri, lines, suggestion.edits);
       end_object(json);
     }
@@ -137,8 +137,8 @@ void answer_hover(Server& server, const EditorMessage& message) {
     begin_object(json);
     write_key(json, "contents");
     begin_object(json);
-    write_member(json, "kind", "markdown");
-    write_member(json, "value", text);
+    write_field(json, "kind", "markdown");
+    write_field(json, "value", text);
     end_object(json);
     end_object(json);
   });
@@ -154,7 +154,7 @@ void answer_completion(Server& server, const EditorMessage& message) {
   const Completion completion = complete_plan(lines, offset, paths_of(analysis), sign);
   answer_request(message, [&](JsonWriter& json) {
     begin_object(json);
-    write_member(json, "isIncomplete", completion.is_incomplete);
+    write_field(json, "isIncomplete", completion.is_incomplete);
     write_key(json, "items");
     write_array(json, completion.items,
                 [&](const CompletionItem& item) { write_completion(json, item, lines, completion.begin, offset); });

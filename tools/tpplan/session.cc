@@ -196,13 +196,13 @@ std::string plain_parameters_text(const Compilation& c) {
 
 }  // namespace
 
-std::string unchecked_member(std::span<const ForecastLimit> gaps) {
+std::string unchecked_field(std::span<const ForecastLimit> gaps) {
   JsonWriter json;
   write_array(json, gaps, [&json](ForecastLimit gap) {
     begin_object(json);
-    write_member(json, "checks", unchecked_by(gap));
-    write_member(json, "reason", to_text(gap));
-    write_member(json, "help", fix_of(gap));
+    write_field(json, "checks", unchecked_by(gap));
+    write_field(json, "reason", to_text(gap));
+    write_field(json, "help", fix_of(gap));
     end_object(json);
   });
   return std::move(json.out);

@@ -28,8 +28,8 @@ std::string heading(const RuleSuggestion& suggestion) {
 void write_counts(JsonWriter& json, std::string_view name, const FoundCounts& counts) {
   write_key(json, name);
   begin_object(json);
-  write_member(json, "errors", counts.errors);
-  write_member(json, "warnings", counts.warnings);
+  write_field(json, "errors", counts.errors);
+  write_field(json, "warnings", counts.warnings);
   end_object(json);
 }
 
@@ -55,17 +55,17 @@ std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& 
   return out;
 }
 
-std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile& plan) {
+std::string suggestion_field(const RuleSuggestion& suggestion, const SourceFile& plan) {
   return json_of([&](JsonWriter& json) {
     begin_object(json);
     write_key(json, "rules");
     write_array(json, suggestion.rules, [&](const SuggestedRule& rule) {
       begin_object(json);
-      if (!rule.block.empty()) write_member(json, "block", rule.block);
-      write_member(json, "key", rule.key);
-      write_member(json, "treatment", rule.treatment);
-      write_member(json, "parameters", rule.parameters);
-      write_member(json, "bytes", rule.bytes);
+      if (!rule.block.empty()) write_field(json, "block", rule.block);
+      write_field(json, "key", rule.key);
+      write_field(json, "treatment", rule.treatment);
+      write_field(json, "parameters", rule.parameters);
+      write_field(json, "bytes", rule.bytes);
       end_object(json);
     });
     write_key(json, "edits");
@@ -73,13 +73,13 @@ std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile
     write_key(json, "left");
     write_array(json, suggestion.left, [&](const UncoveredUnit& left) {
       begin_object(json);
-      write_member(json, "path", left.path);
-      write_member(json, "reason", left.reason);
+      write_field(json, "path", left.path);
+      write_field(json, "reason", left.reason);
       end_object(json);
     });
     write_counts(json, "before", suggestion.before);
     write_counts(json, "after", suggestion.after);
-    write_member(json, "walked", suggestion.is_walked);
+    write_field(json, "walked", suggestion.is_walked);
     end_object(json);
   });
 }

@@ -16,6 +16,6 @@ namespace tpplan {
 [[nodiscard]] std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& plan);
 
 // Returns the field `suggestion` of schemas/diagnostics.schema.json.
-[[nodiscard]] std::string suggestion_member(const RuleSuggestion& suggestion, const SourceFile& plan);
+[[nodiscard]] std::string suggestion_field(const RuleSuggestion& suggestion, const SourceFile& plan);
 
 }  // namespace tpplan

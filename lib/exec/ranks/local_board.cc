@@ -10,7 +10,7 @@ namespace {
 constexpr double kNoticeSeconds = 1;  // time for running ranks to notice a failure
 
 // Returns a rank of the group that ended without arriving at the barrier; -1: none.
-int ended_member(const Board& board, const Group& group, const BoardGroup& point) {
+int ended_rank(const Board& board, const Group& group, const BoardGroup& point) {
   if (board.running == board.ranks.size()) return -1;
   for (size_t i = 0; i < group.ranks.size(); ++i) {
     if (!point.here[i] && board.ranks[static_cast<size_t>(group.ranks[i])].ended) return group.ranks[i];
@@ -20,7 +20,7 @@ int ended_member(const Board& board, const Group& group, const BoardGroup& point
 
 // Returns the ranks of the group that have not arrived at the barrier. They may be stuck in the call itself or before
 // it.
-std::vector<int> absent_members(const Group& group, const BoardGroup& point) {
+std::vector<int> absent_ranks(const Group& group, const BoardGroup& point) {
   std::vector<int> absent;
   for (size_t i = 0; i < group.ranks.size(); ++i) {
     if (!point.here[i]) absent.push_back(group.ranks[i]);
@@ -49,12 +49,12 @@ const std::vector<BoardSlot>* wait_for_group(Board& board, Comm& comm, const Gro
   const auto deadline = after(comm.deadline);
   int ended = -1;
   const auto is_over = [&] {
-    return point.round != round || board.fault || (ended = ended_member(board, group, point)) >= 0;
+    return point.round != round || board.fault || (ended = ended_rank(board, group, point)) >= 0;
   };
   const bool in_time = board.changed.wait_until(lock, deadline, is_over);
   if (!board.fault && point.round == round) {
     if (!in_time) {
-      board.fault = late_rank_error(board.ranks, comm.rank, comm.deadline, absent_members(group, point));
+      board.fault = late_rank_error(board.ranks, comm.rank, comm.deadline, absent_ranks(group, point));
     } else {
       board.fault = ended_rank_error(board.ranks, ended, board.statuses[static_cast<size_t>(ended)], comm.rank);
     }

@@ -1,5 +1,5 @@
 // Serialization of plain structs as messages between ranks. A struct lists its fields once, in a free function:
-//   inline auto members(LoadReport& r) { return std::tie(r.read_bytes, r.seconds); }
+//   inline auto fields(LoadReport& r) { return std::tie(r.read_bytes, r.seconds); }
 // A message has a version, a type signature and a checksum. Damaged messages, other versions and other structs are
 // rejected.
 #pragma once
@@ -18,7 +18,7 @@
 
 namespace tpplan {
 
-[[nodiscard]] inline auto members(Fault& f) { return std::tie(f.code, f.message, f.help, f.place, f.rank, f.step); }
+[[nodiscard]] inline auto fields(Fault& f) { return std::tie(f.code, f.message, f.help, f.place, f.rank, f.step); }
 
 // Wrap a body with version, type signature, length and checksum, and unwrap it again. `form` is the type signature.
 // read_body returns false unless `message` was written by write_body with the same form.
@@ -63,7 +63,7 @@ void put(std::string& out, const T& value) {
     put(out, value.has_value());
     if (value) put(out, *value);
   } else {
-    std::apply([&](const auto&... member) { (put(out, member), ...); }, members(const_cast<T&>(value)));
+    std::apply([&](const auto&... member) { (put(out, member), ...); }, fields(const_cast<T&>(value)));
   }
 }
 
@@ -95,7 +95,7 @@ template <typename T>
     value.reset();
     return !is_there || take(in, value.emplace());
   } else {
-    return std::apply([&](auto&... member) { return (take(in, member) && ...); }, members(value));
+    return std::apply([&](auto&... member) { return (take(in, member) && ...); }, fields(value));
   }
 }
 
@@ -124,7 +124,7 @@ template <typename T>
                [](auto&... member) {
                  return (std::string() + ... + form_of<std::remove_reference_t<decltype(member)>>());
                },
-               members(one)) +
+               fields(one)) +
            ")";
   }
 }

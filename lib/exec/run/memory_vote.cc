@@ -13,7 +13,7 @@ namespace {
 struct MemoryVote {
   bool is_enough = false;
 };
-auto members(MemoryVote& vote) { return std::tie(vote.is_enough); }
+auto fields(MemoryVote& vote) { return std::tie(vote.is_enough); }
 
 }  // namespace
 

@@ -45,11 +45,11 @@ struct PartOfPiece {
   uint64_t number = 0, bytes = 0;
   uint32_t sum = 0;
 };
-auto members(PartOfPiece& part) { return std::tie(part.number, part.bytes, part.sum); }
+auto fields(PartOfPiece& part) { return std::tie(part.number, part.bytes, part.sum); }
 struct PartsOfPieces {
   std::vector<PartOfPiece> parts;
 };
-auto members(PartsOfPieces& parts) { return std::tie(parts.parts); }
+auto fields(PartsOfPieces& parts) { return std::tie(parts.parts); }
 
 }  // namespace
 

@@ -37,10 +37,10 @@ constexpr std::string_view kEnd = "\n  ]}\n";
 std::string head_text(const ChecksumJob& job) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", kFormat);
+  write_field(json, "format", kFormat);
   next_line(json, 1);
-  write_member(json, "shardings_sha256", job.shardings_sha256);
-  write_member(json, "algorithm", "sha256");
+  write_field(json, "shardings_sha256", job.shardings_sha256);
+  write_field(json, "algorithm", "sha256");
   next_line(json, 1);
   write_key(json, "paths");
   begin_array(json);
@@ -78,12 +78,12 @@ uint64_t line_size(size_t paths) { return 8 + (paths == 0 ? 0 : paths * (kDigits
 struct RankLines {
   std::vector<std::string> lines;
 };
-auto members(RankLines& lines) { return std::tie(lines.lines); }
+auto fields(RankLines& lines) { return std::tie(lines.lines); }
 
 struct RankErrors {
   std::vector<Fault> faults;
 };
-auto members(RankErrors& faults) { return std::tie(faults.faults); }
+auto fields(RankErrors& faults) { return std::tie(faults.faults); }
 
 Fault unusable_sums(const std::string& path, std::string why) {
   return {.code = Code::InvalidChecksums,
@@ -149,7 +149,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
   std::vector<std::string> paths;
   std::deque<std::string> strings;
   Diagnostics diagnostics;
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; },
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; },
                             .value =
                                 [&](std::string_view key, const JsonTree& tree) {
                                   if (key == "format" && tree.nodes[0].kind == JsonKind::String)

@@ -168,7 +168,7 @@ struct NewName {
   std::string name;
   std::optional<Fault> fault;
 };
-auto members(NewName& name) { return std::tie(name.name, name.fault); }
+auto fields(NewName& name) { return std::tie(name.name, name.fault); }
 
 // Every rank knows the name before the folder exists, so that any surviving rank can remove it. Rank 0 sends its error
 // to all ranks: if only rank 0 threw, the others would wait in the collective.

@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kMostMembers = 64;  // boxes of a band, and so the files that its writer has open
+constexpr size_t kMaxRanks = 64;  // boxes of a band, and so the files that its writer has open
 
 // The sharding of one dim does not depend on the others, so the boxes of the same rows cover these completely.
 std::vector<Band> list_bands(const RankBoxes& boxes, std::span<const uint64_t> sizes) {
@@ -16,7 +16,7 @@ std::vector<Band> list_bands(const RankBoxes& boxes, std::span<const uint64_t> s
     by_rows[{boxes.boxes[i].begin[0], boxes.boxes[i].end[0]}].push_back(i);
   std::vector<Band> bands;
   for (auto& [rows, members] : by_rows) {
-    if (members.size() == 1 || members.size() > kMostMembers) {
+    if (members.size() == 1 || members.size() > kMaxRanks) {
       for (const uint32_t i : members) bands.push_back({boxes.boxes[i], {i}});
       continue;
     }

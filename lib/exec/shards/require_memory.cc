@@ -18,7 +18,7 @@ namespace {
 struct MemoryState {
   std::optional<Fault> shortage;
 };
-auto members(MemoryState& state) { return std::tie(state.shortage); }
+auto fields(MemoryState& state) { return std::tie(state.shortage); }
 
 // Returns the shortage of the ranks that share this rank's memory; only the first of them reports it.
 std::optional<Fault> shortage_here(const Comm& comm, const Manifest& manifest) {

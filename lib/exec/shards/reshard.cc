@@ -318,13 +318,13 @@ struct PartWords {
   uint32_t run = 0, tensor = 0, sum = 0, kept = 0;
   uint64_t bytes = 0, all = 0;
 };
-auto members(PartWords& part) {
+auto fields(PartWords& part) {
   return std::tie(part.is_written, part.file, part.run, part.tensor, part.sum, part.kept, part.bytes, part.all);
 }
 struct PartList {
   std::vector<PartWords> parts;
 };
-auto members(PartList& list) { return std::tie(list.parts); }
+auto fields(PartList& list) { return std::tie(list.parts); }
 
 // Sends every checksum to the rank that compares it: the owner of a new file, and rank `file % world` for an old one.
 // Ranks of one process share `sums` and send nothing.

@@ -174,14 +174,14 @@ std::string index_text(const std::vector<WholeFile>& files) {
   next_line(json, 2);
   write_key(json, "metadata");
   begin_object(json);
-  write_member(json, "total_size", bytes);
+  write_field(json, "total_size", bytes);
   end_object(json);
   next_line(json, 2);
   write_key(json, "weight_map");
   begin_object(json);
   for (const auto& [name, file] : file_of) {
     next_line(json, 4);
-    write_member(json, name, file);
+    write_field(json, name, file);
   }
   next_line(json, 2);
   end_object(json);

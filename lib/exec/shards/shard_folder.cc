@@ -35,7 +35,7 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
   Diagnostics diagnostics;
   std::string fault;
   const auto read_one = [&](std::string_view key, const JsonTree& tree) {
-    const uint32_t at = tree.nodes[0].kind == JsonKind::Object ? find_member(tree, 0, "saved_offsets") : 0;
+    const uint32_t at = tree.nodes[0].kind == JsonKind::Object ? find_json_field(tree, 0, "saved_offsets") : 0;
     if (at == 0 || tree.nodes[at].kind != JsonKind::Array) {
       fault = fmt::format("`{}` has no saved_offsets", escape_for_terminal(key));
       return false;
@@ -50,7 +50,7 @@ std::string read_offsets(std::string_view text, SavedOffsets& offsets) {
     }
     return true;
   };
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; }, .value = read_one};
   const bool read = read_json(file, visitor, strings, diagnostics);
   if (fault.empty() && (!read || has_errors(diagnostics))) fault = first_diagnostic(diagnostics);
   return fault;
@@ -106,9 +106,9 @@ std::string shard_file_name(int rank, size_t part, size_t parts) {
 void write_note(const std::string& folder, std::string_view shardings_sha256, const Mesh& mesh) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "format", kNoteFormat);
+  write_field(json, "format", kNoteFormat);
   next_line(json, 1);
-  write_member(json, "shardings_sha256", shardings_sha256);
+  write_field(json, "shardings_sha256", shardings_sha256);
   next_line(json, 1);
   write_key(json, "mesh");
   write_mesh(json, mesh);
@@ -135,7 +135,7 @@ std::string read_note(const std::string& folder) {
     if (key == "shardings_sha256") shardings_sha256 = tree.nodes[0].text;
     return true;
   };
-  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonMember::Whole; }, .value = read_one};
+  const JsonVisitor visitor{.member = [](std::string_view, Span) { return JsonField::Whole; }, .value = read_one};
   if (!read_json(result.file, visitor, strings, diagnostics))
     throw unusable_shards(first_diagnostic(diagnostics), path);
   if (format != kNoteFormat || shardings_sha256.size() != 64)

@@ -103,9 +103,9 @@ void show_bar(std::string_view title, uint64_t done, uint64_t total, double seco
 void show_line(std::string_view title, uint64_t done, uint64_t total, double seconds) {
   JsonWriter json;
   begin_object(json);
-  write_member(json, "progress", title);
-  write_member(json, "done_bytes", done);
-  write_member(json, "total_bytes", total);
+  write_field(json, "progress", title);
+  write_field(json, "done_bytes", done);
+  write_field(json, "total_bytes", total);
   write_key(json, "seconds");
   write_number(json, seconds, 1);
   end_object(json);

@@ -23,7 +23,7 @@ struct WorkState {
   uint64_t done_bytes = 0, total_bytes = 0;
   std::optional<Fault> fault;
 };
-auto members(WorkState& state) { return std::tie(state.is_busy, state.done_bytes, state.total_bytes, state.fault); }
+auto fields(WorkState& state) { return std::tie(state.is_busy, state.done_bytes, state.total_bytes, state.fault); }
 
 void add_state(WorkState& all, WorkState more, int) {
   all.is_busy |= more.is_busy;

@@ -41,12 +41,12 @@ std::string pieces_text(const std::vector<WriteEntry>& entries) {
 void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bool are_pieces) {
   begin_object(json);
   if (are_pieces) {
-    write_member(json, kSumsKey, std::string(entries.size() * kSumDigits, '0'));
+    write_field(json, kSumsKey, std::string(entries.size() * kSumDigits, '0'));
     write_key(json, kShardingInfoKey);
     write_json(json, pieces_text(entries));
-    write_member(json, "DCP_VERSION", "1.0");
+    write_field(json, "DCP_VERSION", "1.0");
   }
-  write_member(json, "format", "pt");
+  write_field(json, "format", "pt");
   end_object(json);
 }
 
@@ -65,7 +65,7 @@ std::string header_text(std::vector<WriteEntry>& entries, bool are_pieces) {
     end += entry.bytes;
     write_key(json, entry.name);
     begin_object(json);
-    write_member(json, "dtype", type.safetensors);
+    write_field(json, "dtype", type.safetensors);
     write_key(json, "shape");
     write_array(json, entry.shape);
     write_key(json, "data_offsets");
