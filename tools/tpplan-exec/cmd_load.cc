@@ -76,7 +76,7 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   if (status != 0) return status;
   WeightSource source;
   SavedFolder known;
-  const bool is_known = arguments.print.empty() && find_own_shards(arguments.weights, input, job, known);
+  const bool is_known = arguments.print.empty() && find_local_shards(arguments.weights, input, job, known);
   if (!is_known) status = open_source(arguments.weights, input.manifest, job, source);
   if (status != 0) return status;
   if (arguments.print == "reads") {

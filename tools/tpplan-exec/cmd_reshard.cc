@@ -91,7 +91,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
   MovedSums sums;
   return run_job(after, job, agreement_of(command, input.is_known ? input.known.first : input.source), [&](Comm& comm) {
     const ReshardResult result = reshard(comm, input, sums, sharding, arguments.to, job.staging);
-    const RankMoves mine{result.read_bytes, result.written_bytes, result.kept_bytes, result.opened_files,
+    const RankMoves mine{result.read_bytes, result.written_bytes, result.linked_bytes, result.opened_files,
                          result.checked_bytes};
     const RankMoves all = fold(comm, mine, [](RankMoves& sum, const RankMoves& rank, int) {
       sum.read += rank.read;

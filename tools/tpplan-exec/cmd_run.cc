@@ -64,7 +64,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
     const std::string head = fmt::format("{} on {}: {} ranks, {} on {}\n\n", escape_for_terminal(manifest.model_name),
                                          to_text(manifest.mesh), comm.world, comm.backend->name, comm.device->name);
     const std::string text =
-        (job.quiet ? "" : head + redistributions_text(manifest, outcome) + products_text(manifest, outcome)) +
+        (job.quiet ? "" : head + redistributions_text(manifest, outcome) + matmuls_text(manifest, outcome)) +
         summary_text(outcome);
     if (job.json ? !print_raw(STDOUT_FILENO, outcome_json(manifest, outcome, job.backend))
                  : !print(STDOUT_FILENO, text))

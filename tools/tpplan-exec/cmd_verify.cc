@@ -91,7 +91,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
   if (!arguments.weights.empty()) status = open_source(arguments.weights, input.manifest, job, weights);
   SavedFolder known;  // unused if a checksum file is written, because that could be a file of the folder
   const bool is_known = status == 0 && !arguments.from.empty() && arguments.write_checksums.empty() &&
-                        find_own_shards(arguments.from, input, job, known);
+                        find_local_shards(arguments.from, input, job, known);
   if (status == 0 && !arguments.from.empty() && !is_known)
     status = open_saved(arguments.from, input, job, folder, &weights);
   if (status != 0) return status;

@@ -146,7 +146,8 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
   return open_source(folder, input.manifest, job, source, said);
 }
 
-bool find_own_shards(const std::string& path, const ManifestInput& input, const JobArguments& job, SavedFolder& known) {
+bool find_local_shards(const std::string& path, const ManifestInput& input, const JobArguments& job,
+                       SavedFolder& known) {
   if (job.backend == "local") return false;  // this process has all ranks and needs all headers
   check_packing(input.manifest);
   try {

@@ -51,8 +51,8 @@ inline constexpr std::string_view kHowToReshard =
 
 // True if `path` is a folder that was saved with the job's manifest and each process needs only the files of its ranks.
 // `known` then describes the folder. Prints a warning for missing buffers. False with --backend local.
-[[nodiscard]] bool find_own_shards(const std::string& path, const ManifestInput& input, const JobArguments& job,
-                                   SavedFolder& known);
+[[nodiscard]] bool find_local_shards(const std::string& path, const ManifestInput& input, const JobArguments& job,
+                                     SavedFolder& known);
 
 // Opens the shards of this node's ranks in a known folder. Every rank must call it.
 void open_together(Comm& comm, const SavedFolder& known, WeightSource& source);

@@ -48,7 +48,7 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
   return out;
 }
 
-std::string products_text(const Manifest& manifest, const Outcome& outcome) {
+std::string matmuls_text(const Manifest& manifest, const Outcome& outcome) {
   std::string out;
   for (size_t i = 0; i < outcome.products.size(); ++i) {
     const ModuleMatmul& product = outcome.products[i];

@@ -10,7 +10,7 @@ namespace tpplan {
 
 // Human-readable: a table of the redistributions, one of the matmuls, and the summary.
 [[nodiscard]] std::string redistributions_text(const Manifest& manifest, const Outcome& outcome);
-[[nodiscard]] std::string products_text(const Manifest& manifest, const Outcome& outcome);
+[[nodiscard]] std::string matmuls_text(const Manifest& manifest, const Outcome& outcome);
 [[nodiscard]] std::string summary_text(const Outcome& outcome);
 
 // Machine-readable: one line of JSON for each step.

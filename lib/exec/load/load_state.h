@@ -21,7 +21,7 @@ struct tpplan_load {
   std::vector<uint32_t> first;
   std::vector<std::string> paths, dtypes;  // copies of the tensors' names for C, zero-terminated
   bool is_open = false, has_weights = false;
-  bool has_own_types = false;  // `dtype` of the source changed dtypes of the manifest
+  bool has_other_dtypes = false;  // `dtype` of the source changed dtypes of the manifest
   int device_number = 0;
   std::string error, warnings;
   std::atomic<const char*> said = "";  // text of `error`, or a static text

@@ -65,7 +65,7 @@ void take_dtype(tpplan_load& load, std::string_view dtype) {
         fmt::format("`{}` is not a floating-point dtype of at least 16 bits", escape_for_terminal(dtype))};
   for (ParamLayout& layout : load.manifest.layouts) {
     if (!can_cast(layout.dtype, wanted)) continue;
-    load.has_own_types |= layout.dtype != wanted;
+    load.has_other_dtypes |= layout.dtype != wanted;
     layout.dtype = wanted;
   }
 }

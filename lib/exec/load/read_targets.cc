@@ -19,8 +19,8 @@
 #include "exec/shards/checksums.h"
 #include "exec/shards/load_shards.h"
 #include "exec/shards/plan_reads.h"
-#include "exec/shards/read_cells.h"
 #include "exec/shards/read_exactly.h"
+#include "exec/shards/read_ranges.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -184,16 +184,16 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   const int ranks[] = {load.store.rank};
   const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);
   const ReadPace pace = pace_of(options.threads > 0 ? options.threads : usable_processors(), staging);
-  std::vector<const ReadCell*> cells;
-  for (const ReadCell& cell : plan.cells) {
+  std::vector<const ReadRange*> cells;
+  for (const ReadRange& cell : plan.cells) {
     cells.push_back(&cell);
     reading.left[cell.tensor] += item_count(cell, pace.block);
   }
   // Cast tensors need an extra buffer during the read. They are read one after the other instead of in file order, so
   // that few buffers exist at once.
   std::ranges::stable_sort(
-      cells, {}, [&](const ReadCell* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
-  const CellList list = list_items(std::move(cells), pace.block);
+      cells, {}, [&](const ReadRange* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
+  const RangeList list = list_items(std::move(cells), pace.block);
   ReadTo to = stores_of(load);
   to.sums = &reading.kept;
   to.begin = [&](uint32_t tensor) {
@@ -209,7 +209,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
     start_work(queue, static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(pace.threads), list.items)),
                [&](WorkQueue& work) {
                  load.store.device->use(load.device_number);
-                 read_cells(to, list, work, [&](const ReadItem& item) {
+                 read_ranges(to, list, work, [&](const ReadItem& item) {
                    if (--reading.left[item.cell->tensor] == 0) finish_tensor(reading, item.cell->tensor);
                  });
                });

@@ -14,7 +14,7 @@ namespace tpplan {
 void save_sources(tpplan_load& load, const char* folder, const tpplan_load_target* sources, size_t count) {
   require_open(load);
   if (folder == nullptr) throw RequestError{"`folder` is NULL"};
-  if (load.has_own_types)
+  if (load.has_other_dtypes)
     throw RequestError{"it was opened with a `dtype`: the saved shards would not match the manifest"};
   const Targets asked = check_targets(load, sources, count);
   for (size_t t = 0; t < load.store.shards.size(); ++t) {

@@ -78,7 +78,7 @@ void join_job(Comm& comm, const RendezvousOptions& options) {
 void publish_state_by_control(Comm& comm) {
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
-  RankState& own = own_state(control);
+  RankState& own = local_state(control);
   const bool is_new_step = own.step.number != comm.step.number;
   own.step = comm.step;
   own.calls = comm.calls;

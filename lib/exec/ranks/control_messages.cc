@@ -89,7 +89,7 @@ void disconnect(Control& control, size_t i) {
   if (control.all_ended) return;
   const RankState& state = control.ranks[rank];  // valid at rank 0 only
   const std::string gone = fmt::format("rank {} is disconnected: its process ended or its network failed", rank),
-                    here = to_text(own_state(control).step);
+                    here = to_text(local_state(control).step);
   set_job_error(control, {.code = Code::RankLost,
                           .message = is_coordinator(control)
                                          ? fmt::format("{}; its last message was from {}, while rank 0 is at {}", gone,
@@ -100,7 +100,7 @@ void disconnect(Control& control, size_t i) {
 }
 
 Frame state_of(const Control& control) {
-  const RankState& own = own_state(control);
+  const RankState& own = local_state(control);
   return {.type = FrameType::State, .numbers = {own.step.number, own.calls}, .texts = {own.step.what}};
 }
 

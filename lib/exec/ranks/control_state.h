@@ -53,8 +53,8 @@ struct Control {
 
 [[nodiscard]] inline bool is_coordinator(const Control& control) { return control.rank == 0; }
 
-[[nodiscard]] inline RankState& own_state(Control& control) { return control.ranks.front(); }
-[[nodiscard]] inline const RankState& own_state(const Control& control) { return control.ranks.front(); }
+[[nodiscard]] inline RankState& local_state(Control& control) { return control.ranks.front(); }
+[[nodiscard]] inline const RankState& local_state(const Control& control) { return control.ranks.front(); }
 
 // Wakes the control thread, so that it sends what is queued.
 void wake(Control& control);

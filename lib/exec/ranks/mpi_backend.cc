@@ -162,7 +162,7 @@ HostBlock write_block(const Comm& comm, void* memory, uint64_t bytes) {
   return is_on_host(comm) ? HostBlock{.data = memory} : host_block(comm, bytes);
 }
 
-void put_back(const Comm& comm, const HostBlock& block, void* memory, uint64_t bytes) {
+void copy_to_device(const Comm& comm, const HostBlock& block, void* memory, uint64_t bytes) {
   if (block.data == memory || bytes == 0) return;
   comm.device->from_host(memory, block.data, bytes);
   comm.device->synchronize();
@@ -174,7 +174,7 @@ bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::
   const HostBlock from = read_block(comm, in, bytes[group.self]), to = write_block(comm, out, total(parts));
   if (!move(comm, group, from.data, std::vector<Part>(parts.size(), {0, bytes[group.self]}), to.data, parts))
     return false;
-  put_back(comm, to, out, total(parts));
+  copy_to_device(comm, to, out, total(parts));
   return true;
 }
 
@@ -184,7 +184,7 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
   const std::vector<Part> sent = parts_of(send_bytes), received = parts_of(receive_bytes);
   const HostBlock from = read_block(comm, in, total(sent)), to = write_block(comm, out, total(received));
   if (!move(comm, group, from.data, sent, to.data, received)) return false;
-  put_back(comm, to, out, total(received));
+  copy_to_device(comm, to, out, total(received));
   return true;
 }
 
@@ -234,7 +234,7 @@ Fault late_start(int rank, int world, double seconds) {
 }
 
 // Broadcasts rank 0's host identity, port and secret over MPI. Throws if they do not arrive within the deadline.
-void spread_endpoint(Comm& comm, std::string& host, RendezvousOptions& endpoint) {
+void broadcast_endpoint(Comm& comm, std::string& host, RendezvousOptions& endpoint) {
   constexpr size_t kBytes = 1024;
   std::array<char, kBytes> text{};
   if (comm.rank == 0)
@@ -298,7 +298,7 @@ void join_by_mpi(Comm& comm, RendezvousOptions endpoint) {
       endpoint.listener = listen_at("0.0.0.0", endpoint.port);
     }
   }
-  spread_endpoint(comm, host, endpoint);
+  broadcast_endpoint(comm, host, endpoint);
   endpoint.address = "127.0.0.1";
   if (host != mine) endpoint.address = host.substr(0, host.find(' '));
   join_job(comm, endpoint);

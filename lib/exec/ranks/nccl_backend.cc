@@ -50,12 +50,12 @@ bool is_even(std::span<const uint64_t> sizes) {
 
 bool is_empty(std::span<const uint64_t> sizes) { return std::ranges::count(sizes, 0u) == std::ssize(sizes); }
 
-// Performs one call of the group. `queue` queues the NCCL calls; `copy_alone` replaces them if the group has only
+// Performs one call of the group. `queue` queues the NCCL calls; `copy_single` replaces them if the group has only
 // one rank.
-template <typename Alone, typename Queue>
-bool take_part(Comm& comm, const Group& group, const char* what, Alone copy_alone, Queue queue) {
+template <typename Single, typename Queue>
+bool take_part(Comm& comm, const Group& group, const char* what, Single copy_single, Queue queue) {
   if (group.ranks.size() == 1) {
-    copy_alone();
+    copy_single();
     comm.device->synchronize();
     return true;
   }
@@ -66,7 +66,7 @@ bool take_part(Comm& comm, const Group& group, const char* what, Alone copy_alon
 
 // Queues one call for each rank with a non-empty shard. Stops at the first error.
 template <typename Call>
-NcclResult for_each_piece(std::span<const uint64_t> sizes, Call call) {
+NcclResult for_each_chunk(std::span<const uint64_t> sizes, Call call) {
   NcclResult result = NcclResult::Success;
   uint64_t offset = 0;
   for (size_t i = 0; i < sizes.size() && is_accepted(result); offset += sizes[i++]) {
@@ -78,14 +78,14 @@ NcclResult for_each_piece(std::span<const uint64_t> sizes, Call call) {
 bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::span<const uint64_t> bytes) {
   if (!enter_call(comm)) return false;
   if (is_empty(bytes)) return true;
-  const auto copy_alone = [&] { comm.device->copy(out, in, bytes[0]); };
+  const auto copy_single = [&] { comm.device->copy(out, in, bytes[0]); };
   if (is_even(bytes)) {
-    return take_part(comm, group, "ncclAllGather", copy_alone, [&](NcclComm communicator, void* stream) {
+    return take_part(comm, group, "ncclAllGather", copy_single, [&](NcclComm communicator, void* stream) {
       return nccl_of(comm).functions.all_gather(in, out, bytes[0], NcclType::Uint8, communicator, stream);
     });
   }
-  return take_part(comm, group, "ncclBroadcast", copy_alone, [&](NcclComm communicator, void* stream) {
-    return for_each_piece(bytes, [&](int root, uint64_t offset, uint64_t size) {
+  return take_part(comm, group, "ncclBroadcast", copy_single, [&](NcclComm communicator, void* stream) {
+    return for_each_chunk(bytes, [&](int root, uint64_t offset, uint64_t size) {
       const void* from = static_cast<size_t>(root) == group.self ? in : at(out, offset);
       return nccl_of(comm).functions.broadcast(from, at(out, offset), size, NcclType::Uint8, root, communicator,
                                                stream);
@@ -96,7 +96,7 @@ bool all_gather(Comm& comm, const Group& group, const void* in, void* out, std::
 bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const uint64_t> send_bytes, void* out,
                 std::span<const uint64_t> receive_bytes) {
   if (!enter_call(comm)) return false;
-  const auto copy_own = [&] {
+  const auto copy_local = [&] {
     const auto before = [&](std::span<const uint64_t> sizes) {
       return std::accumulate(sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(group.self), uint64_t{0});
     };
@@ -108,14 +108,14 @@ bool all_to_all(Comm& comm, const Group& group, const void* in, std::span<const 
                      receive_bytes[group.self]));
     return false;
   }
-  return take_part(comm, group, "ncclSend and ncclRecv", copy_own, [&](NcclComm communicator, void* stream) {
-    copy_own();
-    const NcclResult sent = for_each_piece(send_bytes, [&](int peer, uint64_t offset, uint64_t size) {
+  return take_part(comm, group, "ncclSend and ncclRecv", copy_local, [&](NcclComm communicator, void* stream) {
+    copy_local();
+    const NcclResult sent = for_each_chunk(send_bytes, [&](int peer, uint64_t offset, uint64_t size) {
       if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
       return nccl_of(comm).functions.send(at(in, offset), size, NcclType::Uint8, peer, communicator, stream);
     });
     if (!is_accepted(sent)) return sent;
-    return for_each_piece(receive_bytes, [&](int peer, uint64_t offset, uint64_t size) {
+    return for_each_chunk(receive_bytes, [&](int peer, uint64_t offset, uint64_t size) {
       if (static_cast<size_t>(peer) == group.self) return NcclResult::Success;
       return nccl_of(comm).functions.receive(at(out, offset), size, NcclType::Uint8, peer, communicator, stream);
     });
@@ -148,15 +148,15 @@ bool reduce_scatter(Comm& comm, const Group& group, const void* in, void* out, s
   if (!enter_call(comm)) return false;
   if (is_empty(elements)) return true;
   const uint64_t width = byte_size(dtype, 1), own = elements[group.self];
-  const auto copy_alone = [&] { comm.device->copy(out, in, own * width); };
+  const auto copy_single = [&] { comm.device->copy(out, in, own * width); };
   bool reduced = false;
   if (is_even(elements)) {
-    reduced = take_part(comm, group, "ncclReduceScatter", copy_alone, [&](NcclComm communicator, void* stream) {
+    reduced = take_part(comm, group, "ncclReduceScatter", copy_single, [&](NcclComm communicator, void* stream) {
       return nccl_of(comm).functions.reduce_scatter(in, out, own, type, op_of(op), communicator, stream);
     });
   } else {
-    reduced = take_part(comm, group, "ncclReduce", copy_alone, [&](NcclComm communicator, void* stream) {
-      return for_each_piece(elements, [&](int root, uint64_t offset, uint64_t size) {
+    reduced = take_part(comm, group, "ncclReduce", copy_single, [&](NcclComm communicator, void* stream) {
+      return for_each_chunk(elements, [&](int root, uint64_t offset, uint64_t size) {
         void* to = static_cast<size_t>(root) == group.self ? out : nullptr;  // NCCL reads it at the root only
         return nccl_of(comm).functions.reduce(at(in, offset * width), to, size, type, op_of(op), root, communicator,
                                               stream);

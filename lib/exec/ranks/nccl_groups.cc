@@ -120,7 +120,7 @@ Group everyone(const Comm& comm) {
 
 // Sends the id from the group's first rank to its other ranks. It uses the communicator of all ranks: fold_texts would
 // need a call of every rank of the job, but only the group's ranks are in this call.
-bool hand_out_id(Comm& comm, const Group& group, NcclUniqueId& id) {
+bool broadcast_id(Comm& comm, const Group& group, NcclUniqueId& id) {
   NcclComm world = state_of(comm).communicators.at(everyone(comm).ranks);
   const std::shared_ptr<void> memory(comm.device->allocate(sizeof id), comm.device->release);
   if (memory == nullptr) {
@@ -192,7 +192,7 @@ NcclComm nccl_communicator(Comm& comm, const Group& group) {
   const auto& communicators = state_of(comm).communicators;
   if (const auto found = communicators.find(group.ranks); found != communicators.end()) return found->second;
   NcclUniqueId id = {};
-  return hand_out_id(comm, group, id) ? join(comm, group, id) : nullptr;
+  return broadcast_id(comm, group, id) ? join(comm, group, id) : nullptr;
 }
 
 bool run_nccl(Comm& comm, NcclComm communicator, const char* what, const std::function<NcclResult()>& queue) {

@@ -22,7 +22,7 @@ std::vector<Placement> from_front(std::vector<Placement> placements, int ndim) {
 }
 
 // True for the data axes, which shard the batch.
-bool cuts_batch(const MatmulTest& w, AxisId axis) {
+bool shards_batch(const MatmulTest& w, AxisId axis) {
   const std::vector<AxisId> data = data_axes_of(w.manifest);
   return std::ranges::find(data, axis) != data.end();
 }
@@ -109,7 +109,7 @@ bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
   for (size_t i = 0; i < axis_count; ++i) {
     const auto axis = static_cast<AxisId>(i);
     const bool open =
-        rows[i].kind == PlacementKind::Replicate && cuts_batch(w, axis) && !uses_axis(w.weight_spec, axis);
+        rows[i].kind == PlacementKind::Replicate && shards_batch(w, axis) && !uses_axis(w.weight_spec, axis);
     if (open) rows[i] = shard(0);
     if (open && w.x_from[i].kind == PlacementKind::Replicate) {
       w.x_from[i] = w.x_to[i] = shard(0);

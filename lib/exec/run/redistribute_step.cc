@@ -136,7 +136,8 @@ struct Exchange {
   }
 };
 
-constexpr const char* kNotWhole = "its shards split bytes: shard another dim, or a multiple of the elements in a byte";
+constexpr const char* kNotFullBytes =
+    "its shards split bytes: shard another dim, or a multiple of the elements in a byte";
 
 // Makes one call: `prepare`, then `call`. If it is timed, first repeats `call` alone: the clock starts when the device
 // has finished earlier work and stops when it has finished the calls.
@@ -170,7 +171,7 @@ constexpr auto kNothing = [] {};
 bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
   const StepPlan& plan = exchange.plan;
   for (const Region& wanted : plan.after) packed.parts.push_back(intersection(own(plan.before, plan), wanted));
-  if (!pack_sizes(packed, plan.bits)) return exchange.reject(kNotWhole);
+  if (!pack_sizes(packed, plan.bits)) return exchange.reject(kNotFullBytes);
   block = allocate_block(exchange.comm, packed.total);
   if (!has_block(block, packed.total)) return false;
   uint64_t offset = 0;
@@ -178,7 +179,7 @@ bool pack(Exchange& exchange, Packed& packed, std::shared_ptr<void>& block) {
     const Region& part = packed.parts[i];
     if (!copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan),
                    static_cast<char*>(block.get()) + offset, part, part, plan.bits)) {
-      return exchange.reject(kNotWhole);
+      return exchange.reject(kNotFullBytes);
     }
   }
   return true;
@@ -192,7 +193,7 @@ bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
     const Region needed = intersection(packed.parts[i], own(exchange.plan.after, exchange.plan));
     if (!copy_part(exchange.comm, static_cast<const char*>(block) + offset, packed.parts[i], exchange.result,
                    own(exchange.plan.after, exchange.plan), needed, exchange.plan.bits)) {
-      return exchange.reject(kNotWhole);
+      return exchange.reject(kNotFullBytes);
     }
   }
   return true;
@@ -200,7 +201,7 @@ bool unpack(Exchange& exchange, const Packed& packed, const void* block) {
 
 bool run_all_gather(Exchange& exchange) {
   Packed received{.parts = exchange.plan.before};
-  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotWhole);
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotFullBytes);
   const std::shared_ptr<void> block = allocate_block(exchange.comm, received.total);
   if (!has_block(block, received.total)) return false;
   Comm& comm = exchange.comm;
@@ -218,7 +219,7 @@ bool run_all_to_all(Exchange& exchange) {
   if (!pack(exchange, sent, out)) return false;
   for (const Region& held : exchange.plan.before)
     received.parts.push_back(intersection(held, own(exchange.plan.after, exchange.plan)));
-  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotWhole);
+  if (!pack_sizes(received, exchange.plan.bits)) return exchange.reject(kNotFullBytes);
   const std::shared_ptr<void> in = allocate_block(exchange.comm, received.total);
   if (!has_block(in, received.total)) return false;
   Comm& comm = exchange.comm;
@@ -261,7 +262,7 @@ bool run_slice(Exchange& exchange) {
   return run_exchange(exchange, bytes, kNothing, [&] {
     return copy_part(exchange.comm, exchange.tensor.data.get(), own(plan.before, plan), exchange.result,
                      own(plan.after, plan), own(plan.after, plan), plan.bits) ||
-           exchange.reject(kNotWhole);
+           exchange.reject(kNotFullBytes);
   });
 }
 
@@ -282,12 +283,12 @@ constexpr KindRow kKinds[] = {
 
 bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& region) {
   if (tensor.placements.size() != mesh.axes.size() || rank < 0 || rank >= device_count(mesh)) return false;
-  std::vector<Placement> cutting = tensor.placements;
-  for (Placement& placement : cutting) {
+  std::vector<Placement> sharded_placements = tensor.placements;
+  for (Placement& placement : sharded_placements) {
     if (placement.kind == PlacementKind::Partial) placement = {};
   }
   Sharding sharding{.spec = {}, .segments = tensor.segments};
-  if (!spec_of(cutting, mesh, tensor.shape.size(), sharding.spec)) return false;
+  if (!spec_of(sharded_placements, mesh, tensor.shape.size(), sharding.spec)) return false;
   region = region_of_slice(shard_slice(tensor.shape, sharding, mesh, coordinate_of(mesh, rank)));
   return true;
 }

@@ -25,8 +25,8 @@ bool redistribute_all(MatmulTest& w, LocalTensor& tensor, const std::vector<Step
 }
 
 // True if the tensor has the layout that the manifest declares; else stores the actual one in the result.
-bool keeps_promise(const LocalTensor& tensor, const std::vector<Placement>& promised, MatmulError fault,
-                   std::string_view what, MatmulResult& result) {
+bool has_promised_layout(const LocalTensor& tensor, const std::vector<Placement>& promised, MatmulError fault,
+                         std::string_view what, MatmulResult& result) {
   if (tensor.placements == promised) return true;
   result.fault = fault;
   result.reason = fmt::format("{} has the layout {}, but the manifest declares {}", what,
@@ -81,8 +81,8 @@ void multiply(MatmulTest& w, float* y, const void* a, const void* b, const Matmu
 
 // Returns the number of elements that differ from the sum over k of value(row, k) W(k, f), where W has the factors `at`
 // along f and `along` along k.
-uint64_t wrong_products(const MatmulTest& w, const LocalTensor& tensor, size_t dim, MatmulValue value, int64_t length_k,
-                        uint64_t along, uint64_t at) {
+uint64_t count_wrong_matmul(const MatmulTest& w, const LocalTensor& tensor, size_t dim, MatmulValue value,
+                            int64_t length_k, uint64_t along, uint64_t at) {
   const std::vector<Interval> intervals = activation_box(w, tensor);
   const std::vector<int64_t> features = features_in(w, tensor, dim);
   const std::vector<float> found = floats_of(w, tensor);
@@ -120,11 +120,11 @@ bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulRe
            {.m = rows, .n = count(w, shape.out), .k = count(w, shape.in), .transpose_b = shape.out == 0}, result);
   const ManifestValue* output = first_value(w.product.layout->outputs);
   if (output != nullptr && !redistribute_all(w, y, output->forward, w.y_to)) return false;
-  if (!keeps_promise(y, w.y_to, MatmulError::OutputLayout, "its output", result)) return true;
+  if (!has_promised_layout(y, w.y_to, MatmulError::OutputLayout, "its output", result)) return true;
   if (output == nullptr && !is_summed_above(w, y, false, result)) return true;
   if (!reduce_partial_sums(w, y)) return false;
   result.elements = y.bytes / sizeof(float);
-  result.wrong = wrong_products(w, y, shape.out, x_value, w.in, kFactorV, kFactorU);
+  result.wrong = count_wrong_matmul(w, y, shape.out, x_value, w.in, kFactorV, kFactorU);
   return true;
 }
 
@@ -171,12 +171,12 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
   }
   if (input != nullptr && !redistribute_all(w, dx, input->backward, w.dx->to)) return false;
   if (input != nullptr &&
-      !keeps_promise(dx, w.dx->to, MatmulError::GradientLayout, "the gradient of its input", result))
+      !has_promised_layout(dx, w.dx->to, MatmulError::GradientLayout, "the gradient of its input", result))
     return true;
   if (!is_summed_above(w, dx, true, result)) return true;
   if (!reduce_partial_sums(w, dx)) return false;
   result.input_elements = dx.bytes / sizeof(float);
-  result.input_wrong = wrong_products(w, dx, shape.in, dy_value, w.out, kFactorU, kFactorV);
+  result.input_wrong = count_wrong_matmul(w, dx, shape.in, dy_value, w.out, kFactorU, kFactorV);
   return true;
 }
 
@@ -301,8 +301,8 @@ bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul&
   DeviceFloats weight;
   LocalTensor x, dy;
   if (!fill_weight(w, weight) || !make_input(w, x)) return false;
-  if (!keeps_promise(x, product.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, MatmulError::InputLayout,
-                     "its input", result))
+  if (!has_promised_layout(x, product.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, MatmulError::InputLayout,
+                           "its input", result))
     return true;
   if (!forward(w, weight, x, result)) return false;
   if (result.fault != MatmulError::None) return true;

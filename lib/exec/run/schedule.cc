@@ -93,10 +93,10 @@ std::vector<int64_t> value_shape(const ScheduleBuilder& b, std::span<const Place
     ndim = std::max(ndim, dims);
   }
   for (size_t axis = 0; axis < from.size(); ++axis) {
-    const bool cuts_batch = std::ranges::any_of(
+    const bool shards_batch = std::ranges::any_of(
         std::initializer_list<Placement>{from[axis], to[axis]},
         [&](const Placement& p) { return is_shard(p) && (p.dim == 0 || p.dim + static_cast<int>(ndim) == 0); });
-    if (cuts_batch) batch *= b.manifest.mesh.axes[axis].size;
+    if (shards_batch) batch *= b.manifest.mesh.axes[axis].size;
   }
   std::vector<int64_t> shape(ndim, 2);
   shape[0] = batch;
@@ -155,8 +155,8 @@ std::vector<AxisId> partial_axes_of(const ScheduleBuilder& b, const ManifestPara
   for (size_t i = 0; i < input.size(); ++i) {
     const Placement& placement = input[i];
     const auto axis = static_cast<AxisId>(i);
-    const bool cuts_tokens = is_shard(placement) && placement.dim >= 0 && placement.dim < 2;
-    if (cuts_tokens && !uses_axis(layout.sharding.spec, axis)) axes.push_back(axis);
+    const bool shards_tokens = is_shard(placement) && placement.dim >= 0 && placement.dim < 2;
+    if (shards_tokens && !uses_axis(layout.sharding.spec, axis)) axes.push_back(axis);
   }
   return axes;
 }

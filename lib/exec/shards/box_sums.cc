@@ -18,7 +18,7 @@ namespace {
 constexpr uint64_t kManyLines =
     64;  // from this many lines on, a table speeds up the CRC shift over the gap between lines
 
-const StoredBox& piece_of(const WeightSource& source, const BoxSums& sums, size_t tensor, size_t number) {
+const StoredBox& box_of(const WeightSource& source, const BoxSums& sums, size_t tensor, size_t number) {
   return source.tensors[tensor].pieces[number - sums.first[tensor]];
 }
 
@@ -35,21 +35,21 @@ void for_each_summed(const BoxSums& sums, const WeightSource& source, Visit visi
 
 std::optional<Fault> box_error(const BoxSums& sums, const WeightSource& source, size_t tensor, size_t number,
                                uint32_t sum) {
-  const StoredBox& piece = piece_of(source, sums, tensor, number);
+  const StoredBox& piece = box_of(source, sums, tensor, number);
   return checksum_error(crc32c_of(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
                         source.weights.files[piece.file].name);
 }
 
 // The checksum of the part of a stored box that one rank has read.
-struct PartOfPiece {
+struct PartOfBox {
   uint64_t number = 0, bytes = 0;
   uint32_t sum = 0;
 };
-auto fields(PartOfPiece& part) { return std::tie(part.number, part.bytes, part.sum); }
-struct PartsOfPieces {
-  std::vector<PartOfPiece> parts;
+auto fields(PartOfBox& part) { return std::tie(part.number, part.bytes, part.sum); }
+struct PartsOfBoxes {
+  std::vector<PartOfBox> parts;
 };
-auto fields(PartsOfPieces& parts) { return std::tie(parts.parts); }
+auto fields(PartsOfBoxes& parts) { return std::tie(parts.parts); }
 
 }  // namespace
 
@@ -104,9 +104,9 @@ BoxSums make_sums(const WeightSource& source) {
   return sums;
 }
 
-void add_lines(BoxSums& sums, const WeightSource& source, const ReadCell& cell, const BoxLines& lines,
+void add_lines(BoxSums& sums, const WeightSource& source, const ReadRange& file_range, const BoxLines& lines,
                const char* from) {
-  const StoredBox& piece = source.tensors[cell.tensor].pieces[cell.piece];
+  const StoredBox& piece = source.tensors[file_range.tensor].pieces[file_range.piece];
   if (!piece.sum || lines.bytes == 0 || lines.lines == 0) return;
   uint64_t count = lines.lines, bytes = lines.bytes;
   const uint64_t end = lines.begin + (count - 1) * lines.stride + bytes, gap = lines.stride - bytes;
@@ -118,7 +118,7 @@ void add_lines(BoxSums& sums, const WeightSource& source, const ReadCell& cell, 
     if (line != 0 && gap != 0) sum = has_table ? crc32c_moved(sum, move) : crc32c_moved(sum, gap);
     sum = crc32c_part(from + line * lines.from_stride, bytes, sum);
   }
-  BoxSum& of = sums.of[sums.first[cell.tensor] + cell.piece];
+  BoxSum& of = sums.of[sums.first[file_range.tensor] + file_range.piece];
   of.sum ^= crc32c_moved(sum, elements_in(piece.box) - end);
   of.bytes += lines.lines * lines.bytes;
 }
@@ -137,8 +137,8 @@ std::optional<Fault> compare_complete_boxes(const BoxSums& sums, const WeightSou
 }
 
 SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source) {
-  std::vector<PartsOfPieces> mine(group.ranks.size());
-  std::map<uint64_t, PartOfPiece> together;  // boxes that several ranks have read and this rank compares, by number
+  std::vector<PartsOfBoxes> mine(group.ranks.size());
+  std::map<uint64_t, PartOfBox> together;  // boxes that several ranks have read and this rank compares, by number
   SumsEnd end;
   const auto compare = [&](size_t tensor, size_t number, uint32_t sum) {
     const std::optional<Fault> fault = box_error(sums, source, tensor, number, sum);
@@ -146,7 +146,7 @@ SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const 
   };
   for_each_summed(sums, source, [&](size_t tensor, size_t number) {
     const BoxSum& of = sums.of[number];
-    const uint64_t bytes = elements_in(piece_of(source, sums, tensor, number).box);
+    const uint64_t bytes = elements_in(box_of(source, sums, tensor, number).box);
     if (bytes == 0 || of.bytes == 0) return;
     if (of.bytes == bytes) {
       compare(tensor, number, of.sum);
@@ -157,18 +157,18 @@ SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const 
   });
   if (group.ranks.size() <= 1) return end;
   std::vector<std::string> texts;
-  for (const PartsOfPieces& parts : mine) texts.push_back(parts.parts.empty() ? "" : to_message(parts));
+  for (const PartsOfBoxes& parts : mine) texts.push_back(parts.parts.empty() ? "" : to_message(parts));
   const std::vector<std::string> said = exchange_bytes(comm, group, texts);
   for (size_t i = 0; i < said.size(); ++i) {
-    PartsOfPieces parts;
+    PartsOfBoxes parts;
     if (!said[i].empty() && !from_message(said[i], parts)) throw damaged_message(group.ranks[i]);
-    for (const PartOfPiece& part : parts.parts) {
+    for (const PartOfBox& part : parts.parts) {
       together[part.number].bytes += part.bytes;
       together[part.number].sum ^= part.sum;
     }
   }
   for_each_summed(sums, source, [&](size_t tensor, size_t number) {
-    const uint64_t bytes = elements_in(piece_of(source, sums, tensor, number).box);
+    const uint64_t bytes = elements_in(box_of(source, sums, tensor, number).box);
     const auto parts = together.find(number);
     if (parts == together.end() || parts->second.bytes != bytes) return;
     compare(tensor, number, parts->second.sum);

@@ -48,7 +48,7 @@ struct BoxSums {
 struct BoxLines {
   uint64_t begin = 0, lines = 1, bytes = 0, stride = 0, from_stride = 0;
 };
-void add_lines(BoxSums& sums, const WeightSource& source, const ReadCell& cell, const BoxLines& lines,
+void add_lines(BoxSums& sums, const WeightSource& source, const ReadRange& file_range, const BoxLines& lines,
                const char* from);
 
 // Compares the boxes of a tensor that were read completely, and adds their bytes to `checked`. Returns the first error.

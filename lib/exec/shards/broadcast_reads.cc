@@ -54,12 +54,12 @@ std::vector<int> replica_ranks(const ParamLayout& layout, const Mesh& mesh, int 
 
 // Rank i of a group reads item i of a round. All ranks of the group have the same items, so no messages about them are
 // needed.
-BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells, uint64_t staging,
-                                ProgressKind progress) {
+BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const ReadRange* const> file_ranges,
+                                uint64_t staging, ProgressKind progress) {
   const Device& device = *comm.device;
   const Clock::time_point start = Clock::now();
   Progress shows{.title = "loading shared tensors", .kind = progress};
-  for (const ReadCell* cell : cells) shows.total_bytes += bytes_of(*cell);
+  for (const ReadRange* file_range : file_ranges) shows.total_bytes += bytes_of(*file_range);
   double shown = 0;
   uint64_t done = 0;
   BroadcastResult result;
@@ -68,7 +68,7 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
   Group group;
   std::vector<ReadItem> round;  // at most one item per rank
   const auto finish_round = [&] {
-    const std::string& name = std::string(to.source->tensors[round.front().cell->tensor].name);
+    const std::string& name = std::string(to.source->tensors[round.front().file_range->tensor].name);
     begin_step(comm, fmt::format("load: all_gather of {} over {}", name, counted(group.ranks.size(), "rank")));
     std::vector<uint64_t> bytes(group.ranks.size());
     for (size_t m = 0; m < round.size(); ++m) bytes[m] = packed_bytes(round[m]);
@@ -98,10 +98,10 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
     round.clear();
   };
   uint32_t tensor = UINT32_MAX;
-  for (const ReadCell* cell : cells) {
-    if (cell->tensor != tensor) {  // the group can differ, so a new sequence of rounds begins
+  for (const ReadRange* file_range : file_ranges) {
+    if (file_range->tensor != tensor) {  // the group can differ, so a new sequence of rounds begins
       if (!round.empty()) finish_round();
-      tensor = cell->tensor;
+      tensor = file_range->tensor;
       std::vector<int> ranks =
           replica_ranks(layout_of(*to.manifest, tensor_of(*to.manifest, tensor)), to.manifest->mesh, comm.rank);
       if (ranks != group.ranks) {
@@ -111,9 +111,9 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
         blocks = take_blocks(device, group.ranks.size(), staging);
       }
     }
-    const uint64_t items = item_count(*cell, blocks->block);
+    const uint64_t items = item_count(*file_range, blocks->block);
     for (uint64_t i = 0; i < items; ++i) {
-      round.push_back(item_of(*cell, blocks->block, i));
+      round.push_back(item_of(*file_range, blocks->block, i));
       if (round.size() == group.ranks.size()) finish_round();
     }
   }

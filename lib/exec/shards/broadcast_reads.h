@@ -24,7 +24,8 @@ namespace tpplan {
 struct BroadcastResult {
   uint64_t read_bytes = 0, needed_bytes = 0;
 };
-[[nodiscard]] BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells,
-                                              uint64_t staging, ProgressKind progress);
+[[nodiscard]] BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to,
+                                              std::span<const ReadRange* const> file_ranges, uint64_t staging,
+                                              ProgressKind progress);
 
 }  // namespace tpplan

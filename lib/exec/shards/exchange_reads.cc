@@ -53,9 +53,9 @@ const char* unpack(const ReadTo& to, const ReadItem& item, int rank, const char*
 
 // In each round rank i reads item i and sends every rank its part. All ranks split the same list of file ranges by the
 // same buffer size, so no messages about the items are needed.
-uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* const> cells, uint64_t staging,
+uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadRange* const> file_ranges, uint64_t staging,
                         ProgressKind progress) {
-  if (cells.empty()) return 0;
+  if (file_ranges.empty()) return 0;
   const Device& device = *comm.device;
   const uint64_t members = comm.node.size();
   // One buffer to read into, and for each rank one to pack, one to send and one to receive.
@@ -72,7 +72,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
 
   const Clock::time_point start = Clock::now();
   Progress shows{.title = "loading shared tensors", .kind = progress};
-  for (const ReadCell* cell : cells) shows.total_bytes += bytes_of(*cell);
+  for (const ReadRange* file_range : file_ranges) shows.total_bytes += bytes_of(*file_range);
   double shown = 0;
   uint64_t read_bytes = 0, done = 0;
   std::vector<ReadItem> round;  // at most one item per rank
@@ -97,7 +97,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
       }
     }
     for (size_t m = 0; m < round.size(); ++m) receives[m] = bytes_for(round[m], comm.rank);
-    begin_step(comm, fmt::format("load: all_to_all of {}", to.source->tensors[round.front().cell->tensor].name));
+    begin_step(comm, fmt::format("load: all_to_all of {}", to.source->tensors[round.front().file_range->tensor].name));
     require(comm,
             comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives));
     const char* in = static_cast<const char*>(receive.get());
@@ -107,10 +107,10 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadCell* 
     show_progress(shows, done, shows.total_bytes, seconds_since(start), shown);
     round.clear();
   };
-  for (const ReadCell* cell : cells) {
-    const uint64_t items = item_count(*cell, block);
+  for (const ReadRange* file_range : file_ranges) {
+    const uint64_t items = item_count(*file_range, block);
     for (uint64_t i = 0; i < items; ++i) {
-      round.push_back(item_of(*cell, block, i));
+      round.push_back(item_of(*file_range, block, i));
       if (round.size() == members) finish_round();
     }
   }

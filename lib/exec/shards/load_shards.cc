@@ -12,9 +12,9 @@
 #include "exec/shards/broadcast_reads.h"
 #include "exec/shards/exchange_reads.h"
 #include "exec/shards/plan_reads.h"
-#include "exec/shards/read_cells.h"
 #include "exec/shards/read_exactly.h"
 #include "exec/shards/read_item.h"
+#include "exec/shards/read_ranges.h"
 #include "exec/shards/work_queue.h"
 #include "exec/shards/work_together.h"
 
@@ -22,47 +22,47 @@ namespace tpplan {
 namespace {
 
 // True if more than one rank needs some of the range. Such bytes are read once on a node and exchanged.
-bool is_shared(const ReadCell& cell) {
-  const int rank = cell.segments.front().targets.front().rank;
-  return std::ranges::any_of(cell.segments, [rank](const ReadSegment& segment) {
+bool is_shared(const ReadRange& file_range) {
+  const int rank = file_range.segments.front().targets.front().rank;
+  return std::ranges::any_of(file_range.segments, [rank](const ReadSegment& segment) {
     return std::ranges::any_of(segment.targets, [rank](const ReadTarget& target) { return target.rank != rank; });
   });
 }
 
 // The file ranges of a plan: those that only this process needs, and those that the ranks of the node share.
-struct DealtCells {
-  std::vector<const ReadCell*> own, shared;
-  uint64_t own_bytes = 0, own_needed = 0;
+struct SplitReads {
+  std::vector<const ReadRange*> own, shared;
+  uint64_t local_bytes = 0, local_needed = 0;
 };
 
-DealtCells deal_cells(const Comm& comm, const ReadPlan& plan, bool is_alone) {
-  DealtCells dealt;
-  for (const ReadCell& cell : plan.cells) {
-    if (!is_alone && is_shared(cell))
-      dealt.shared.push_back(&cell);
-    else if (is_alone || cell.segments.front().targets.front().rank == comm.rank)
-      dealt.own.push_back(&cell);
+SplitReads distribute_reads(const Comm& comm, const ReadPlan& plan, bool is_alone) {
+  SplitReads split;
+  for (const ReadRange& file_range : plan.file_ranges) {
+    if (!is_alone && is_shared(file_range))
+      split.shared.push_back(&file_range);
+    else if (is_alone || file_range.segments.front().targets.front().rank == comm.rank)
+      split.own.push_back(&file_range);
   }
-  for (const ReadCell* cell : dealt.own) dealt.own_bytes += bytes_of(*cell);
-  return dealt;
+  for (const ReadRange* file_range : split.own) split.local_bytes += bytes_of(*file_range);
+  return split;
 }
 
 // Splits the file ranges of a rank, tensor by tensor: `own` ranges are held by this rank only, `shared` ones are
 // replicated on other ranks.
-DealtCells deal_alike(const Comm& comm, const Manifest& manifest, const ReadPlan& plan) {
-  DealtCells dealt;
-  for (const ReadCell& cell : plan.cells) {
-    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, cell.tensor));
+SplitReads split_reads(const Comm& comm, const Manifest& manifest, const ReadPlan& plan) {
+  SplitReads split;
+  for (const ReadRange& file_range : plan.file_ranges) {
+    const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, file_range.tensor));
     const bool is_alone = replica_ranks(layout, manifest.mesh, comm.rank).size() == 1;
-    (is_alone ? dealt.own : dealt.shared).push_back(&cell);
+    (is_alone ? split.own : split.shared).push_back(&file_range);
     if (!is_alone) continue;
-    dealt.own_bytes += bytes_of(cell);
-    const uint64_t lines = bytes_of(cell) / cell.line_bytes;
-    for (const ReadSegment& segment : cell.segments)
-      dealt.own_needed += segment.targets.empty() ? 0 : segment.bytes * lines;
+    split.local_bytes += bytes_of(file_range);
+    const uint64_t lines = bytes_of(file_range) / file_range.line_bytes;
+    for (const ReadSegment& segment : file_range.segments)
+      split.local_needed += segment.targets.empty() ? 0 : segment.bytes * lines;
   }
-  std::ranges::stable_sort(dealt.shared, {}, &ReadCell::tensor);
-  return dealt;
+  std::ranges::stable_sort(split.shared, {}, &ReadRange::tensor);
+  return split;
 }
 
 // Returns the group of ranks that together read each byte once.
@@ -112,27 +112,27 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   };
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
-  DealtCells dealt = broadcast ? deal_alike(comm, *to.manifest, plan) : deal_cells(comm, plan, is_alone);
+  SplitReads split = broadcast ? split_reads(comm, *to.manifest, plan) : distribute_reads(comm, plan, is_alone);
   const ReadPace pace = pace_of(reading_threads(comm, options.threads), options.staging);
-  const CellList list = list_items(std::move(dealt.own), pace.block);
+  const RangeList list = list_items(std::move(split.own), pace.block);
 
   WorkQueue queue;
   queue.count = list.items;
   begin_step(comm, "load: reading shards");
   start_work(queue, stores.empty() ? 0 : pace.threads, [&](WorkQueue& work) {
     use_device(comm);
-    read_cells(to, list, work);
+    read_ranges(to, list, work);
   });
-  finish_together(comm, queue, {.title = "loading", .total_bytes = dealt.own_bytes, .kind = options.progress});
+  finish_together(comm, queue, {.title = "loading", .total_bytes = split.local_bytes, .kind = options.progress});
 
   LoadResult result{.needed_bytes = plan.needed_bytes, .read_bytes = queue.done_bytes};
   if (broadcast) {
-    const BroadcastResult shared = broadcast_reads(comm, to, dealt.shared, options.staging, options.progress);
+    const BroadcastResult shared = broadcast_reads(comm, to, split.shared, options.staging, options.progress);
     result.read_bytes += shared.read_bytes;
-    result.needed_bytes = dealt.own_needed + shared.needed_bytes;
+    result.needed_bytes = split.local_needed + shared.needed_bytes;
     result.is_broadcast = true;
   } else if (!is_alone) {
-    result.read_bytes += exchange_reads(comm, to, dealt.shared, options.staging, options.progress);
+    result.read_bytes += exchange_reads(comm, to, split.shared, options.staging, options.progress);
   }
   if (!stores.empty()) check_unchanged(source);
   if (has_sums(source)) {

@@ -225,7 +225,7 @@ void fill(Comm& comm, const std::string& work, const std::string& path, bool is_
       false);
 }
 
-void write_beside(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
+void write_temporary(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
   const std::string path = bare(wanted), name = agree_on_name(comm, path, is_folder);
   const std::shared_ptr<void> guard = guard_unfinished(name);
   try {
@@ -284,10 +284,10 @@ void sync_file(const OutputFile& file) {
 }
 
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {
-  write_beside(comm, path, true, steps);
+  write_temporary(comm, path, true, steps);
 }
 void write_file_together(Comm& comm, const std::string& path, const FolderSteps& steps) {
-  write_beside(comm, path, false, steps);
+  write_temporary(comm, path, false, steps);
 }
 
 }  // namespace tpplan

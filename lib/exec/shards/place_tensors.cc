@@ -80,18 +80,18 @@ bool find_begin(const WeightPlace& place, const std::string& called, WeightSourc
 // True if the box has the shape of the tensor, or, for a shard, ends inside the tensor. Offsets come from a file, so
 // their sums may overflow.
 bool fits(std::span<const uint64_t> begin, std::span<const uint64_t> shape, std::span<const uint64_t> sizes,
-          bool is_piece) {
+          bool is_part) {
   if (shape.size() != sizes.size()) return false;
   for (size_t d = 0; d < shape.size(); ++d) {
     uint64_t end = 0;
     if (__builtin_add_overflow(begin[d], shape[d], &end)) return false;
-    if (is_piece ? end > sizes[d] : end != sizes[d]) return false;
+    if (is_part ? end > sizes[d] : end != sizes[d]) return false;
   }
   return true;
 }
 
-void add_piece(const WeightPlace& place, const std::vector<Intervals>& runs, const Wanted& wanted, WeightSource& source,
-               SourceTensor& tensor) {
+void add_box(const WeightPlace& place, const std::vector<Intervals>& runs, const Wanted& wanted, WeightSource& source,
+             SourceTensor& tensor) {
   const WeightsHeader& header = source.weights.headers[place.file];
   const std::vector<HeldBox> held = held_boxes(wanted.layout.shape, tensor.dtype, runs);
   if (!held.empty())
@@ -100,8 +100,8 @@ void add_piece(const WeightPlace& place, const std::vector<Intervals>& runs, con
 }
 
 // Checks dtype and shape of one stored tensor or shard, and adds the boxes that the manifest tensor uses of it.
-bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted& wanted, WeightSource& source,
-                 SourceTensor& tensor) {
+bool place_box(const WeightPlace& place, const StoredPart& part, const Wanted& wanted, WeightSource& source,
+               SourceTensor& tensor) {
   const WeightsHeader& header = source.weights.headers[place.file];
   const WeightTensor& stored = header.tensors[place.tensor];
   const bool is_expert = !part.shape.empty();
@@ -131,7 +131,7 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
     runs.push_back({{static_cast<int64_t>(begin[d]), static_cast<int64_t>(begin[d] + shape[d])}});
   const size_t before = tensor.pieces.size();
   if (part.runs.empty()) {
-    add_piece(place, runs, wanted, source, tensor);
+    add_box(place, runs, wanted, source, tensor);
     const std::vector<uint32_t>& sums = source.sums[place.file];
     if (!sums.empty() && tensor.pieces.size() > before) tensor.pieces.back().sum = sums[place.tensor];
     return true;
@@ -144,7 +144,7 @@ bool place_piece(const WeightPlace& place, const StoredPart& part, const Wanted&
     if (low >= high) continue;
     runs[part.dim] = {{static_cast<int64_t>(low - run.from + run.to), static_cast<int64_t>(high - run.from + run.to)}};
     const size_t now = tensor.pieces.size();
-    add_piece(place, runs, wanted, source, tensor);
+    add_box(place, runs, wanted, source, tensor);
     if (tensor.pieces.size() == now) continue;
     tensor.pieces.back().sizes = byte_sizes(block, stored.dtype);
     tensor.pieces.back().at.assign(shape.size(), 0);
@@ -170,7 +170,7 @@ bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layou
                         .called = fmt::format("`{}`{}", escape_for_terminal(path), stored_as),
                         .cast = cast};
     for (const WeightPlace& place : *part.places) {
-      if (!place_piece(place, part, wanted, source, tensor)) return false;
+      if (!place_box(place, part, wanted, source, tensor)) return false;
     }
   }
   std::vector<Box> boxes;

@@ -19,7 +19,7 @@ struct Want {
   std::vector<uint64_t> low, high, at, sizes;
 };
 
-struct PieceWants {
+struct BoxWants {
   std::vector<uint64_t> sizes;  // of the stored box
   std::vector<Want> wants;
 };
@@ -47,8 +47,8 @@ Holders list_holders(const ParamLayout& layout, DType dtype, const Mesh& mesh, s
   return holders;
 }
 
-PieceWants wants_of(const StoredBox& piece, const Holders& holders, uint32_t shard) {
-  PieceWants out;
+BoxWants wants_of(const StoredBox& piece, const Holders& holders, uint32_t shard) {
+  BoxWants out;
   const HeldBox there = piece.sizes.empty() ? packed(piece.box) : HeldBox{piece.box, piece.at, piece.sizes};
   out.sizes = there.sizes;
   for (const uint32_t i : boxes_near(holders.index, piece.box)) {
@@ -68,7 +68,7 @@ PieceWants wants_of(const StoredBox& piece, const Holders& holders, uint32_t sha
 
 // Merges each dim that all ranks need completely into the dim before it, so that lines become as long as possible. It
 // starts with the last dim, because a merged dim can be merged again.
-void merge_whole_dims(PieceWants& piece) {
+void merge_full_dims(BoxWants& piece) {
   for (size_t d = piece.sizes.size(); d-- > 1;) {
     const uint64_t size = piece.sizes[d];
     const bool whole = std::ranges::all_of(piece.wants, [&](const Want& want) {
@@ -87,7 +87,7 @@ void merge_whole_dims(PieceWants& piece) {
 }
 
 // Returns the indices of a dim at which a want begins or ends, ascending.
-std::vector<uint64_t> cuts_of(const PieceWants& piece, size_t dim) {
+std::vector<uint64_t> boundaries_of(const BoxWants& piece, size_t dim) {
   std::vector<uint64_t> cuts;
   for (const Want& want : piece.wants) cuts.insert(cuts.end(), {want.low[dim], want.high[dim]});
   std::ranges::sort(cuts);
@@ -117,29 +117,29 @@ ReadTarget target_of(const Want& want, std::span<const uint64_t> start) {
 // Groups the segments of a line into cells: a long segment gets a separate cell, short ones share a cell. Short gaps
 // between segments are read too, because one read of the row costs less than many small ones. A long gap ends a cell,
 // and gaps at its ends are trimmed.
-void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
-  ReadCell cell = form;
+void add_cells(const ReadRange& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
+  ReadRange file_range = form;
   const auto close = [&] {
-    while (!cell.segments.empty() && cell.segments.back().targets.empty()) cell.segments.pop_back();
-    if (!cell.segments.empty()) {
-      const uint64_t start = cell.segments.front().begin;
-      cell.offset += start;
-      for (ReadSegment& segment : cell.segments) segment.begin -= start;
-      cell.line_bytes = cell.segments.back().begin + cell.segments.back().bytes;
+    while (!file_range.segments.empty() && file_range.segments.back().targets.empty()) file_range.segments.pop_back();
+    if (!file_range.segments.empty()) {
+      const uint64_t start = file_range.segments.front().begin;
+      file_range.offset += start;
+      for (ReadSegment& segment : file_range.segments) segment.begin -= start;
+      file_range.line_bytes = file_range.segments.back().begin + file_range.segments.back().bytes;
       uint64_t outer = 1;
-      for (const uint64_t count : cell.outer_counts) outer *= count;
-      plan.planned_bytes += cell.line_bytes * cell.lines * outer;
-      for (const ReadSegment& segment : cell.segments)
-        plan.needed_bytes += segment.targets.empty() ? 0 : segment.bytes * cell.lines * outer;
-      plan.cells.push_back(std::move(cell));
+      for (const uint64_t count : file_range.outer_counts) outer *= count;
+      plan.planned_bytes += file_range.line_bytes * file_range.lines * outer;
+      for (const ReadSegment& segment : file_range.segments)
+        plan.needed_bytes += segment.targets.empty() ? 0 : segment.bytes * file_range.lines * outer;
+      plan.file_ranges.push_back(std::move(file_range));
     }
-    cell = form;
+    file_range = form;
   };
   for (ReadSegment& segment : segments) {
     const bool is_long = segment.bytes >= kRangeBytes;
     if (is_long) close();
-    if (segment.targets.empty() && (is_long || cell.segments.empty())) continue;
-    cell.segments.push_back(std::move(segment));
+    if (segment.targets.empty() && (is_long || file_range.segments.empty())) continue;
+    file_range.segments.push_back(std::move(segment));
     if (is_long) close();
   }
   close();
@@ -149,12 +149,12 @@ void add_cells(const ReadCell& form, std::vector<ReadSegment>&& segments, ReadPl
 // of an interval in all dims except the last, the intervals of the last dim are the segments of a line. The dim before
 // the last counts the lines, earlier dims are the outer counts. So the number of cells depends on the number of shards,
 // not on the size of the tensor.
-void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, PieceWants piece, ReadPlan& plan) {
+void plan_box(const StoredBox& source, uint32_t tensor, uint32_t number, BoxWants piece, ReadPlan& plan) {
   if (piece.wants.empty()) return;
-  merge_whole_dims(piece);
+  merge_full_dims(piece);
   const size_t last = piece.sizes.size() - 1;
   std::vector<std::vector<uint64_t>> cuts;
-  for (size_t d = 0; d <= last; ++d) cuts.push_back(cuts_of(piece, d));
+  for (size_t d = 0; d <= last; ++d) cuts.push_back(boundaries_of(piece, d));
   std::vector<size_t> at(last);  // for each dim except the last: index of the current interval
   for (;;) {
     std::vector<uint64_t> start;
@@ -166,7 +166,7 @@ void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, Piece
       if (holds) active.push_back(&want);
     }
     if (!active.empty()) {  // else no rank needs these rows
-      ReadCell form{.file = source.file, .tensor = tensor, .piece = number, .offset = source.offset};
+      ReadRange form{.file = source.file, .tensor = tensor, .piece = number, .offset = source.offset};
       for (size_t d = 0; d < last; ++d) {
         const uint64_t stride = stride_of(piece.sizes, d), count = cuts[d][at[d] + 1] - start[d];
         form.offset += start[d] * stride;
@@ -197,23 +197,23 @@ void plan_piece(const StoredBox& source, uint32_t tensor, uint32_t number, Piece
   }
 }
 
-uint64_t outer_total(const ReadCell& cell) {
+uint64_t outer_total(const ReadRange& file_range) {
   uint64_t total = 1;
-  for (const uint64_t count : cell.outer_counts) total *= count;
+  for (const uint64_t count : file_range.outer_counts) total *= count;
   return total;
 }
 
 // Returns, for one outer index, the number of items and the lines of each (0: a line is split into several items).
-std::pair<uint64_t, uint64_t> items_of_lines(const ReadCell& cell, uint64_t block) {
-  if (cell.line_bytes > block) return {cell.lines * ((cell.line_bytes + block - 1) / block), 0};
-  const uint64_t per_item = std::min(cell.lines, block / cell.line_bytes);
-  return {(cell.lines + per_item - 1) / per_item, per_item};
+std::pair<uint64_t, uint64_t> items_of_lines(const ReadRange& file_range, uint64_t block) {
+  if (file_range.line_bytes > block) return {file_range.lines * ((file_range.line_bytes + block - 1) / block), 0};
+  const uint64_t per_item = std::min(file_range.lines, block / file_range.line_bytes);
+  return {(file_range.lines + per_item - 1) / per_item, per_item};
 }
 
 uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
   uint64_t offset = 0, rest = item.outer;
-  for (size_t d = strides.size(); d-- > 0; rest /= item.cell->outer_counts[d])
-    offset += rest % item.cell->outer_counts[d] * strides[d];
+  for (size_t d = strides.size(); d-- > 0; rest /= item.file_range->outer_counts[d])
+    offset += rest % item.file_range->outer_counts[d] * strides[d];
   return offset;
 }
 
@@ -234,41 +234,43 @@ ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::s
     if (added) holders->second = list_holders(layout, source.tensors[i].dtype, manifest.mesh, ranks, coordinates);
     const std::vector<StoredBox>& pieces = source.tensors[i].pieces;
     for (uint32_t p = 0; p < pieces.size(); ++p)
-      plan_piece(pieces[p], i, p, wants_of(pieces[p], holders->second, i), plan);
+      plan_box(pieces[p], i, p, wants_of(pieces[p], holders->second, i), plan);
   }
   // Threads take items in this order, so that each file is read from its beginning to its end.
-  std::ranges::stable_sort(plan.cells, {}, [](const ReadCell& cell) { return std::pair{cell.file, cell.offset}; });
+  std::ranges::stable_sort(plan.file_ranges, {}, [](const ReadRange& file_range) {
+    return std::pair{file_range.file, file_range.offset};
+  });
   return plan;
 }
 
-uint64_t bytes_of(const ReadCell& cell) {
-  return std::accumulate(cell.outer_counts.begin(), cell.outer_counts.end(), cell.lines * cell.line_bytes,
-                         std::multiplies<>());
+uint64_t bytes_of(const ReadRange& file_range) {
+  return std::accumulate(file_range.outer_counts.begin(), file_range.outer_counts.end(),
+                         file_range.lines * file_range.line_bytes, std::multiplies<>());
 }
 
-uint64_t item_count(const ReadCell& cell, uint64_t block) {
-  return outer_total(cell) * items_of_lines(cell, block).first;
+uint64_t item_count(const ReadRange& file_range, uint64_t block) {
+  return outer_total(file_range) * items_of_lines(file_range, block).first;
 }
 
-ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index) {
-  const auto [count, lines] = items_of_lines(cell, block);
-  ReadItem item{.cell = &cell, .outer = index / count, .end = cell.line_bytes};
+ReadItem item_of(const ReadRange& file_range, uint64_t block, uint64_t index) {
+  const auto [count, lines] = items_of_lines(file_range, block);
+  ReadItem item{.file_range = &file_range, .outer = index / count, .end = file_range.line_bytes};
   const uint64_t part = index % count;
   if (lines != 0) {
     item.line = part * lines;
-    item.lines = std::min(lines, cell.lines - item.line);
+    item.lines = std::min(lines, file_range.lines - item.line);
     return item;
   }
-  const uint64_t per_line = (cell.line_bytes + block - 1) / block;
+  const uint64_t per_line = (file_range.line_bytes + block - 1) / block;
   item.line = part / per_line;
   item.begin = part % per_line * block;
-  item.end = std::min(item.begin + block, cell.line_bytes);
+  item.end = std::min(item.begin + block, file_range.line_bytes);
   return item;
 }
 
 uint64_t file_offset(const ReadItem& item) {
-  return item.cell->offset + outer_offset(item, item.cell->outer_strides) + item.line * item.cell->line_stride +
-         item.begin;
+  return item.file_range->offset + outer_offset(item, item.file_range->outer_strides) +
+         item.line * item.file_range->line_stride + item.begin;
 }
 
 uint64_t target_offset(const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {

@@ -27,7 +27,7 @@ struct ReadSegment {
 
 // Lines of a file with the same segments: `lines` lines of `line_bytes` bytes, `line_stride` apart, for every index
 // into `outer_counts` (outermost first, mostly empty). The segments fill a line.
-struct ReadCell {
+struct ReadRange {
   uint32_t file = 0;
   uint32_t tensor = 0;  // index of the tensor
   uint32_t piece = 0;   // index of its stored box
@@ -38,9 +38,9 @@ struct ReadCell {
 };
 
 struct ReadPlan {
-  std::vector<ReadCell> cells;  // by file and offset
-  uint64_t needed_bytes = 0;    // bytes of the files that some rank needs, each once
-  uint64_t planned_bytes = 0;   // including gaps that are cheaper to read than to skip
+  std::vector<ReadRange> file_ranges;  // by file and offset
+  uint64_t needed_bytes = 0;           // bytes of the files that some rank needs, each once
+  uint64_t planned_bytes = 0;          // including gaps that are cheaper to read than to skip
 };
 
 // A range of at least this many bytes is read separately; shorter ones are read as full rows, including gaps.
@@ -54,17 +54,17 @@ inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 // The part of a cell that one read covers: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
 // line.
 struct ReadItem {
-  const ReadCell* cell = nullptr;
+  const ReadRange* file_range = nullptr;
   uint64_t outer = 0;  // row-major index into outer_counts
   uint64_t line = 0, lines = 1;
   uint64_t begin = 0, end = 0;  // bytes of each line; the full line if there are several
 };
 
-[[nodiscard]] uint64_t bytes_of(const ReadCell& cell);
+[[nodiscard]] uint64_t bytes_of(const ReadRange& file_range);
 
 // item_count returns the number of items of at most `block` bytes in a cell; item_of returns item `index`.
-[[nodiscard]] uint64_t item_count(const ReadCell& cell, uint64_t block);
-[[nodiscard]] ReadItem item_of(const ReadCell& cell, uint64_t block, uint64_t index);
+[[nodiscard]] uint64_t item_count(const ReadRange& file_range, uint64_t block);
+[[nodiscard]] ReadItem item_of(const ReadRange& file_range, uint64_t block, uint64_t index);
 
 // Returns the offset of an item in its file.
 [[nodiscard]] uint64_t file_offset(const ReadItem& item);

@@ -20,7 +20,7 @@ namespace {
 constexpr uint64_t kThinBytes = 512;  // below it a copy costs less than an entry of preadv
 
 std::string_view tensor_name(const ReadTo& to, const ReadItem& item) {
-  return to.source->tensors[item.cell->tensor].name;
+  return to.source->tensors[item.file_range->tensor].name;
 }
 
 char* place(const ReadTo& to, const ReadItem& item, const ReadSegment& segment, const ReadTarget& target) {
@@ -30,7 +30,7 @@ char* place(const ReadTo& to, const ReadItem& item, const ReadSegment& segment, 
 
 // Fills the entries from `offset` on. Consumes `vectors`.
 void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::vector<iovec>& vectors) {
-  const InputFile& file = to.source->weights.files[item.cell->file];
+  const InputFile& file = to.source->weights.files[item.file_range->file];
   for (size_t next = 0; next < vectors.size();) {
     const int count = static_cast<int>(std::min<size_t>(vectors.size() - next, IOV_MAX));
     ssize_t got = noted_call("a read", file.name, offset,
@@ -65,29 +65,29 @@ void add_vector(std::vector<iovec>& vectors, char* to, uint64_t bytes) {
 template <typename PlaceOf>
 void note_sums(const ReadTo& to, const ReadItem& item, PlaceOf place_of) {
   if (to.sums == nullptr || to.sums->of.empty()) return;
-  const ReadCell& cell = *item.cell;
-  const uint64_t start = file_offset(item) - to.source->tensors[cell.tensor].pieces[cell.piece].offset;
-  const uint64_t stride = item.lines == 1 ? item.end - item.begin : cell.line_stride;
-  for (const ReadSegment& segment : cell.segments) {
+  const ReadRange& file_range = *item.file_range;
+  const uint64_t start = file_offset(item) - to.source->tensors[file_range.tensor].pieces[file_range.piece].offset;
+  const uint64_t stride = item.lines == 1 ? item.end - item.begin : file_range.line_stride;
+  for (const ReadSegment& segment : file_range.segments) {
     const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
     if (begin >= end || segment.targets.empty()) continue;
     const auto [from, from_stride] = place_of(segment, begin - item.begin);
     BoxLines lines{.begin = start + begin - item.begin, .lines = item.lines, .bytes = end - begin, .stride = stride};
     lines.from_stride = from_stride;
     if (lines.lines == 1) lines.stride = lines.from_stride = lines.bytes;
-    add_lines(*to.sums, *to.source, cell, lines, from);
+    add_lines(*to.sums, *to.source, file_range, lines, from);
   }
 }
 
 // Adds an item with packed lines to the checksums; as one segment if it has no gaps.
 void note_packed_sums(const ReadTo& to, const ReadItem& item, const char* packed) {
   if (to.sums == nullptr || to.sums->of.empty()) return;
-  const ReadCell& cell = *item.cell;
+  const ReadRange& file_range = *item.file_range;
   const uint64_t line = item.end - item.begin;
-  if (std::ranges::none_of(cell.segments, [](const ReadSegment& segment) { return segment.targets.empty(); })) {
-    const uint64_t start = file_offset(item) - to.source->tensors[cell.tensor].pieces[cell.piece].offset;
-    const uint64_t stride = item.lines == 1 ? line : cell.line_stride;
-    add_lines(*to.sums, *to.source, cell,
+  if (std::ranges::none_of(file_range.segments, [](const ReadSegment& segment) { return segment.targets.empty(); })) {
+    const uint64_t start = file_offset(item) - to.source->tensors[file_range.tensor].pieces[file_range.piece].offset;
+    const uint64_t stride = item.lines == 1 ? line : file_range.line_stride;
+    add_lines(*to.sums, *to.source, file_range,
               {.begin = start, .lines = item.lines, .bytes = line, .stride = stride, .from_stride = line}, packed);
     return;
   }
@@ -98,44 +98,45 @@ void note_packed_sums(const ReadTo& to, const ReadItem& item, const char* packed
 }  // namespace
 
 uint64_t read_packed(const ReadTo& to, const ReadItem& item, void* memory) {
-  const InputFile& file = to.source->weights.files[item.cell->file];
+  const InputFile& file = to.source->weights.files[item.file_range->file];
   const uint64_t line = item.end - item.begin, offset = file_offset(item), bytes = packed_bytes(item);
-  if (item.lines == 1 || line == item.cell->line_stride) {
+  if (item.lines == 1 || line == item.file_range->line_stride) {
     read_exactly(file, offset, memory, bytes, tensor_name(to, item));
     note_packed_sums(to, item, static_cast<const char*>(memory));
     return bytes;
   }
   for (uint64_t i = 0; i < item.lines; ++i)
-    read_exactly(file, offset + i * item.cell->line_stride, static_cast<char*>(memory) + i * line, line,
+    read_exactly(file, offset + i * item.file_range->line_stride, static_cast<char*>(memory) + i * line, line,
                  tensor_name(to, item));
   note_packed_sums(to, item, static_cast<const char*>(memory));
   return bytes;
 }
 
 bool can_scatter(const ReadItem& item) {
-  return item.cell->segments.size() == 1 || item.cell->line_bytes >= kThinBytes * item.cell->segments.size();
+  return item.file_range->segments.size() == 1 ||
+         item.file_range->line_bytes >= kThinBytes * item.file_range->segments.size();
 }
 
 // The entries of preadv read needed bytes directly into the shard of their first target and gaps into unused memory, so
 // that adjacent lines are one call. Further targets of the same bytes are copied from the first.
 uint64_t scatter(const ReadTo& to, const ReadItem& item) {
-  std::unique_ptr<char[]> gap_bytes;  // allocated at the first gap; longer gaps are not read
+  std::unique_ptr<char[]> skipped_bytes;  // allocated at the first gap; longer gaps are not read
   struct Part {
     char* memory = nullptr;  // nullptr for a gap
     uint64_t bytes = 0, stride = 0;
   };
   std::vector<Part> parts;
-  for (const ReadSegment& segment : item.cell->segments) {
+  for (const ReadSegment& segment : item.file_range->segments) {
     const uint64_t begin = std::max(segment.begin, item.begin), end = std::min(segment.begin + segment.bytes, item.end);
     if (begin >= end) continue;
     if (!segment.targets.empty()) {
       parts.push_back({place(to, item, segment, segment.targets[0]), end - begin, segment.targets[0].line_stride});
       continue;
     }
-    if (gap_bytes == nullptr) gap_bytes.reset(new char[kRangeBytes]);
+    if (skipped_bytes == nullptr) skipped_bytes.reset(new char[kRangeBytes]);
     parts.push_back({nullptr, end - begin, 0});
   }
-  const bool whole_rows = item.end - item.begin == item.cell->line_stride;
+  const bool has_full_rows = item.end - item.begin == item.file_range->line_stride;
   uint64_t offset = file_offset(item), pending = 0;
   std::vector<iovec> vectors;
   const auto flush = [&](uint64_t skip) {
@@ -145,11 +146,11 @@ uint64_t scatter(const ReadTo& to, const ReadItem& item) {
   };
   for (uint64_t line = 0; line < item.lines; ++line) {
     for (const Part& part : parts) {
-      add_vector(vectors, part.memory == nullptr ? gap_bytes.get() : part.memory + line * part.stride, part.bytes);
+      add_vector(vectors, part.memory == nullptr ? skipped_bytes.get() : part.memory + line * part.stride, part.bytes);
       pending += part.bytes;
       if (vectors.size() == IOV_MAX) flush(0);
     }
-    if (!whole_rows) flush(item.cell->line_stride - (item.end - item.begin));
+    if (!has_full_rows) flush(item.file_range->line_stride - (item.end - item.begin));
   }
   flush(0);
   note_sums(to, item, [&](const ReadSegment& segment, uint64_t) {

@@ -28,7 +28,7 @@ struct ReadTo {
 // that the item covers: bytes [begin, begin + bytes) of the item's packed lines.
 template <typename Visit>
 void for_each_target(const ReadItem& item, Visit visit) {
-  for (const ReadSegment& segment : item.cell->segments) {
+  for (const ReadSegment& segment : item.file_range->segments) {
     const uint64_t begin = segment.begin > item.begin ? segment.begin : item.begin;
     const uint64_t segment_end = segment.begin + segment.bytes, end = segment_end < item.end ? segment_end : item.end;
     if (begin >= end) continue;

@@ -31,7 +31,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr uint64_t kMinMove = 4096, kMaxMove = uint64_t{8} << 20;
-constexpr uint64_t kMostOpen = 64;  // open files of the old folder for each rank
+constexpr uint64_t kMaxOpenFiles = 64;  // open files of the old folder for each rank
 
 // Calls visit(block) for each block of at most `limit` bytes of a box of these sizes. A block has one index in the
 // first dims, an interval in the next, and the others completely, so that it is contiguous in the box.
@@ -111,7 +111,7 @@ bool is_unchanged_by(const ReshardInput& input, const ShardFile& wanted) {
 
 // Creates the file `wanted` of the new folder from the unchanged file of the same name in the old one: a hard link, or
 // a copy if linking fails. Compares its boxes with their checksums in either case.
-void keep_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
+void link_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
   InputFile file{.name = shard_path(mover.input.from, wanted.name), .fd = {}, .identity = {}};
   const bool is_linked = noted_call("link", to, kNoOffset, [&] { return link(file.name.c_str(), to.c_str()); }) == 0;
   const std::string reason = open_input(is_linked ? to : file.name, file);
@@ -122,7 +122,7 @@ void keep_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
                 .message = "the file changed while it was read",
                 .help = "run again when no process writes the file",
                 .place = file.name};
-  mover.result.kept_bytes += size_of(file);
+  mover.result.linked_bytes += size_of(file);
   const OutputFile out = is_linked ? OutputFile{} : create_file(to);
   const auto read_range = [&](uint64_t begin, uint64_t count, const std::string& name) {
     uint32_t sum = 0;
@@ -147,14 +147,14 @@ void keep_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
   if (!is_linked) sync_file(out);
 }
 
-void create_own_files(Mover& mover, int rank) {
+void create_local_files(Mover& mover, int rank) {
   for (ShardFile& file : list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing)) {
     const std::string path = (fs::path(mover.folder) / file.name).string();
     if (is_unchanged_by(mover.input, file)) {
-      keep_file(mover, file, path);
+      link_file(mover, file, path);
       continue;
     }
-    std::ignore = create_file(path);  // seal_own_files writes its head
+    std::ignore = create_file(path);  // seal_local_files writes its head
     mover.own.push_back(std::move(file));
   }
 }
@@ -181,8 +181,8 @@ Target& target_file(Mover& mover, int rank, uint32_t run) {
 // between ranges. CRC-32C is linear: the CRC of the box is the XOR of the CRCs of its parts, each shifted over the
 // bytes after it. So several blocks can read the parts in any order, and the checksum is complete when part.bytes ==
 // part.all.
-void read_piece(Mover& mover, const InputFile& file, uint64_t offset, const Box& stored, const Box& block,
-                std::string_view name, MovedPart* part) {
+void read_box(Mover& mover, const InputFile& file, uint64_t offset, const Box& stored, const Box& block,
+              std::string_view name, MovedPart* part) {
   const Box both = intersection(stored, block);
   const uint64_t bytes = elements_in(both);
   const HeldBox there = packed(stored), here = packed(block), overlap = packed(both);
@@ -222,7 +222,7 @@ void read_block(Mover& mover, size_t tensor, const Box& block) {
       if (is_empty(intersection(piece.box, block))) continue;
       MovedPart* part = piece.sum ? &mover.read[{piece.file, i, static_cast<uint32_t>(tensor)}] : nullptr;
       if (part != nullptr) part->kept = *piece.sum;
-      read_piece(mover, input.source.weights.files[piece.file], piece.offset, piece.box, block, source.name, part);
+      read_box(mover, input.source.weights.files[piece.file], piece.offset, piece.box, block, source.name, part);
     }
     return;
   }
@@ -235,7 +235,7 @@ void read_block(Mover& mover, size_t tensor, const Box& block) {
     const uint64_t offset = shard.offsets[boxes.runs[i]][input.stored[tensor]];
     MovedPart& part = mover.read[{static_cast<uint64_t>(boxes.ranks[i]), boxes.runs[i], input.stored[tensor]}];
     part.kept = shard.sums[boxes.runs[i]][input.stored[tensor]];
-    read_piece(mover, file, offset, boxes.boxes[i], block, path_of(*input.known.manifest, stored), &part);
+    read_box(mover, file, offset, boxes.boxes[i], block, path_of(*input.known.manifest, stored), &part);
   }
 }
 
@@ -378,7 +378,7 @@ void check_read(Mover& mover, const MovedSums& sums, const Comm& comm) {
   }
 }
 
-void seal_own_files(Mover& mover, const MovedSums& sums, int rank) {
+void seal_local_files(Mover& mover, const MovedSums& sums, int rank) {
   const std::vector<ShardFile> all = list_shard_files(describe_shards(*mover.input.after, rank), mover.input.missing);
   for (ShardFile& file : mover.own) {
     const auto same = std::ranges::find(all, file.name, &ShardFile::name);
@@ -432,21 +432,22 @@ bool list_moves(ReshardInput& input) {
 ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, const std::string& shardings_sha256,
                       const std::string& path, uint64_t staging) {
   const uint64_t files = count_files().limit / (4 * comm.process.size());
-  Mover mover{.input = input,
-              .folder = {},
-              .shards = {.folder = &input.known, .most_open = std::clamp<uint64_t>(files, 1, kMostOpen), .of_rank = {}},
-              .targets = {},
-              .own = {},
-              .read = {},
-              .written = {},
-              .limit = std::clamp(staging / 2, kMinMove, kMaxMove),
-              .block = {},
-              .run = {},
-              .result = {}};
+  Mover mover{
+      .input = input,
+      .folder = {},
+      .shards = {.folder = &input.known, .max_open = std::clamp<uint64_t>(files, 1, kMaxOpenFiles), .of_rank = {}},
+      .targets = {},
+      .own = {},
+      .read = {},
+      .written = {},
+      .limit = std::clamp(staging / 2, kMinMove, kMaxMove),
+      .block = {},
+      .run = {},
+      .result = {}};
   FolderSteps steps;
   steps.create = [&](const std::string& folder) {
     mover.folder = folder;
-    create_own_files(mover, comm.rank);
+    create_local_files(mover, comm.rank);
   };
   steps.write = [&](const std::string&) {
     for (size_t t = 0; t < input.missing.size(); ++t) {
@@ -463,7 +464,7 @@ ReshardResult reshard(Comm& comm, const ReshardInput& input, MovedSums& sums, co
   steps.exchange = [&] { exchange_parts(comm, sums); };
   steps.seal = [&](const std::string&) {
     check_read(mover, sums, comm);
-    seal_own_files(mover, sums, comm.rank);
+    seal_local_files(mover, sums, comm.rank);
   };
   steps.finish = [&](const std::string& folder) { write_note(folder, shardings_sha256, input.after->mesh); };
   write_folder(comm, path, steps);

@@ -34,7 +34,7 @@ struct ReshardInput {
 
 struct ReshardResult {
   uint64_t read_bytes = 0, written_bytes = 0;  // by this rank
-  uint64_t kept_bytes = 0;                     // of files that do not change
+  uint64_t linked_bytes = 0;                   // of files that do not change
   uint64_t opened_files = 0;                   // of the old folder
   uint64_t checked_bytes = 0;                  // of the old folder, compared with its checksums
 };

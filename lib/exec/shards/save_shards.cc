@@ -89,7 +89,7 @@ uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const 
 }
 
 // Returns the entries of the consolidated file: every full tensor. The same on every rank.
-std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions& options) {
+std::vector<WriteEntry> consolidated_entries(const ShardStore& store, const SaveOptions& options) {
   std::vector<WriteEntry> entries;
   for (size_t i = 0; i < store.shards.size(); ++i) {
     if (i < options.omitted.size() && options.omitted[i]) continue;
@@ -105,23 +105,24 @@ std::vector<WriteEntry> whole_entries(const ShardStore& store, const SaveOptions
 }
 
 // A file of full tensors.
-struct WholeFile {
+struct ConsolidatedFile {
   std::string name, head;
   std::vector<WriteEntry> entries;
 };
 
-WholeFile lay_out_whole(std::vector<WriteEntry> entries) {
-  WholeFile file{.name = {}, .head = {}, .entries = std::move(entries)};
+ConsolidatedFile lay_out_consolidated(std::vector<WriteEntry> entries) {
+  ConsolidatedFile file{.name = {}, .head = {}, .entries = std::move(entries)};
   file.head = lay_out(file.entries, false);
   return file;
 }
 
-void write_head(const OutputFile& file, const WholeFile& whole) {
+void write_head(const OutputFile& file, const ConsolidatedFile& whole) {
   write_at(file, whole.head.data(), whole.head.size(), 0);
 }
 
 // Writes the elements of the file's tensors of which this rank is the first holder. Returns their bytes.
-uint64_t write_own_part(const ShardStore& store, const WholeFile& whole, const std::string& path, uint64_t staging) {
+uint64_t write_local_part(const ShardStore& store, const ConsolidatedFile& whole, const std::string& path,
+                          uint64_t staging) {
   const OutputFile file = open_for_writing(path);
   RunWriter writer{.file = file};
   uint64_t bytes = 0;
@@ -141,10 +142,10 @@ uint64_t write_own_part(const ShardStore& store, const WholeFile& whole, const s
   return bytes;
 }
 
-std::vector<WholeFile> list_whole_files(const ShardStore& store, const SaveOptions& options) {
+std::vector<ConsolidatedFile> list_consolidated_files(const ShardStore& store, const SaveOptions& options) {
   std::vector<std::vector<WriteEntry>> parts(1);
   uint64_t bytes = 0;
-  for (WriteEntry& entry : whole_entries(store, options)) {
+  for (WriteEntry& entry : consolidated_entries(store, options)) {
     if (!parts.back().empty() && entry.bytes > options.max_file_bytes - std::min(bytes, options.max_file_bytes)) {
       parts.emplace_back();
       bytes = 0;
@@ -152,18 +153,18 @@ std::vector<WholeFile> list_whole_files(const ShardStore& store, const SaveOptio
     bytes += entry.bytes;
     parts.back().push_back(std::move(entry));
   }
-  std::vector<WholeFile> files;
+  std::vector<ConsolidatedFile> files;
   for (std::vector<WriteEntry>& part : parts) {
-    files.push_back(lay_out_whole(std::move(part)));
+    files.push_back(lay_out_consolidated(std::move(part)));
     files.back().name = fmt::format("model-{:05}-of-{:05}.safetensors", files.size(), parts.size());
   }
   return files;
 }
 
-std::string index_text(const std::vector<WholeFile>& files) {
+std::string index_text(const std::vector<ConsolidatedFile>& files) {
   uint64_t bytes = 0;
   std::map<std::string_view, std::string_view> file_of;
-  for (const WholeFile& file : files) {
+  for (const ConsolidatedFile& file : files) {
     for (const WriteEntry& entry : file.entries) {
       bytes += entry.bytes;
       file_of[entry.name] = file.name;
@@ -212,31 +213,31 @@ uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& opt
 
 uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
-  const WholeFile file = lay_out_whole(whole_entries(store, options));
+  const ConsolidatedFile file = lay_out_consolidated(consolidated_entries(store, options));
   FolderSteps steps;
   steps.prepare = [&](const std::string& path) { write_head(open_for_writing(path), file); };
-  steps.write = [&](const std::string& path) { bytes = write_own_part(store, file, path, options.staging); };
+  steps.write = [&](const std::string& path) { bytes = write_local_part(store, file, path, options.staging); };
   write_file_together(comm, options.path, steps);
   return bytes;
 }
 
 uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
-  const std::vector<WholeFile> files = list_whole_files(store, options);
+  const std::vector<ConsolidatedFile> files = list_consolidated_files(store, options);
   const auto path_of_file = [](const std::string& folder, const std::string& name) {
     return (std::filesystem::path(folder) / name).string();
   };
   FolderSteps steps;
   steps.prepare = [&](const std::string& folder) {
-    for (const WholeFile& file : files) write_head(create_file(path_of_file(folder, file.name)), file);
+    for (const ConsolidatedFile& file : files) write_head(create_file(path_of_file(folder, file.name)), file);
     const OutputFile index = create_file(path_of_file(folder, "model.safetensors.index.json"));
     const std::string text = index_text(files);
     write_at(index, text.data(), text.size(), 0);
     sync_file(index);
   };
   steps.write = [&](const std::string& folder) {
-    for (const WholeFile& file : files)
-      bytes += write_own_part(store, file, path_of_file(folder, file.name), options.staging);
+    for (const ConsolidatedFile& file : files)
+      bytes += write_local_part(store, file, path_of_file(folder, file.name), options.staging);
   };
   write_folder(comm, options.path, steps);
   return bytes;

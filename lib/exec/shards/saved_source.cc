@@ -68,7 +68,7 @@ Fault mismatch_error(const SavedFolder& folder, const std::string& file) {
           .place = file};
 }
 
-void open_again(InputFile& file) {
+void reopen(InputFile& file) {
   const struct stat before = file.identity;
   const std::string reason = open_input(file.name, file);
   if (!reason.empty()) throw Fault{.code = Code::WeightsUnreadable, .message = reason, .place = file.name};
@@ -82,7 +82,7 @@ OpenShard read_shard(const SavedFolder& folder, int rank) {
   for (const ShardFile& expected : list_shard_files(describe_shards(*folder.manifest, rank), folder.missing)) {
     InputFile& file = shard.files.emplace_back();
     file.name = shard_path(folder.path, expected.name);
-    open_again(file);
+    reopen(file);
     const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
     if (!kept) throw mismatch_error(folder, file.name);
     file.fd.reset();
@@ -152,14 +152,14 @@ const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run) {
   if (added) shard->second = read_shard(*shards.folder, rank);
   InputFile& file = shard->second.files[run];
   if (file.fd != nullptr) return file;
-  if (shards.open == shards.most_open) {
+  if (shards.open == shards.max_open) {
     check_unchanged(shards);
     for (auto& [number, other] : shards.of_rank) {
       for (InputFile& open : other.files) open.fd.reset();
     }
     shards.open = 0;
   }
-  open_again(file);
+  reopen(file);
   ++shards.open;
   return file;
 }
@@ -187,7 +187,7 @@ WeightSource open_local_shards(const SavedFolder& folder, std::span<const int> r
       const auto number = static_cast<uint32_t>(source.weights.files.size());
       InputFile& file = source.weights.files.emplace_back();
       file.name = shard_path(folder.path, expected.name);
-      open_again(file);
+      reopen(file);
       const std::optional<std::vector<uint32_t>> kept = sums_of(file, expected);
       if (!kept) throw mismatch_error(folder, file.name);
       for (size_t p = 0; p < expected.pieces.size(); ++p) {

@@ -40,12 +40,12 @@ struct OpenShard {
 
 struct OpenShards {
   const SavedFolder* folder = nullptr;
-  uint64_t most_open = 1;  // maximum number of open files
+  uint64_t max_open = 1;  // maximum number of open files
   uint64_t open = 0;
   std::map<int, OpenShard> of_rank;
 };
 
-// Returns file `run` of rank `rank`, and opens it if it is closed. If shards.most_open files are open, closes all of
+// Returns file `run` of rank `rank`, and opens it if it is closed. If shards.max_open files are open, closes all of
 // them first. Throws if the header is not the one that the manifest determines, or the file changed.
 [[nodiscard]] const InputFile& open_shard(OpenShards& shards, int rank, uint32_t run);
 

@@ -87,12 +87,12 @@ void show_bar(std::string_view title, uint64_t done, uint64_t total, double seco
                                         seconds > 0 ? static_cast<double>(done) / seconds / 1e9 : 0.0);
   std::string line(title);
   if (width > line.size() + right.size() + 8) {
-    const size_t cells = std::min<size_t>(width - line.size() - right.size() - 4, 40);
+    const size_t file_ranges = std::min<size_t>(width - line.size() - right.size() - 4, 40);
     const size_t full =
-        total == 0 ? cells
-                   : static_cast<size_t>(static_cast<double>(cells) * static_cast<double>(std::min(done, total)) /
+        total == 0 ? file_ranges
+                   : static_cast<size_t>(static_cast<double>(file_ranges) * static_cast<double>(std::min(done, total)) /
                                          static_cast<double>(total));
-    line += " [" + std::string(full, '#') + std::string(cells - full, '.') + "]";
+    line += " [" + std::string(full, '#') + std::string(file_ranges - full, '.') + "]";
   }
   line += right;
   line.resize(std::min(line.size(), width - 1));

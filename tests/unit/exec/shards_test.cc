@@ -194,9 +194,9 @@ TEST_CASE("every shard has the bytes of its slice") {
       for (ShardStore& store : stores) {
         if (store.shards[0].bytes != 0) std::memset(store.shards[0].data, 0, store.shards[0].bytes);
       }
-      for (const ReadCell& cell : plan.cells) {
-        for (uint64_t i = 0; i < item_count(cell, block); ++i) {
-          const ReadItem item = item_of(cell, block, i);
+      for (const ReadRange& file_range : plan.file_ranges) {
+        for (uint64_t i = 0; i < item_count(file_range, block); ++i) {
+          const ReadItem item = item_of(file_range, block, i);
           if (straight) {
             std::ignore = scatter(to, item);
             continue;

@@ -1,4 +1,4 @@
-#include "exec/shards/read_cells.h"
+#include "exec/shards/read_ranges.h"
 
 #include <sched.h>
 #include <spdlog/fmt/fmt.h>
@@ -16,14 +16,14 @@ namespace {
 
 constexpr uint64_t kMinRead = uint64_t{64} << 10, kMaxRead = uint64_t{2} << 20;
 
-ReadItem item_number(const CellList& list, uint64_t number) {
+ReadItem item_number(const RangeList& list, uint64_t number) {
   const size_t at =
       static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
-  return item_of(*list.cells[at], list.block, number - list.first_item[at]);
+  return item_of(*list.file_ranges[at], list.block, number - list.first_item[at]);
 }
 
 // Reads for a GPU: two buffers of pinned memory, one is read into while the other is copied.
-void read_through_staging(const ReadTo& to, const CellList& list, WorkQueue& queue, const ItemDone& done) {
+void read_through_staging(const ReadTo& to, const RangeList& list, WorkQueue& queue, const ItemDone& done) {
   const Device& device = *to.device;
   const uint64_t block = list.block;
   const auto release_staging = [&](void* memory) { device.release_staging(memory); };
@@ -53,11 +53,11 @@ void read_through_staging(const ReadTo& to, const CellList& list, WorkQueue& que
   compute_result();
 }
 
-void read_on_host(const ReadTo& to, const CellList& list, WorkQueue& queue, const ItemDone& done) {
+void read_on_host(const ReadTo& to, const RangeList& list, WorkQueue& queue, const ItemDone& done) {
   std::vector<char> staging;
   for (uint64_t number = 0; take_work(queue, number);) {
     const ReadItem item = item_number(list, number);
-    if (to.begin) to.begin(item.cell->tensor);
+    if (to.begin) to.begin(item.file_range->tensor);
     if (can_scatter(item)) {
       queue.done_bytes += scatter(to, item);
     } else {
@@ -84,17 +84,17 @@ ReadPace pace_of(int threads, uint64_t staging) {
   return {.threads = threads, .block = std::clamp(staging / (2 * static_cast<uint64_t>(threads)), kMinRead, kMaxRead)};
 }
 
-CellList list_items(std::vector<const ReadCell*> cells, uint64_t block) {
-  CellList list{.cells = std::move(cells), .first_item = {}, .block = block};
-  for (const ReadCell* cell : list.cells) {
+RangeList list_items(std::vector<const ReadRange*> file_ranges, uint64_t block) {
+  RangeList list{.file_ranges = std::move(file_ranges), .first_item = {}, .block = block};
+  for (const ReadRange* file_range : list.file_ranges) {
     list.first_item.push_back(list.items);
-    list.items += item_count(*cell, block);
-    list.bytes += bytes_of(*cell);
+    list.items += item_count(*file_range, block);
+    list.bytes += bytes_of(*file_range);
   }
   return list;
 }
 
-void read_cells(const ReadTo& to, const CellList& list, WorkQueue& queue, const ItemDone& done) {
+void read_ranges(const ReadTo& to, const RangeList& list, WorkQueue& queue, const ItemDone& done) {
   to.device->is_host_memory ? read_on_host(to, list, queue, done) : read_through_staging(to, list, queue, done);
 }
 

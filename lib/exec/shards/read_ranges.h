@@ -12,8 +12,8 @@
 namespace tpplan {
 
 // Cells in file order, with the index of each cell's first item.
-struct CellList {
-  std::vector<const ReadCell*> cells;
+struct RangeList {
+  std::vector<const ReadRange*> file_ranges;
   std::vector<uint64_t> first_item;
   uint64_t items = 0, bytes = 0;
   uint64_t block = 0;  // maximum bytes of an item
@@ -29,11 +29,11 @@ struct ReadPace {
 };
 [[nodiscard]] ReadPace pace_of(int threads, uint64_t staging);
 
-[[nodiscard]] CellList list_items(std::vector<const ReadCell*> cells, uint64_t block);
+[[nodiscard]] RangeList list_items(std::vector<const ReadRange*> file_ranges, uint64_t block);
 
 // The work of one thread: reads items from the queue and calls `done` when the bytes of an item are in the shards.
 // Throws the errors of read_exactly; TP8012 if there is no memory for buffers.
 using ItemDone = std::function<void(const ReadItem& item)>;
-void read_cells(const ReadTo& to, const CellList& list, WorkQueue& queue, const ItemDone& done = {});
+void read_ranges(const ReadTo& to, const RangeList& list, WorkQueue& queue, const ItemDone& done = {});
 
 }  // namespace tpplan
