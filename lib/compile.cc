@@ -49,7 +49,7 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   checker.is_known = inputs.is_known;
   c.plan_result = check_plan(checker, c.plan, diagnostics, inputs.last, walk);
   c.reached = c.plan_result.reached;
-  c.is_checked = c.reached >= Phase::Operations && c.plan_result.forecast.gap != ForecastLimit::Broken;
+  c.is_checked = c.reached >= Phase::Operations && c.plan_result.forecast.limit != ForecastLimit::Broken;
   // Trial runs of fixes need only diagnostics, so they use neither a listing nor examples.
   WalkOptions trial{.runtime = inputs.walk.runtime, .infer = inputs.walk.infer};
   find_fixes(checker, c.plan, c.plan_result.matches, inputs.plan, inputs.mesh_sizes, trial, diagnostics);
@@ -65,7 +65,7 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   add_rule_facts(c.manifest, c.graph, c.plan_result.boundaries);
   if (inputs.use == ManifestUse::Read) add_paths(c.manifest, paths_of(c.graph, c.plan_result.boundaries));
   c.manifest.collectives = c.plan_result.forecast.calls;
-  c.manifest.has_collectives = c.plan_result.forecast.gap == ForecastLimit::None;
+  c.manifest.has_collectives = c.plan_result.forecast.limit == ForecastLimit::None;
   if (c.manifest.has_collectives)
     c.manifest.step = {c.graph.operations.batch, c.graph.operations.sequence, c.plan_result.forecast.unlisted};
   if (c.manifest.has_collectives) c.manifest.costs = c.plan_result.costs;
@@ -109,9 +109,9 @@ std::string dump(const Compilation& c, Phase phase) {
     case Phase::Boundaries:
       return dump(j.boundaries, c.plan, c.graph);
     case Phase::Operations:
-      return j.forecast.gap == ForecastLimit::None || j.forecast.gap == ForecastLimit::Forward
+      return j.forecast.limit == ForecastLimit::None || j.forecast.limit == ForecastLimit::Forward
                  ? j.forecast.listing
-                 : fmt::format("not walked: {}\n", to_text(j.forecast.gap));
+                 : fmt::format("not walked: {}\n", to_text(j.forecast.limit));
     case Phase::Manifest:
       break;
   }

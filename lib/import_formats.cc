@@ -28,11 +28,11 @@ std::string file_of_model(const std::string& path, std::initializer_list<std::st
 }
 
 constexpr ImportFormat kFormats[] = {
-    {"jax", ImportProduct::Plan, false, read_jax_specs, nullptr},
-    {"shardy", ImportProduct::Plan, false, read_shardy_specs, nullptr},
-    {"torch", ImportProduct::Plan, false, read_torch_specs, nullptr},
-    {"safetensors", ImportProduct::Model, true, nullptr, import_safetensors},
-    {"config", ImportProduct::Model, false, nullptr, import_config},
+    {"jax", ImportResult::Plan, false, read_jax_specs, nullptr},
+    {"shardy", ImportResult::Plan, false, read_shardy_specs, nullptr},
+    {"torch", ImportResult::Plan, false, read_torch_specs, nullptr},
+    {"safetensors", ImportResult::Model, true, nullptr, import_safetensors},
+    {"config", ImportResult::Model, false, nullptr, import_config},
 };
 
 }  // namespace

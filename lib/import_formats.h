@@ -13,7 +13,7 @@
 
 namespace tpplan {
 
-enum class ImportProduct : uint8_t { Plan, Model };
+enum class ImportResult : uint8_t { Plan, Model };
 
 // An imported model, its source files and their diagnostics (weights.diagnostics). The graph has views into the files.
 struct ImportedModel {
@@ -27,7 +27,7 @@ struct ImportedModel {
 
 struct ImportFormat {
   std::string_view name;
-  ImportProduct product;
+  ImportResult product;
   bool takes_config;       // true if the format also accepts a config.json
   SpecsReader read_specs;  // set if `product` is Plan
   bool (*read_model)(const std::string& path, const std::string& config,

@@ -29,7 +29,7 @@ using Clock = RunningClock;
 struct ThreadCalls {
   std::mutex mutex;
   CallPlace place;
-  bool is_under_way = false;
+  bool is_in_progress = false;
   std::string_view what, file;
   uint64_t offset = kNoOffset;
   Clock::time_point start;  // of the current call, else the end of the previous one
@@ -124,13 +124,13 @@ std::optional<LongCall> find_long_call(double seconds) {
   std::optional<LongCall> oldest;
   for (const auto& thread : all_calls().threads) {
     const std::lock_guard inner(thread->mutex);
-    if (thread->is_at_work && !thread->is_under_way) {
+    if (thread->is_at_work && !thread->is_in_progress) {
       const double idle = idle_seconds(*thread);
       if (idle >= std::max(seconds, oldest ? oldest->seconds : 0.0)) {
         if (std::optional<LongCall> wait = describe_wait(*thread, idle)) oldest = std::move(wait);
       }
     }
-    if (!thread->is_under_way) continue;
+    if (!thread->is_in_progress) continue;
     const double age = std::chrono::duration<double>(Clock::now() - thread->start).count();
     if (age < std::max(seconds, oldest ? oldest->seconds : 0.0)) continue;
     oldest = LongCall{.place = thread->place,
@@ -188,7 +188,7 @@ void watch_calls(double seconds, void (*report_call)(const LongCall& call)) {
 void begin_call(std::string_view what, std::string_view file, uint64_t offset) {
   ThreadCalls& calls = own_calls();
   const std::lock_guard lock(calls.mutex);
-  calls.is_under_way = true;
+  calls.is_in_progress = true;
   calls.what = what;
   calls.file = file;
   calls.offset = offset;
@@ -198,7 +198,7 @@ void begin_call(std::string_view what, std::string_view file, uint64_t offset) {
 void end_call() {
   ThreadCalls& calls = own_calls();
   const std::lock_guard lock(calls.mutex);
-  calls.is_under_way = false;
+  calls.is_in_progress = false;
   calls.start = Clock::now();
 }
 

@@ -122,13 +122,14 @@ void group_changed(const ListCompare<Thing, Layout>& lists, const std::vector<si
 
 // Groups the entries that only one manifest has. Returns their number.
 template <typename Thing, typename Layout>
-uint64_t group_alone(std::span<const FieldRow<Layout>> rows, const Manifest& manifest, const std::vector<Thing>& list,
-                     const std::vector<bool>& is_alone, std::vector<ChangeGroup>& found, bool is_added) {
+uint64_t group_unmatched(std::span<const FieldRow<Layout>> rows, const Manifest& manifest,
+                         const std::vector<Thing>& list, const std::vector<bool>& is_unmatched,
+                         std::vector<ChangeGroup>& found, bool is_added) {
   Groups groups{found, {}, {}};
   std::unordered_map<uint32_t, uint32_t> group_of_layout;
   uint64_t count = 0;
   for (size_t i = 0; i < list.size(); ++i) {
-    if (!is_alone[i]) continue;
+    if (!is_unmatched[i]) continue;
     const auto [known, is_new] = group_of_layout.emplace(list[i].layout, 0);
     if (is_new) known->second = group_of(groups, list_fields(rows, manifest, layout_of(manifest, list[i]), is_added));
     add_path(groups, known->second, path_of(manifest, list[i]));
@@ -150,8 +151,8 @@ ListDiff diff_lists(std::span<const FieldRow<Layout>> rows, const Manifest& old_
     if (!is_new[i]) is_gone[places[i]] = false;
   }
   group_changed(lists, places);
-  diff.added_count = group_alone(rows, new_manifest, after, is_new, diff.added, true);
-  diff.removed_count = group_alone(rows, old_manifest, before, is_gone, diff.removed, false);
+  diff.added_count = group_unmatched(rows, new_manifest, after, is_new, diff.added, true);
+  diff.removed_count = group_unmatched(rows, old_manifest, before, is_gone, diff.removed, false);
   count_families(diff.added, new_manifest, after);
   count_families(diff.changed, new_manifest, after);
   count_families(diff.removed, old_manifest, before);

@@ -98,7 +98,7 @@ std::vector<NumberRow> time_rows(const TimeDiff& time) {
   return rows;
 }
 
-std::string_view time_gap(const TimeDiff& time) {
+std::string_view missing_time_text(const TimeDiff& time) {
   if (!time.is_asked || (time.before && time.after)) return {};
   return time.before  ? "the new manifest has no operations of a step"
          : time.after ? "the old manifest has no operations of a step"

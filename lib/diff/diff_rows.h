@@ -33,6 +33,6 @@ struct NumberRow {
 [[nodiscard]] std::vector<NumberRow> time_rows(const TimeDiff& time);
 
 // Returns why the time of a step is unknown for one or both manifests; empty if both are known.
-[[nodiscard]] std::string_view time_gap(const TimeDiff& time);
+[[nodiscard]] std::string_view missing_time_text(const TimeDiff& time);
 
 }  // namespace tpplan

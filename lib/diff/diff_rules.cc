@@ -23,10 +23,10 @@ RulesByName rules_by_name(const Manifest& manifest) {
 }
 
 // Returns a flag for each rule: true if the other manifest has no rule of this name.
-std::vector<bool> names_alone(const Manifest& manifest, const RulesByName& other) {
-  std::vector<bool> is_alone;
-  for (const ManifestRule& rule : manifest.rules) is_alone.push_back(!other.contains(rule_name_of(rule)));
-  return is_alone;
+std::vector<bool> unmatched_names(const Manifest& manifest, const RulesByName& other) {
+  std::vector<bool> is_unmatched;
+  for (const ManifestRule& rule : manifest.rules) is_unmatched.push_back(!other.contains(rule_name_of(rule)));
+  return is_unmatched;
 }
 
 // The rule of the other manifest that applies to the same entries as a rule of this one.
@@ -35,7 +35,7 @@ struct Partner {
   bool is_one = true;  // false if the entries have different rules there
 };
 
-void meet(std::vector<Partner>& partners, uint32_t rule, uint32_t other) {
+void add_partner(std::vector<Partner>& partners, uint32_t rule, uint32_t other) {
   if (rule >= partners.size()) return;
   Partner& partner = partners[rule];
   if (!partner.rule) partner.rule = other;
@@ -44,8 +44,8 @@ void meet(std::vector<Partner>& partners, uint32_t rule, uint32_t other) {
 
 // Pairs the rules of all entries that both lists have, by path.
 template <typename Thing>
-void meet_all(const Manifest& old_manifest, const std::vector<Thing>& before, const Manifest& new_manifest,
-              const std::vector<Thing>& after, std::vector<Partner>& of_old, std::vector<Partner>& of_new) {
+void add_partners(const Manifest& old_manifest, const std::vector<Thing>& before, const Manifest& new_manifest,
+                  const std::vector<Thing>& after, std::vector<Partner>& of_old, std::vector<Partner>& of_new) {
   TextMap<std::string_view, const Thing*> by_path;
   for (const Thing& thing : before) by_path.emplace(path_of(old_manifest, thing), &thing);
   for (const Thing& thing : after) {
@@ -53,8 +53,8 @@ void meet_all(const Manifest& old_manifest, const std::vector<Thing>& before, co
     if (known == by_path.end()) continue;
     const uint32_t old_rule = layout_of(old_manifest, *known->second).rule;
     const uint32_t new_rule = layout_of(new_manifest, thing).rule;
-    meet(of_old, old_rule, new_rule);
-    meet(of_new, new_rule, old_rule);
+    add_partner(of_old, old_rule, new_rule);
+    add_partner(of_new, new_rule, old_rule);
   }
 }
 
@@ -62,17 +62,17 @@ void meet_all(const Manifest& old_manifest, const std::vector<Thing>& before, co
 
 RenamedRules find_renamed_rules(const Manifest& old_manifest, const Manifest& new_manifest) {
   RenamedRules renamed(old_manifest.rules.size(), kNotRenamed);
-  const std::vector<bool> is_gone = names_alone(old_manifest, rules_by_name(new_manifest));
-  const std::vector<bool> is_new = names_alone(new_manifest, rules_by_name(old_manifest));
+  const std::vector<bool> is_gone = unmatched_names(old_manifest, rules_by_name(new_manifest));
+  const std::vector<bool> is_new = unmatched_names(new_manifest, rules_by_name(old_manifest));
   if (std::ranges::find(is_gone, true) == is_gone.end() || std::ranges::find(is_new, true) == is_new.end())
     return renamed;
   std::vector<Partner> of_old(old_manifest.rules.size()), of_new(new_manifest.rules.size());
-  const auto meet_lists = [&](const auto& before, const auto& after) {
-    meet_all(old_manifest, before, new_manifest, after, of_old, of_new);
+  const auto add_partners_of_lists = [&](const auto& before, const auto& after) {
+    add_partners(old_manifest, before, new_manifest, after, of_old, of_new);
   };
-  meet_lists(old_manifest.parameters, new_manifest.parameters);
-  meet_lists(old_manifest.buffers, new_manifest.buffers);
-  meet_lists(old_manifest.modules, new_manifest.modules);
+  add_partners_of_lists(old_manifest.parameters, new_manifest.parameters);
+  add_partners_of_lists(old_manifest.buffers, new_manifest.buffers);
+  add_partners_of_lists(old_manifest.modules, new_manifest.modules);
   for (uint32_t rule = 0; rule < renamed.size(); ++rule) {
     const uint32_t other = of_old[rule].rule.value_or(kNotRenamed);
     if (!is_gone[rule] || !of_old[rule].is_one || other >= is_new.size() || !is_new[other]) continue;

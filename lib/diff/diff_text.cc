@@ -207,7 +207,8 @@ std::string step_text(const ManifestDiff& diff) {
 }
 
 std::string time_text(const TimeDiff& time) {
-  if (const std::string_view gap = time_gap(time); !gap.empty()) return fmt::format("\ntime of a step\n  {}\n", gap);
+  if (const std::string_view gap = missing_time_text(time); !gap.empty())
+    return fmt::format("\ntime of a step\n  {}\n", gap);
   const std::string machine = time.machine.empty() ? "" : fmt::format(" on {}", escape_for_terminal(time.machine));
   if (time.is_asked && time_rows(time).empty())
     return fmt::format("\ntime of a step{}\n  {:<20}  {}, as before\n", machine, "together",

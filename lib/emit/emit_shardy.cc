@@ -14,14 +14,14 @@ namespace {
 
 // True if sharding a dim axis by axis differs from sharding it by their product: 5 over 2 x 2 is 2, 1, 1, 1 here, and
 // 2, 2, 1, 0 in Shardy.
-bool is_cut_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
+bool is_sharded_axis_by_axis(const ParamLayout& layout, const Mesh& mesh) {
   for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
-    const int64_t ways = shard_count(axes, mesh);
-    if (axes.size() < 2 || divides(ways, layout.shape[dim])) continue;
+    const int64_t shards = shard_count(axes, mesh);
+    if (axes.size() < 2 || divides(shards, layout.shape[dim])) continue;
     const bool differs = any_shard(axes, mesh, [&](const std::vector<int64_t>& coordinate, int64_t index) {
       const auto slice = shard_slice(layout.shape, {.spec = layout.sharding.spec, .segments = {}}, mesh, coordinate);
-      return slice[dim][0] != chunk({0, layout.shape[dim]}, ways, index);
+      return slice[dim][0] != chunk({0, layout.shape[dim]}, shards, index);
     });
     if (differs) return true;
   }
@@ -64,7 +64,7 @@ std::string tensor_text(const ParamLayout& layout, const Mesh& mesh) {
 }  // namespace
 
 const LossRow kShardyLossRows[2] = {
-    {is_cut_axis_by_axis, "a dim of {} is sharded unevenly, one axis after the other",
+    {is_sharded_axis_by_axis, "a dim of {} is sharded unevenly, one axis after the other",
      "only the axes are written, and Shardy shards by their product, so ranks hold other elements"},
     {has_segments, "the segments of {} are sharded separately",
      "the dim is sharded as a single segment, so ranks hold other elements"},

@@ -51,8 +51,8 @@ void append_part(const std::vector<Interval>& runs, Interval part, std::vector<I
 
 // Returns the intervals that torch assigns: it applies placements from left to right, each to the result of the one
 // before (Shard._split_tensor, _StridedShard._split_tensor).
-std::vector<Interval> torch_runs(int64_t size, size_t dim, const std::vector<Placement>& placements, const Mesh& mesh,
-                                 std::span<const int64_t> coordinate) {
+std::vector<Interval> torch_intervals(int64_t size, size_t dim, const std::vector<Placement>& placements,
+                                      const Mesh& mesh, std::span<const int64_t> coordinate) {
   std::vector<Interval> runs = {{0, size}};
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     const Placement& placement = placements[axis];
@@ -79,7 +79,7 @@ std::vector<Interval> joined(const std::vector<Interval>& runs) {
 bool dim_is_misread(const ParamLayout& layout, size_t dim, const std::vector<Placement>& placements, const Mesh& mesh) {
   return any_shard(layout.sharding.spec[dim], mesh, [&](const std::vector<int64_t>& coordinate, int64_t) {
     const auto slice = shard_slice(layout.shape, layout.sharding, mesh, coordinate);
-    return joined(slice[dim]) != torch_runs(layout.shape[dim], dim, placements, mesh, coordinate);
+    return joined(slice[dim]) != torch_intervals(layout.shape[dim], dim, placements, mesh, coordinate);
   });
 }
 

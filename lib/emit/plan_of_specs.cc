@@ -49,7 +49,7 @@ std::string glob_of(std::string_view path, const std::vector<bool>& varies, Wild
 
 // True if `path` has these texts in order with anything between them, as a glob with `*` between them. Each text is
 // matched at its first occurrence: if a later one leads to a match, the first does, too.
-bool matches_pieces(std::string_view path, const std::vector<std::string>& pieces) {
+bool matches_parts(std::string_view path, const std::vector<std::string>& pieces) {
   if (!path.starts_with(pieces.front())) return false;
   size_t at = pieces.front().size();
   for (size_t i = 1; i + 1 < pieces.size(); ++i) {
@@ -85,7 +85,7 @@ bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
   for (; at != writer.sorted.end() && writer.paths[*at].starts_with(prefix); ++at) {
     const bool is_in_group = writer.group_of[*at] == writer.group_of[group.members[0]];
     if (++writer.comparisons > kMaxComparisons) return false;
-    if (!is_in_group && matches_pieces(writer.paths[*at], pieces)) return false;
+    if (!is_in_group && matches_parts(writer.paths[*at], pieces)) return false;
   }
   return true;
 }

@@ -54,7 +54,7 @@ std::string shown(const JsonNode& node) {
   return std::string(value_text(node));
 }
 
-std::optional<int64_t> whole_number(std::string_view text) {
+std::optional<int64_t> parse_integer(std::string_view text) {
   int64_t number = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
@@ -78,7 +78,7 @@ void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& ke
   const auto number = [&](std::string_view key, int64_t otherwise) {
     const auto field = fields.numbers.find(key);
     return field == fields.numbers.end() || field->second.empty() ? otherwise
-                                                                  : whole_number(field->second).value_or(INT64_MIN);
+                                                                  : parse_integer(field->second).value_or(INT64_MIN);
   };
   if (const int64_t chosen = number("num_experts_per_tok", 1);
       c.sizes.experts > 0 && (chosen < 1 || chosen > c.sizes.experts))
@@ -97,7 +97,7 @@ void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& ke
 // Numbers of rope stand among the others.
 void read_rope_fields(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
   const auto max_position = fields.numbers.find("max_position_embeddings");
-  const int64_t longest = max_position == fields.numbers.end() ? 0 : whole_number(max_position->second).value_or(0);
+  const int64_t longest = max_position == fields.numbers.end() ? 0 : parse_integer(max_position->second).value_or(0);
   RopeGraph rope;
   if (const auto fault = read_rope(c.config, c.sizes, c.file.members.at("rope"), longest, kSequence, rope))
     return reject(c, fault->node, fault->reason);

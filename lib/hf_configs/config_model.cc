@@ -127,7 +127,7 @@ std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
   });
   return known != builder.graph.types.end()
              ? *known
-             : keep_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
+             : store_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
 // Sizes of a config are 2^31 at most: a product of two fits, and a sum of three such products needs the 64th bit. What
@@ -188,7 +188,7 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
   ModelGraph& graph = builder.graph;
   const ConfigSizes& sizes = builder.sizes;
   const ModuleId id =
-      add_module(graph, keep_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
+      add_module(graph, store_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
   if (row.role == ModuleRole::Attention) return set_attributes(graph, graph.modules[id], sizes.heads);
   if (row.role == ModuleRole::AttentionHeadsOnly)
     return set_attributes(graph, graph.modules[id], {.num_heads = sizes.heads.num_heads});
@@ -251,8 +251,8 @@ void build_graph(ConfigBuilder& builder) {
   ModelGraph& graph = builder.graph;
   const ConfigFamily& family = builder.family;
   const ConfigSizes& sizes = builder.sizes;
-  const auto below = [&](std::string_view name) { return keep_text(graph, fmt::format("{}.{}", family.base, name)); };
-  add_module(graph, "", keep_text(graph, graph.name));
+  const auto below = [&](std::string_view name) { return store_text(graph, fmt::format("{}.{}", family.base, name)); };
+  add_module(graph, "", store_text(graph, graph.name));
   add_module(graph, family.base, type_name(builder, "$Model"));
   const ModuleId embedding = add_module(graph, below(family.embedding), type_name(builder, family.embedding_type));
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});

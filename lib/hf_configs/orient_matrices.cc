@@ -64,7 +64,7 @@ void orient_matrices(ModelGraph& graph) {
       common = common == Orientation::Unknown || common == here ? here : Orientation::Contradictory;
   }
   if (common == Orientation::Unknown || common == Orientation::Contradictory) return;
-  const uint32_t conv1d = common == Orientation::InOut ? keep_type(graph, "Conv1D") : 0;
+  const uint32_t conv1d = common == Orientation::InOut ? store_type(graph, "Conv1D") : 0;
   for (const ModuleId id : found) {
     set_kind(graph.modules[id], ModuleKind::Linear);
     if (common == Orientation::InOut) graph.modules[id].type = conv1d;

@@ -36,8 +36,8 @@ std::vector<bool> settled_rules(const ModelGraph& graph, const MatchTable& match
 
 // True if the walk covered the step (only the forward pass under jax.shard_map), or failed in no particular module.
 bool is_decided(const Forecast& forecast) {
-  return forecast.gap == ForecastLimit::None || forecast.gap == ForecastLimit::Forward ||
-         (forecast.gap == ForecastLimit::Broken && forecast.broken_at == kNone);
+  return forecast.limit == ForecastLimit::None || forecast.limit == ForecastLimit::Forward ||
+         (forecast.limit == ForecastLimit::Broken && forecast.broken_at == kNone);
 }
 
 // True if ranks run the operations eagerly, each on its part of the data.
@@ -108,7 +108,7 @@ CheckResult check_plan(Checker& checker, const TpPlan& plan, Diagnostics& diagno
                     .boundaries = j.reached >= Phase::Boundaries ? &j.boundaries : nullptr,
                     .walk_failed = {},
                     .diagnostics = diagnostics};
-  if (j.forecast.gap == ForecastLimit::Broken) in.walk_failed = settled_rules(graph, j.matches, j.forecast.broken_at);
+  if (j.forecast.limit == ForecastLimit::Broken) in.walk_failed = settled_rules(graph, j.matches, j.forecast.broken_at);
   check_heuristics(in);
   return j;
 }

@@ -61,7 +61,7 @@ bool prove_offsets(ManifestReader& reader, const ParamLayout& layout,
   if (offsets.value_or(std::vector<DimOffsets>{}) != offsets_of(layout.shape, sharding, mesh))
     return fault(reader, Code::InconsistentManifest, node,
                  fmt::format("`offsets` of `{}` does not match its spec {}", path, to_text(sharding.spec, mesh)));
-  for (const int64_t rank : telling_ranks(mesh)) {
+  for (const int64_t rank : distinct_ranks(mesh)) {
     if (const std::string why = placement_mismatch(layout.shape, sharding, mesh, rank); !why.empty())
       return fault(reader, Code::InconsistentManifest, node,
                    fmt::format("`{}` is not sharded as its placements require: {}", path, why));

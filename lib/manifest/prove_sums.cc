@@ -109,7 +109,7 @@ namespace {
 
 // True if a rule shards the 2-D weight of a linear or embedding over a model axis, without segments. The rule's modules
 // then convert their inputs or outputs.
-bool is_cut_weight(const Manifest& manifest, const ParamLayout& layout) {
+bool is_sharded_weight(const Manifest& manifest, const ParamLayout& layout) {
   const auto is_model_axis = [&](AxisId axis) { return !manifest.fsdp || manifest.fsdp->axis != axis; };
   return layout.rule != kNoManifestRule && layout.shape.size() == 2 && layout.sharding.segments.empty() &&
          (layout.kind == "linear" || layout.kind == "embedding") &&
@@ -125,7 +125,7 @@ bool prove_sides(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   std::vector<bool> cuts(manifest.rules.size());
   for (const ParamLayout& layout : manifest.layouts) {
-    if (is_cut_weight(manifest, layout)) cuts[layout.rule] = true;
+    if (is_sharded_weight(manifest, layout)) cuts[layout.rule] = true;
   }
   TextMap<std::string_view, uint32_t> bare;  // modules that list only one side, and their rules
   for (const ManifestModule& module : manifest.modules) {
@@ -136,7 +136,7 @@ bool prove_sides(ManifestReader& reader) {
   if (bare.empty()) return true;
   for (const ManifestParam& param : manifest.parameters) {
     const ParamLayout& layout = layout_of(manifest, param);
-    if (!is_cut_weight(manifest, layout)) continue;
+    if (!is_sharded_weight(manifest, layout)) continue;
     const std::string_view path = path_of(manifest, param);
     const auto module = bare.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
     if (module == bare.end() || module->second != layout.rule) continue;

@@ -19,15 +19,15 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
                    size = member(reader, tree, i, "size", JsonKind::Integer);
     if (name == 0 || size == 0) return false;
     const std::string axis(tree.nodes[name].text);
-    const int64_t ways = tree.nodes[size].integer;
-    devices *= static_cast<unsigned __int128>(std::max<int64_t>(ways, 1));
-    const bool good = ways >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) &&
+    const int64_t shards = tree.nodes[size].integer;
+    devices *= static_cast<unsigned __int128>(std::max<int64_t>(shards, 1));
+    const bool good = shards >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) &&
                       find_axis(mesh, axis) == kNoAxis && mesh.axes.size() < kMaxAxes;
     if (!good) {
       return fault(reader, Code::InconsistentManifest, tree.nodes[size],
-                   fmt::format("axis `{}` of size {} appears twice, or makes the mesh too large", axis, ways));
+                   fmt::format("axis `{}` of size {} appears twice, or makes the mesh too large", axis, shards));
     }
-    mesh.axes.push_back({axis, ways});
+    mesh.axes.push_back({axis, shards});
     return true;
   });
 }

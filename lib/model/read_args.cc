@@ -17,7 +17,7 @@ GraphArg& push_arg(GraphReader& reader, ArgKind kind) {
   return arg;
 }
 
-uint32_t keep_text(GraphReader& reader, std::string_view text) {
+uint32_t store_text(GraphReader& reader, std::string_view text) {
   reader.graph.texts.push_back(text);
   return static_cast<uint32_t>(reader.graph.texts.size() - 1);
 }
@@ -55,7 +55,7 @@ bool read_size_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
 bool read_text_arg(GraphReader& reader, const JsonTree& tree, uint32_t at, ArgKind kind) {
   const JsonNode& text = tree.nodes[at + 2];
   if (text.kind != JsonKind::String) return false;
-  push_arg(reader, kind).id = keep_text(reader, text.text);
+  push_arg(reader, kind).id = store_text(reader, text.text);
   return true;
 }
 
@@ -145,7 +145,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
       push_arg(reader, ArgKind::Number).number = number_of(node);
       return true;
     case JsonKind::String:
-      push_arg(reader, ArgKind::Text).id = keep_text(reader, node.text);
+      push_arg(reader, ArgKind::Text).id = store_text(reader, node.text);
       return true;
     case JsonKind::Array:
       if (node.end == at + 2 && tree.nodes[at + 1].kind == JsonKind::Integer) {

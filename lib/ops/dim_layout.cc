@@ -108,11 +108,11 @@ namespace {
 
 DimLayoutId shard_again(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t factor) {
   const DimLayout map = table.maps[id];  // a copy, because interning can move the table
-  const auto ways = static_cast<int64_t>(table.axes[axis]);
+  const auto shards = static_cast<int64_t>(table.axes[axis]);
   if (map.kind == DimLayoutKind::Any) {
     std::vector<int64_t> local;
     for (size_t rank = 0; rank < table.ranks; ++rank)
-      local.push_back(length(chunk({0, map.local[rank]}, ways, static_cast<int64_t>(coordinate(table, rank, axis)))));
+      local.push_back(length(chunk({0, map.local[rank]}, shards, static_cast<int64_t>(coordinate(table, rank, axis)))));
     return unknown_dim(table, map.size, std::move(local), map.axes | AxisMask{1} << axis);
   }
   RankIntervals runs(table.ranks);
@@ -120,7 +120,7 @@ DimLayoutId shard_again(DimLayoutTable& table, DimLayoutId id, size_t axis, int6
     const auto index = static_cast<int64_t>(coordinate(table, rank, axis));
     for (int64_t segment = 0; segment < factor; ++segment) {
       const Interval whole{0, map.local[rank]};
-      const Interval piece = chunk(factor == 1 ? whole : chunk(whole, factor, segment), ways, index);
+      const Interval piece = chunk(factor == 1 ? whole : chunk(whole, factor, segment), shards, index);
       int64_t first = 0;  // local index of the interval's first element
       for (const Interval& run : rank_intervals(map, rank)) {
         const int64_t begin = std::max(piece.begin, first), end = std::min(piece.end, first + length(run));
@@ -210,13 +210,13 @@ std::vector<Interval> rank_intervals(const DimLayout& map, size_t rank) {
 
 DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, bool& is_right) {
   const DimLayout map = table.maps[id];
-  const size_t stride = stride_of(table, axis), ways = table.axes[axis];
+  const size_t stride = stride_of(table, axis), shards = table.axes[axis];
   is_right = map.kind == DimLayoutKind::Sharded && map.tiles && (map.axes >> axis & 1) != 0;
   RankIntervals runs(table.ranks);
   std::vector<int64_t> local(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
     const size_t first = rank - coordinate(table, rank, axis) * stride;
-    for (size_t i = 0; i < ways; ++i) {
+    for (size_t i = 0; i < shards; ++i) {
       const size_t other = first + i * stride;
       local[rank] += map.local[other];
       if (!is_right) continue;

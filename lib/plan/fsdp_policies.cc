@@ -50,7 +50,7 @@ constexpr FsdpPolicyRow kPolicies[] = {
     {.name = "compose", .no_dim_help = "use an axis size that divides the local size of a dim", .choose = compose},
     {.name = "dim0",
      .has_minimum_size = false,
-     .pieces = UnevenPolicy::Torch,
+     .uneven_policy = UnevenPolicy::Torch,
      .no_dim = Code::ScalarUnderFsdp,
      .no_dim_help = "make it a tensor of shape [1], or exclude it from `fsdp.patterns`",
      .choose = dim0},

@@ -23,9 +23,10 @@ struct FsdpTensor {
 
 struct FsdpPolicyRow {
   std::string_view name;
-  bool has_minimum_size = true;               // tensors of at most `min_weight_size` elements stay as they are
-  UnevenPolicy pieces = UnevenPolicy::Error;  // Torch: uneven as torch.chunk, whatever the plan says of its own rules
-  Code no_dim = Code::NoDimForFsdp;           // where there is no dim to cut
+  bool has_minimum_size = true;  // tensors of at most `min_weight_size` elements stay as they are
+  UnevenPolicy uneven_policy =
+      UnevenPolicy::Error;           // Torch: uneven as torch.chunk, whatever the plan says of its own rules
+  Code no_dim = Code::NoDimForFsdp;  // where there is no dim to cut
   std::string_view no_dim_help{};
   // The dim to cut, if there is one.
   std::optional<size_t> (*choose)(const FsdpTensor&) = nullptr;

@@ -38,7 +38,7 @@ std::vector<std::string> distribute(PlanEntry& previous, Trivia gap, std::option
   std::vector<PlanNode*> blocks;
   PlanEntry* last = &previous;
   for (; is_open_block(last->value); last = &last->value.entries.back()) blocks.push_back(&last->value);
-  set_trailing(*last, std::move(gap.beside), gap.beside_space);
+  set_trailing(*last, std::move(gap.beside), gap.space_before_comment);
   size_t depth = blocks.size();
   size_t taken = 0;
   for (size_t i = 0; i < gap.lines.size(); ++i) {

@@ -123,7 +123,7 @@ void drop_broken(const Scalars& before, const SourceFile& file, std::span<Diagno
 
 }  // namespace
 
-bool keeps_other_values(const SourceFile& file, const std::vector<TextEdit>& edits) {
+bool preserves_other_values(const SourceFile& file, const std::vector<TextEdit>& edits) {
   const std::optional<Scalars> before = scalars_of(file);
   return !before || are_kept(*before, file, edits);
 }

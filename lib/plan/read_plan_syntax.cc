@@ -104,7 +104,7 @@ void take_flow(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
     if (piece.entries.empty()) {
       if (!gap.beside.empty()) lines.push_back(gap.beside);
     } else {
-      set_trailing(piece.entries.back(), std::move(gap.beside), gap.beside_space);
+      set_trailing(piece.entries.back(), std::move(gap.beside), gap.space_before_comment);
     }
     append_lines(lines, gap.lines);
     if (piece.entries.empty()) strip_front_blank(lines);
@@ -173,7 +173,7 @@ void take_value(SyntaxReader& in, YamlId id, PlanEntry& entry, bool in_flow) {
       append_comments(entry.leading, gap);
       gap.lines.clear();
     } else {
-      set_trailing(entry, std::move(gap.beside), gap.beside_space);
+      set_trailing(entry, std::move(gap.beside), gap.space_before_comment);
     }
     take_block(in, node, piece, gap);
     return;

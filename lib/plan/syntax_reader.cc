@@ -76,7 +76,7 @@ Trivia take_trivia(SyntaxReader& in, std::string_view separators) {
     } else if (c == '#') {
       const size_t column = column_of(in), space = in.at - token_end;
       if (is_first_line) {
-        gap.beside_space = std::max<size_t>(space, 2);
+        gap.space_before_comment = std::max<size_t>(space, 2);
         gap.beside = take_comment(in);
       } else {
         blank();

@@ -44,8 +44,8 @@ struct TriviaLine {
 
 // The text between two tokens.
 struct Trivia {
-  std::string beside;       // comment on the line of the token before
-  size_t beside_space = 2;  // columns before it
+  std::string beside;               // comment on the line of the token before
+  size_t space_before_comment = 2;  // columns before it
   std::vector<TriviaLine> lines;
   std::string properties;  // "&anchor"
 };

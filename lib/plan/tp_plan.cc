@@ -25,8 +25,8 @@ std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
   return "[" + join(parts, ", ") + "]";
 }
 
-UnevenPolicy pieces_of(const TpPlan& plan) {
-  return plan.fsdp && plan.fsdp->policy->pieces == UnevenPolicy::Torch ? UnevenPolicy::Torch : plan.uneven;
+UnevenPolicy uneven_policy_of(const TpPlan& plan) {
+  return plan.fsdp && plan.fsdp->policy->uneven_policy == UnevenPolicy::Torch ? UnevenPolicy::Torch : plan.uneven;
 }
 
 bool is_data_axis(const TpPlan& plan, AxisId axis) {

@@ -154,7 +154,7 @@ struct TpPlan {
 [[nodiscard]] std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
 
 // Returns how uneven shards are treated: by the plan's `uneven`, or by its FSDP policy.
-[[nodiscard]] UnevenPolicy pieces_of(const TpPlan& plan);
+[[nodiscard]] UnevenPolicy uneven_policy_of(const TpPlan& plan);
 
 // Data axes are those along which ranks have different batches, including FSDP's. data_axes_of is in mesh order.
 [[nodiscard]] bool is_data_axis(const TpPlan& plan, AxisId axis);

@@ -28,7 +28,7 @@ void add_entry(PlanNode& map, std::string_view key, PlanNode value) {
 }
 void add_entry(PlanNode& map, std::string_view key, std::string raw) { add_entry(map, key, scalar(std::move(raw))); }
 
-PlanNode patterns_piece(const std::vector<ModulePattern>& patterns) {
+PlanNode patterns_node(const std::vector<ModulePattern>& patterns) {
   PlanNode list = brackets(SyntaxKind::Sequence);
   for (const ModulePattern& pattern : patterns) add_item(list, scalar(quoted_text(pattern.text)));
   return list;
@@ -47,7 +47,7 @@ PlanNode spec_entry(const DimAxes& axes, const Mesh& mesh) {
   return list;
 }
 
-PlanNode spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
+PlanNode spec_node(const SpecTemplate& spec, const Mesh& mesh) {
   PlanNode list = brackets(SyntaxKind::Sequence);
   for (const DimAxes& axes : spec.before) add_item(list, spec_entry(axes, mesh));
   if (spec.has_ellipsis) add_item(list, scalar("..."));
@@ -58,14 +58,14 @@ PlanNode spec_piece(const SpecTemplate& spec, const Mesh& mesh) {
 std::string layout_text(const Layout& layout) { return layout ? to_text(*layout) : "null"; }
 
 // A single layout is written without a list.
-PlanNode layouts_piece(const std::vector<Layout>& layouts) {
+PlanNode layouts_node(const std::vector<Layout>& layouts) {
   if (layouts.size() == 1 && layouts[0]) return scalar(layout_text(layouts[0]));
   PlanNode list = brackets(SyntaxKind::Sequence);
   for (const Layout& layout : layouts) add_item(list, scalar(layout_text(layout)));
   return list;
 }
 
-PlanNode kwargs_piece(const KwargLayouts& layouts) {
+PlanNode kwargs_node(const KwargLayouts& layouts) {
   PlanNode map = brackets(SyntaxKind::Map);
   for (const auto& [name, layout] : layouts) add_entry(map, name, axis_text(name), scalar(layout_text(layout)));
   return map;
@@ -73,12 +73,12 @@ PlanNode kwargs_piece(const KwargLayouts& layouts) {
 
 void add_options(PlanNode& map, const RuleOptions& o) {
   const auto add = [&](StyleOption option, PlanNode value) { add_entry(map, option_name(option), std::move(value)); };
-  if (o.input_layouts) add(kInputLayouts, layouts_piece(*o.input_layouts));
-  if (o.desired_input_layouts) add(kDesiredInputLayouts, layouts_piece(*o.desired_input_layouts));
-  if (o.input_kwarg_layouts) add(kInputKwargLayouts, kwargs_piece(*o.input_kwarg_layouts));
-  if (o.desired_input_kwarg_layouts) add(kDesiredInputKwargLayouts, kwargs_piece(*o.desired_input_kwarg_layouts));
-  if (o.output_layouts) add(kOutputLayouts, layouts_piece(*o.output_layouts));
-  if (o.desired_output_layouts) add(kDesiredOutputLayouts, layouts_piece(*o.desired_output_layouts));
+  if (o.input_layouts) add(kInputLayouts, layouts_node(*o.input_layouts));
+  if (o.desired_input_layouts) add(kDesiredInputLayouts, layouts_node(*o.desired_input_layouts));
+  if (o.input_kwarg_layouts) add(kInputKwargLayouts, kwargs_node(*o.input_kwarg_layouts));
+  if (o.desired_input_kwarg_layouts) add(kDesiredInputKwargLayouts, kwargs_node(*o.desired_input_kwarg_layouts));
+  if (o.output_layouts) add(kOutputLayouts, layouts_node(*o.output_layouts));
+  if (o.desired_output_layouts) add(kDesiredOutputLayouts, layouts_node(*o.desired_output_layouts));
   if (o.use_local_input) add(kUseLocalInput, scalar(bool_text(*o.use_local_input)));
   if (o.use_local_output) add(kUseLocalOutput, scalar(bool_text(*o.use_local_output)));
   if (o.sequence_dim) add(kSequenceDim, scalar(std::to_string(*o.sequence_dim)));
@@ -87,12 +87,12 @@ void add_options(PlanNode& map, const RuleOptions& o) {
 }
 
 // A style without options is written without a map.
-PlanNode rule_piece(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
+PlanNode rule_node(const PlanRule& rule, const Mesh& mesh, AxisId default_axis) {
   PlanNode map = brackets(SyntaxKind::Map);
   if (rule.style != nullptr)
     add_entry(map, "style", std::string(rule.style->name));
   else
-    add_entry(map, "spec", spec_piece(*rule.spec, mesh));
+    add_entry(map, "spec", spec_node(*rule.spec, mesh));
   add_options(map, rule.options);
   if (rule.style != nullptr && rule.axis != default_axis) add_entry(map, "axis", axis_text(mesh.axes[rule.axis].name));
   if (rule.optional) add_entry(map, "optional", bool_text(true));
@@ -117,7 +117,7 @@ AxisId default_axis_of(const TpPlan& plan) {
 
 PlanNode block_map() { return {.kind = SyntaxKind::Map}; }
 
-struct RulePieces {
+struct RuleNodes {
   PlanNode whole = block_map();   // of whole paths
   PlanNode blocks = block_map();  // by block
 };
@@ -136,7 +136,7 @@ std::string dim_name_text(const std::string& name) {
 }
 
 // A rule without options is written as a pair.
-PlanNode pair_piece(const PlanRule& rule, const Mesh& mesh) {
+PlanNode pair_node(const PlanRule& rule, const Mesh& mesh) {
   PlanNode axes = spec_entry(rule.spec->before.front(), mesh);
   if (!rule.optional) {
     PlanNode pair = brackets(SyntaxKind::Sequence);
@@ -151,23 +151,23 @@ PlanNode pair_piece(const PlanRule& rule, const Mesh& mesh) {
   return map;
 }
 
-PlanNode pairs_piece(const TpPlan& plan, const PlanComments& comments) {
+PlanNode pairs_node(const TpPlan& plan, const PlanComments& comments) {
   PlanNode list{.kind = SyntaxKind::Sequence};
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
-    add_item(list, pair_piece(plan.rules[id], plan.mesh));
+    add_item(list, pair_node(plan.rules[id], plan.mesh));
     if (id < comments.rules.size()) list.entries.back().leading = comment_lines(comments.rules[id]);
   }
   return list;
 }
 
-RulePieces rule_split(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
-  RulePieces pieces;
+RuleNodes rule_split(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
+  RuleNodes pieces;
   for (const ModulePattern& block : plan.blocks)
     add_entry(pieces.blocks, block.text, quoted_text(block.text), block_map());
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];
     PlanNode& map = rule.block == kNoRule ? pieces.whole : pieces.blocks.entries[rule.block].value;
-    add_entry(map, rule.key, quoted_text(rule.key), rule_piece(rule, plan.mesh, default_axis));
+    add_entry(map, rule.key, quoted_text(rule.key), rule_node(rule, plan.mesh, default_axis));
     if (id < comments.rules.size()) map.entries.back().leading = comment_lines(comments.rules[id]);
   }
   return pieces;
@@ -175,14 +175,14 @@ RulePieces rule_split(const TpPlan& plan, const PlanComments& comments, AxisId d
 
 // ---- the other keys ----
 
-PlanNode mesh_piece(const Mesh& mesh) {
+PlanNode mesh_node(const Mesh& mesh) {
   PlanNode map = brackets(SyntaxKind::Map);
   for (const MeshAxis& axis : mesh.axes)
     add_entry(map, axis.name, axis_text(axis.name), scalar(std::to_string(axis.size)));
   return map;
 }
 
-PlanNode data_piece(const DataSharding& data, const Mesh& mesh) {
+PlanNode data_node(const DataSharding& data, const Mesh& mesh) {
   PlanNode map = brackets(SyntaxKind::Map), axes = brackets(SyntaxKind::Sequence);
   for (const AxisId axis : data.axes) add_item(axes, scalar(axis_text(mesh.axes[axis].name)));
   add_entry(map, "axes", std::move(axes));
@@ -192,7 +192,7 @@ PlanNode data_piece(const DataSharding& data, const Mesh& mesh) {
   return map;
 }
 
-PlanNode loss_piece(const PlanLoss& loss, const Mesh& mesh) {
+PlanNode loss_node(const PlanLoss& loss, const Mesh& mesh) {
   static const Loss standard;
   const Loss& given = loss.given;
   PlanNode map = brackets(SyntaxKind::Map), axes = brackets(SyntaxKind::Sequence);
@@ -207,19 +207,19 @@ PlanNode loss_piece(const PlanLoss& loss, const Mesh& mesh) {
   return map;
 }
 
-PlanNode fsdp_piece(const FsdpSettings& fsdp, const Mesh& mesh) {
+PlanNode fsdp_node(const FsdpSettings& fsdp, const Mesh& mesh) {
   static const FsdpSettings standard;
   PlanNode map = brackets(SyntaxKind::Map);
   add_entry(map, "axis", axis_text(mesh.axes[fsdp.axis].name));
   if (fsdp.min_weight_size != standard.min_weight_size)
     add_entry(map, "min_weight_size", std::to_string(fsdp.min_weight_size));
   if (fsdp.policy != standard.policy) add_entry(map, "policy", std::string(fsdp.policy->name));
-  if (!fsdp.patterns.empty()) add_entry(map, "patterns", patterns_piece(fsdp.patterns));
-  if (!fsdp.units.empty()) add_entry(map, "units", patterns_piece(fsdp.units));
+  if (!fsdp.patterns.empty()) add_entry(map, "patterns", patterns_node(fsdp.patterns));
+  if (!fsdp.units.empty()) add_entry(map, "units", patterns_node(fsdp.units));
   return map;
 }
 
-PlanNode distribution_piece(const Distribution& distribution) {
+PlanNode distribution_node(const Distribution& distribution) {
   const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
   if (row.argument_count == 0) return scalar(std::string(row.name));
   PlanNode map = brackets(SyntaxKind::Map), arguments = brackets(SyntaxKind::Map);
@@ -229,14 +229,14 @@ PlanNode distribution_piece(const Distribution& distribution) {
   return map;
 }
 
-PlanNode init_piece(const std::vector<InitEntry>& init) {
+PlanNode init_node(const std::vector<InitEntry>& init) {
   PlanNode map = block_map();
   for (const InitEntry& entry : init)
-    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), distribution_piece(entry.distribution));
+    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), distribution_node(entry.distribution));
   return map;
 }
 
-PlanNode suppressions_piece(const std::vector<Suppression>& suppressions) {
+PlanNode suppressions_node(const std::vector<Suppression>& suppressions) {
   PlanNode list{.kind = SyntaxKind::Sequence};
   for (const Suppression& suppression : suppressions) {
     PlanNode map = brackets(SyntaxKind::Map);
@@ -261,20 +261,20 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   if (plan.dialect != standard.dialect) add_entry(root, "dialect", std::string(plan.dialect->name));
   if (plan.keras_match != standard.keras_match)
     add_entry(root, "keras_match", std::string(kKerasMatchNames[static_cast<size_t>(plan.keras_match)]));
-  add_entry(root, "mesh", mesh_piece(plan.mesh));
+  add_entry(root, "mesh", mesh_node(plan.mesh));
   if (axis != kNoAxis && plan.mesh.axes[axis].name != "tp")
     add_entry(root, "axis", axis_text(plan.mesh.axes[axis].name));
   if (plan.uneven != standard.uneven) add_entry(root, "uneven", std::string(to_text(plan.uneven)));
   const bool is_list = plan.dialect->keys == KeySyntax::Names;
-  RulePieces rules = is_list ? RulePieces{} : rule_split(plan, comments, axis);
-  add_entry(root, "tp_plan", is_list ? pairs_piece(plan, comments) : std::move(rules.whole));
+  RuleNodes rules = is_list ? RuleNodes{} : rule_split(plan, comments, axis);
+  add_entry(root, "tp_plan", is_list ? pairs_node(plan, comments) : std::move(rules.whole));
   if (!plan.blocks.empty() && !is_list) add_entry(root, "blocks", std::move(rules.blocks));
-  if (plan.data) add_entry(root, "data", data_piece(*plan.data, plan.mesh));
-  if (plan.loss) add_entry(root, "loss", loss_piece(*plan.loss, plan.mesh));
-  if (plan.fsdp) add_entry(root, "fsdp", fsdp_piece(*plan.fsdp, plan.mesh));
-  if (!plan.remat.empty()) add_entry(root, "remat", patterns_piece(plan.remat));
-  if (!plan.init.empty()) add_entry(root, "init", init_piece(plan.init));
-  if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_piece(plan.suppressions));
+  if (plan.data) add_entry(root, "data", data_node(*plan.data, plan.mesh));
+  if (plan.loss) add_entry(root, "loss", loss_node(*plan.loss, plan.mesh));
+  if (plan.fsdp) add_entry(root, "fsdp", fsdp_node(*plan.fsdp, plan.mesh));
+  if (!plan.remat.empty()) add_entry(root, "remat", patterns_node(plan.remat));
+  if (!plan.init.empty()) add_entry(root, "init", init_node(plan.init));
+  if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_node(plan.suppressions));
   return write_plan_syntax(std::move(pieces));
 }
 
@@ -321,7 +321,7 @@ std::string rule_text(const PlanRule& rule, const Mesh& mesh, AxisId default_axi
   constexpr std::string_view key = "rule";
   PlanSyntax pieces;
   pieces.root.kind = SyntaxKind::Map;
-  add_entry(pieces.root, key, rule_piece(rule, mesh, default_axis));
+  add_entry(pieces.root, key, rule_node(rule, mesh, default_axis));
   const std::string text = write_plan_syntax(std::move(pieces));
   return text.substr(key.size() + 2, text.size() - key.size() - 3);  // without ": " and the line break
 }

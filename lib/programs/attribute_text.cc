@@ -14,7 +14,7 @@ std::string_view trim_blanks(std::string_view text) {
   return text;
 }
 
-bool read_whole(std::string_view text, int64_t& number) {
+bool read_unsigned(std::string_view text, int64_t& number) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
   return error == std::errc{} && end == text.data() + text.size();
 }
@@ -37,14 +37,14 @@ bool read_integers(std::string_view text, std::vector<int64_t>& numbers) {
   if (trim_blanks(text).empty()) return true;
   for (size_t begin = 0; begin <= text.size();) {
     const size_t comma = std::min(text.find(',', begin), text.size());
-    if (!read_whole(trim_blanks(text.substr(begin, comma - begin)), numbers.emplace_back())) return false;
+    if (!read_unsigned(trim_blanks(text.substr(begin, comma - begin)), numbers.emplace_back())) return false;
     begin = comma + 1;
   }
   return true;
 }
 
 bool read_integer(std::string_view text, int64_t& number) {
-  return read_whole(trim_blanks(text.substr(0, text.find(':'))), number);
+  return read_unsigned(trim_blanks(text.substr(0, text.find(':'))), number);
 }
 
 std::string_view find_field(std::string_view text, std::string_view name) {
@@ -71,7 +71,7 @@ bool read_conv_dims(std::string_view text, ConvDims (&groups)[3]) {
       const std::string_view item = trim_blanks(items.substr(0, comma));
       items.remove_prefix(std::min(comma + 1, items.size()));
       int64_t number = 0;
-      if (read_whole(item, number))
+      if (read_unsigned(item, number))
         spatial.emplace_back(number, dim);
       else if (item == "b" || item == "f" || item == "i" || item == "o")
         (item == "b" ? group.batch : item == "f" ? group.feature : item == "i" ? group.input : group.output) = dim;

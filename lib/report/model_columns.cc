@@ -36,7 +36,7 @@ void add(uint64_t& sum, uint64_t bytes) {
   if (__builtin_add_overflow(sum, bytes, &sum)) sum = ~uint64_t{0};
 }
 
-bool are_alike(const ModelColumn& a, const ModelColumn& b) {
+bool are_equal(const ModelColumn& a, const ModelColumn& b) {
   return a.bytes == b.bytes && without_number(a.path) == without_number(b.path) &&
          std::equal(a.cells.begin(), a.cells.end(), b.cells.begin(), b.cells.end(),
                     [](const ModelCell& x, const ModelCell& y) {
@@ -85,7 +85,7 @@ std::vector<ModelColumn> model_columns(const Manifest& manifest, std::span<const
   std::vector<ModelColumn> merged;
   for (size_t begin = 0, end = 0; begin < columns.size(); begin = end) {
     std::vector<std::string_view> paths;
-    for (end = begin; end < columns.size() && are_alike(columns[begin], columns[end]); ++end)
+    for (end = begin; end < columns.size() && are_equal(columns[begin], columns[end]); ++end)
       paths.push_back(columns[end].path);
     std::string path = path_patterns(paths)[0].text;
     merged.push_back(std::move(columns[begin]));

@@ -12,7 +12,7 @@ namespace tpplan {
 namespace {
 
 // Limits: groups of ranks with a bar, and rank ranges in a label.
-constexpr size_t kMaxChartBars = 24, kMaxChartRuns = 4;
+constexpr size_t kMaxChartBars = 24, kMaxChartIntervals = 4;
 
 // The maximum number of bytes shown of a name.
 constexpr size_t kMaxName = 200;
@@ -126,7 +126,7 @@ std::string render_chart(const Manifest& manifest, const ManifestMeasure& measur
       if (part.bytes > 0) words.push_back(fmt::format("{} {}", part.name, human_bytes(part.bytes)));
     }
     out += wrapped({fmt::format("{} {}", memory.rank_count == 1 ? "rank" : "ranks",
-                                rank_ranges_text(memory.ranks, memory.rank_count, kMaxChartRuns, "-")),
+                                rank_ranges_text(memory.ranks, memory.rank_count, kMaxChartIntervals, "-")),
                     human_bytes(memory.total)},
                    width, "");
     out += bar_text(memory, scale, width, marks, options.color) + "\n" + wrapped(words, width, "  ");

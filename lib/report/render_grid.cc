@@ -15,8 +15,8 @@ namespace {
 
 // Limits, with the rest counted in a line: shards along a dim, ranks and rank ranges of a tile, rows of a table,
 // tables.
-constexpr int64_t kMaxGridPieces = 256, kMaxCellRanks = 64;
-constexpr size_t kMaxCellRuns = 3, kMaxGridRows = 64, kMaxGridTables = 8;
+constexpr int64_t kMaxGridShards = 256, kMaxCellRanks = 64;
+constexpr size_t kMaxTileIntervals = 3, kMaxGridRows = 64, kMaxGridTables = 8;
 constexpr size_t kMostLinesBetween = 8;  // larger tables have no lines between rows
 
 struct Lines {
@@ -48,7 +48,7 @@ Table make_table(const ParamLayout& layout, const Mesh& mesh, const ShardGrid& g
     for (size_t c = 0; c < columns - table.more_columns; ++c) {
       if (slice.across) slice.at[*slice.across] = c;
       const CellRanks ranks = ranks_of_cell(layout, mesh, shards_at(grid, slice), kMaxCellRanks);
-      table.cells.back().push_back(rank_ranges_text(ranks.ranks, ranks.count, kMaxCellRuns, "-"));
+      table.cells.back().push_back(rank_ranges_text(ranks.ranks, ranks.count, kMaxTileIntervals, "-"));
     }
   }
   return table;
@@ -115,7 +115,7 @@ std::string table_text(Table table, const GridOptions& options) {
 }  // namespace
 
 std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridOptions& options) {
-  const ShardGrid grid = make_shard_grid(layout, mesh, kMaxGridPieces);
+  const ShardGrid grid = make_shard_grid(layout, mesh, kMaxGridShards);
   if (grid.cell_count <= 1) return "";
   std::string out;
   GridSlice slice = first_slice(grid);
@@ -134,7 +134,7 @@ std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridO
     out += fmt::format("  and {} more; --rank RANK prints the shards of a rank\n",
                        counted(tables - kMaxGridTables, "table"));
   if (!grid.complete)
-    out += fmt::format("  these are the first of its shards: it has more than {} along a dim\n", kMaxGridPieces);
+    out += fmt::format("  these are the first of its shards: it has more than {} along a dim\n", kMaxGridShards);
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace tpplan {
 namespace {
 
 // Limits of the entries shown before a sentence that counts the rest.
-constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRuns = 6;
+constexpr size_t kMaxBars = 32, kMaxRankRows = 256, kMaxRankRanges = 6;
 
 // The minimum width of a non-empty part of a bar in percent, so that it is visible.
 constexpr double kMinPart = 0.5;
@@ -24,7 +24,7 @@ constexpr double kMinPart = 0.5;
 constexpr std::string_view kPartStyles[kMemoryParts] = {"cut", "whole", "grad", "master", "opt", "buf"};
 
 std::string ranks_label(const RankMemory& memory) {
-  return (memory.rank_count == 1 ? "rank " : "ranks ") + ranks_text(memory.ranks, memory.rank_count, kMaxRankRuns);
+  return (memory.rank_count == 1 ? "rank " : "ranks ") + ranks_text(memory.ranks, memory.rank_count, kMaxRankRanges);
 }
 
 // Returns one bar; `scale` bytes are 100 %. Thin parts are widened to be visible, and the widest part is narrowed.
@@ -150,7 +150,7 @@ std::string rank_table(const ManifestMeasure& measure) {
     const RankMemory& m = measure.memory.ranks[i];
     rows += row_html(
         heads, std::vector<std::string>{
-                   ranks_text(m.ranks, m.rank_count, kMaxRankRuns), grouped(static_cast<uint64_t>(m.rank_count)),
+                   ranks_text(m.ranks, m.rank_count, kMaxRankRanges), grouped(static_cast<uint64_t>(m.rank_count)),
                    grouped(m.parameters), grouped(m.replicated), grouped(m.training.gradients),
                    grouped(m.training.masters), grouped(m.training.optimizer), grouped(m.buffers), grouped(m.total)});
   }

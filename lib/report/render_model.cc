@@ -17,13 +17,13 @@ namespace {
 // Sizes in pixels: the width of a wide and of a narrow page, the height of the picture, the smallest drawn tensor, the
 // width of a character, the padding of a label.
 constexpr double kWide = 1000, kNarrow = 340, kHeight = 288, kLeast = 1.0, kCharacter = 6.1, kInset = 12;
-constexpr double kLeastLabel = 12.5;      // a row of text
-constexpr double kLeastLayer = 3;         // distance of lines
-constexpr size_t kMaxModelPieces = 2000;  // tensors drawn in the picture
-constexpr size_t kColors = 5;             // one for each of the shardings with the most bytes, then one for all others
+constexpr double kLeastLabel = 12.5;     // a row of text
+constexpr double kLeastLayer = 3;        // distance of lines
+constexpr size_t kMaxModelTiles = 2000;  // tensors drawn in the picture
+constexpr size_t kColors = 5;            // one for each of the shardings with the most bytes, then one for all others
 
 // Returns the sharding as text: "dim 0 over fsdp × tp, dim 1 over x"; empty if the tensor is fully replicated.
-std::string cut_over(const Manifest& manifest, const PartitionSpec& spec) {
+std::string sharded_over(const Manifest& manifest, const PartitionSpec& spec) {
   std::vector<std::string> cuts;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
     std::vector<std::string> names;
@@ -56,7 +56,7 @@ void choose_colors(const Manifest& manifest, std::span<const ShardGroup> groups,
   }
   std::map<std::string, uint64_t> bytes;
   for (size_t g = 0; g < groups.size(); ++g)
-    bytes[cut_over(manifest, manifest.layouts[groups[g].layout].sharding.spec)] += bytes_of[g];
+    bytes[sharded_over(manifest, manifest.layouts[groups[g].layout].sharding.spec)] += bytes_of[g];
   for (const auto& [cut, sum] : bytes) picture.colors.push_back({.style = "", .cut = cut, .bytes = sum});
   std::stable_sort(picture.colors.begin(), picture.colors.end(), [](const Color& a, const Color& b) {
     return std::pair(a.cut.empty(), b.bytes) < std::pair(b.cut.empty(), a.bytes);
@@ -68,7 +68,7 @@ void choose_colors(const Manifest& manifest, std::span<const ShardGroup> groups,
     known.emplace(color.cut, i);
   }
   for (const ShardGroup& group : groups)
-    picture.color_of.push_back(known.at(cut_over(manifest, manifest.layouts[group.layout].sharding.spec)));
+    picture.color_of.push_back(known.at(sharded_over(manifest, manifest.layouts[group.layout].sharding.spec)));
 }
 
 // Returns the first text that fits into `pixels`; empty if none fits. @pre `texts` are sorted from long to short.
@@ -80,7 +80,7 @@ std::string fitting(std::span<const std::string> texts, double pixels) {
 }
 
 // Returns a text truncated to `pixels`: "embed_t…"; empty if fewer than five characters fit or the text is not ASCII.
-std::string cut_short(std::string text, double pixels) {
+std::string shorten_to(std::string text, double pixels) {
   const double room = (pixels - kInset) / kCharacter - 1;
   if (room < 5 || !std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; })) return "";
   text.resize(std::min(text.size(), static_cast<size_t>(room)));
@@ -144,7 +144,7 @@ std::string column_html(const Manifest& manifest, std::span<const ShardGroup> gr
   double y = 0;
   for (const ModelCell& cell : column.cells) {
     const double height = kHeight * static_cast<double>(cell.bytes) / static_cast<double>(column.bytes);
-    if (height < kLeast || picture.pieces >= kMaxModelPieces) {
+    if (height < kLeast || picture.pieces >= kMaxModelTiles) {
       picture.omitted += cell.count * column.count;
       picture.omitted_bytes += cell.bytes * column.count;
     } else {
@@ -158,7 +158,7 @@ std::string column_html(const Manifest& manifest, std::span<const ShardGroup> gr
   out += layers_html(column, share) + labels;
   const std::vector<std::string> names = shorter_paths(column.path);
   std::string name = fitting(names, share * kWide);
-  if (name.empty() && !names.empty()) name = cut_short(names.back(), share * kWide);
+  if (name.empty() && !names.empty()) name = shorten_to(names.back(), share * kWide);
   return out + label_html(name, kHeight + 17, share, "under") + "</svg>\n";
 }
 

@@ -15,13 +15,14 @@ namespace {
 constexpr size_t kMostPatterns = 3, kMostRules = 3;  // listed before a count of the others
 
 // The fully replicated parameters of a rule, or of no rule.
-struct WholeParams {
+struct ReplicatedParams {
   std::vector<std::string_view> paths;
   uint64_t bytes = 0;
 };
 
-WholeParams whole_params(const Manifest& manifest, const RuleNode& node, const std::vector<bool>& is_counted) {
-  WholeParams whole;
+ReplicatedParams replicated_params(const Manifest& manifest, const RuleNode& node,
+                                   const std::vector<bool>& is_counted) {
+  ReplicatedParams whole;
   for (const uint32_t param : node.params) {
     const ParamLayout& layout = layout_of(manifest, manifest.parameters[param]);
     if (!is_fully_replicated(layout.sharding.spec, manifest.mesh)) continue;
@@ -45,7 +46,7 @@ std::string size_text(const Manifest& manifest, uint64_t bytes) {
   return fmt::format("{}, {} of the model", bytes_html(bytes), percent_text(bytes, manifest.totals.bytes));
 }
 
-std::string uncovered_html(const Manifest& manifest, const WholeParams& whole) {
+std::string uncovered_html(const Manifest& manifest, const ReplicatedParams& whole) {
   return fmt::format("No rule names {}: replicated, {}: {}", grouped(whole.paths.size(), "parameter"),
                      size_text(manifest, whole.bytes), first_patterns(whole.paths));
 }
@@ -54,9 +55,9 @@ std::string rule_name(const Manifest& manifest, uint32_t rule) {
   return fmt::format("{} (line {})", code(manifest.rules[rule].key), manifest.rules[rule].line);
 }
 
-struct WholeRule {
+struct ReplicatedRule {
   uint32_t rule = 0;
-  WholeParams whole;
+  ReplicatedParams whole;
 };
 
 }  // namespace
@@ -66,11 +67,11 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
   if (device_count(manifest.mesh) == 1) return {};
   const std::vector<bool> is_counted = counted_params(manifest);
   std::vector<std::string> items, idle;
-  std::vector<WholeRule> saved;
+  std::vector<ReplicatedRule> saved;
   size_t idle_rules = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
     for (const RuleNode& node : block.nodes) {
-      WholeParams whole = whole_params(manifest, node, is_counted);
+      ReplicatedParams whole = replicated_params(manifest, node, is_counted);
       const bool has_rule = node.rule != kNoManifestRule;
       if (!has_rule && !whole.paths.empty() && node.reason == "default")
         items.push_back(uncovered_html(manifest, whole));
@@ -79,7 +80,7 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
         idle.push_back(rule_name(manifest, node.rule));
     }
   }
-  std::ranges::stable_sort(saved, std::ranges::greater{}, [](const WholeRule& rule) { return rule.whole.bytes; });
+  std::ranges::stable_sort(saved, std::ranges::greater{}, [](const ReplicatedRule& rule) { return rule.whole.bytes; });
   for (size_t i = 0; i < std::min(saved.size(), kMostRules); ++i)
     items.push_back(fmt::format("{} replicates {}, {}", rule_name(manifest, saved[i].rule),
                                 grouped(saved[i].whole.paths.size(), "parameter"),

@@ -19,9 +19,9 @@ namespace {
 // rank ranges and patterns in a list.
 constexpr size_t kOpenGroups = 2;  // the groups with the most bytes start expanded
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
-constexpr int64_t kMaxPieces = 64;
+constexpr int64_t kMaxShards = 64;
 constexpr int64_t kMaxRanks = 64;
-constexpr size_t kMaxShardRuns = 4, kMaxShardPatterns = 60;
+constexpr size_t kMaxShardIntervals = 4, kMaxShardPatterns = 60;
 constexpr size_t kFewGridColumns = 2;  // grids with more columns stack the cells of a row on narrow pages
 constexpr double kMapSize = 128;
 constexpr int64_t kHues = 16, kLightnesses = 4;  // classes of the style sheet: h0 to h15, l0 to l3
@@ -69,7 +69,7 @@ std::string cell_html(const Drawing& drawing, std::string_view column) {
   const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
   return fmt::format("<td class=\"{}\"{}>{}</td>", tint(drawing, pieces),
                      column.empty() ? "" : fmt::format(" data-head=\"{}\"", column),
-                     ranks_text(ranks.ranks, ranks.count, kMaxShardRuns));
+                     ranks_text(ranks.ranks, ranks.count, kMaxShardIntervals));
 }
 
 // Returns a small picture of the shards to scale. It is decorative, because the table has the same data.
@@ -137,7 +137,7 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
 // Returns the tables of a grid and subtracts the drawn tiles from `cells_left`, the limit of the page. At 0, groups
 // have no tables.
 std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
-  const ShardGrid grid = make_shard_grid(layout, mesh, kMaxPieces);
+  const ShardGrid grid = make_shard_grid(layout, mesh, kMaxShards);
   if (grid.cell_count == 0) return "<p>It has no elements, so no rank holds any.</p>\n";
   Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .slice = first_slice(grid)};
   const uint64_t most = std::min(kMaxCells, cells_left);
@@ -164,7 +164,7 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
   if (empty.count > 0)
     out += fmt::format("<p>{} no elements of it: {}.</p>\n",
                        empty.count == 1 ? "1 rank holds" : grouped(static_cast<uint64_t>(empty.count)) + " ranks hold",
-                       ranks_text(empty.ranks, empty.count, kMaxShardRuns));
+                       ranks_text(empty.ranks, empty.count, kMaxShardIntervals));
   return out;
 }
 

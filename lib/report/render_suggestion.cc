@@ -17,7 +17,7 @@ std::string mesh_words(const Mesh& mesh) {
 }
 
 std::string bytes_moved(const MeshTrial& trial) {
-  return trial.gap == ForecastLimit::None ? human_bytes(trial.wire_bytes) : std::string("unknown");
+  return trial.limit == ForecastLimit::None ? human_bytes(trial.wire_bytes) : std::string("unknown");
 }
 
 std::string memory_held(const MeshTrial& trial) {
@@ -86,17 +86,17 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   if (any)
     out += fmt::format("  {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", "mesh", mesh_width, "ranks", "parameters", "memory",
                        "sent per step");
-  ForecastLimit gap = ForecastLimit::None;
+  ForecastLimit limit = ForecastLimit::None;
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
-    if (trial.gap != ForecastLimit::None) gap = trial.gap;
+    if (trial.limit != ForecastLimit::None) limit = trial.limit;
     out += fmt::format("{} {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", trial.is_own ? '*' : ' ',
                        escape_for_terminal(mesh_words(trial.mesh)), mesh_width, device_count(trial.mesh),
                        human_bytes(trial.parameter_bytes), memory_held(trial), bytes_moved(trial));
   }
-  if (gap != ForecastLimit::None)
-    out +=
-        wrapped(fmt::format("memory and bytes sent per step are unknown: {}; {}", to_text(gap), fix_of(gap)), 0, width);
+  if (limit != ForecastLimit::None)
+    out += wrapped(fmt::format("memory and bytes sent per step are unknown: {}; {}", to_text(limit), fix_of(limit)), 0,
+                   width);
   else if (any)
     out += wrapped(suggestion.infer ? fmt::format("memory is that of rank 0 in inference; {}", kInferenceOmits)
                                     : fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs "
@@ -140,7 +140,7 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
       else
         write_value(json, nullptr);
       write_key(json, "sent_bytes");
-      if (trial.gap == ForecastLimit::None)
+      if (trial.limit == ForecastLimit::None)
         write_value(json, trial.wire_bytes);
       else
         write_value(json, nullptr);

@@ -55,7 +55,7 @@ CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, in
 
 // The shard of a dim depends only on the axes of this dim, so the cost is the sum of the shard counts of the dims, not
 // their product.
-ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces) {
+ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t max_shards) {
   ShardGrid grid;
   grid.runs.resize(layout.shape.size());
   grid.cell_count = 1;
@@ -63,15 +63,15 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
   for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     const int64_t pieces = shard_count(axes, mesh);
-    grid.complete = grid.complete && pieces <= most_pieces;
+    grid.complete = grid.complete && pieces <= max_shards;
     std::vector<int64_t> coordinate(mesh.axes.size(), 0);
-    for (int64_t piece = 0; piece < std::min(pieces, most_pieces); ++piece) {
+    for (int64_t piece = 0; piece < std::min(pieces, max_shards); ++piece) {
       place_box(axes, mesh, piece, coordinate);
       const auto slice =
           piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
       for (const Interval& run : slice) {
         if (length(run) == 0) continue;
-        if (grid.runs[dim].size() < kMaxGridRuns)
+        if (grid.runs[dim].size() < kMaxGridIntervals)
           grid.runs[dim].push_back({run, piece});
         else
           grid.complete = false;

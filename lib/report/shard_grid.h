@@ -26,10 +26,10 @@ struct ShardGrid {
   std::vector<std::vector<GridRun>> runs;
   uint64_t cell_count = 0;  // saturates at 2^64 - 1
   bool complete =
-      true;  // false: a dim has more than `most_pieces` shards or kMaxGridRuns intervals, and the rest is omitted
+      true;  // false: a dim has more than `max_shards` shards or kMaxGridIntervals intervals, and the rest is omitted
 };
-inline constexpr size_t kMaxGridRuns = 65536;
-[[nodiscard]] ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t most_pieces);
+inline constexpr size_t kMaxGridIntervals = 65536;
+[[nodiscard]] ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t max_shards);
 
 // Returns the interval as text: "0:1024".
 [[nodiscard]] std::string run_text(const GridRun& run);

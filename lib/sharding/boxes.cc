@@ -38,7 +38,7 @@ Intervals joined(const Intervals& runs) {
 }
 
 // Both lists are sorted. The interval that ends first cannot intersect any later one.
-Intervals common_runs(const Intervals& a, const Intervals& b) {
+Intervals common_intervals(const Intervals& a, const Intervals& b) {
   Intervals common;
   for (size_t i = 0, j = 0; i < a.size() && j < b.size(); a[i].end < b[j].end ? ++i : ++j) {
     const Interval both{std::max(a[i].begin, b[j].begin), std::min(a[i].end, b[j].end)};
@@ -68,7 +68,7 @@ uint64_t elements_in(const Region& region) {
 
 Region intersection(const Region& a, const Region& b) {
   Region both;
-  for (size_t dim = 0; dim < a.size(); ++dim) both.push_back(common_runs(a[dim], b[dim]));
+  for (size_t dim = 0; dim < a.size(); ++dim) both.push_back(common_intervals(a[dim], b[dim]));
   return both;
 }
 

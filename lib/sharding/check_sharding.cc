@@ -37,14 +37,14 @@ bool check_axes(size_t ndim, const PartitionSpec& spec, const Mesh& mesh, std::v
 // Reports the size of a dim or segment that its axes do not divide.
 void check_division(int64_t size, size_t dim, bool is_segment, const DimAxes& axes, const Mesh& mesh,
                     std::vector<ShardingError>& faults) {
-  const int64_t ways = shard_count(axes, mesh);
-  if (divides(ways, size)) return;
+  const int64_t shards = shard_count(axes, mesh);
+  if (divides(shards, size)) return;
   const bool each_divides =
       std::all_of(axes.begin(), axes.end(), [&](AxisId axis) { return divides(mesh.axes[axis].size, size); });
   const ShardingErrorKind kind = is_segment                        ? ShardingErrorKind::SegmentNotDivisible
                                  : axes.size() > 1 && each_divides ? ShardingErrorKind::AxesNotDivisible
                                                                    : ShardingErrorKind::NotDivisible;
-  faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .ways = ways});
+  faults.push_back({.kind = kind, .dim = dim, .axis = axes.front(), .size = size, .shards = shards});
 }
 
 // True if a shard boundary is inside a granule. Each axis, major first, splits every shard of the axes before it. As
@@ -77,7 +77,7 @@ bool find_uneven_policy(std::string_view text, UnevenPolicy& policy) {
   return true;
 }
 
-bool divides(int64_t ways, int64_t size) { return size % ways == 0; }
+bool divides(int64_t shards, int64_t size) { return size % shards == 0; }
 
 std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit) {
   std::vector<int64_t> divisors;
@@ -85,9 +85,9 @@ std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t lim
   for (const int64_t size : sizes) {
     if (size > 0) limit = std::min(limit, size);
   }
-  for (int64_t ways = 1; ways <= limit; ++ways) {
-    if (std::all_of(sizes.begin(), sizes.end(), [ways](int64_t size) { return divides(ways, size); }))
-      divisors.push_back(ways);
+  for (int64_t shards = 1; shards <= limit; ++shards) {
+    if (std::all_of(sizes.begin(), sizes.end(), [shards](int64_t size) { return divides(shards, size); }))
+      divisors.push_back(shards);
   }
   return divisors;
 }
@@ -121,7 +121,7 @@ std::vector<ShardingError> check_sharding(std::span<const int64_t> shape, const 
                         .dim = dim,
                         .axis = axes.front(),
                         .size = *cut,
-                        .ways = shard_count(axes, mesh),
+                        .shards = shard_count(axes, mesh),
                         .granule = blocks.granule});
     }
   }

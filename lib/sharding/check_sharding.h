@@ -29,7 +29,7 @@ enum class ShardingErrorKind : uint8_t {
   AxisTwice,            // `axis` shards both `dim` and `other_dim`
   NotDivisible,         // size % ways != 0
   AxesNotDivisible,     // each axis divides the size, their product does not
-  SegmentNotDivisible,  // a segment of `size` does not divide by `ways`
+  SegmentNotDivisible,  // a segment of `size` does not divide by `shards`
   SegmentsDoNotFit,     // the segments add up to `found`, the dim to `size`
   SplitsGranule,        // a shard boundary inside a block of `granule` elements
 };
@@ -39,8 +39,8 @@ struct ShardingError {
   size_t dim = 0;
   size_t other_dim = 0;
   AxisId axis = kNoAxis;
-  int64_t size = 0;  // of the dim or segment
-  int64_t ways = 1;  // product of the axes of the dim
+  int64_t size = 0;    // of the dim or segment
+  int64_t shards = 1;  // product of the axes of the dim
   int64_t found = 0;
   int64_t granule = 1;
 };
@@ -62,8 +62,8 @@ struct DimGranularity {
                                                         const Mesh& mesh, UnevenPolicy uneven,
                                                         std::span<const DimGranularity> granularity = {});
 
-// True if `size` elements can be split into `ways` equal shards.
-[[nodiscard]] bool divides(int64_t ways, int64_t size);
+// True if `size` elements can be split into `shards` equal shards.
+[[nodiscard]] bool divides(int64_t shards, int64_t size);
 
 // Returns the axis sizes from 1 to `limit` that divide all of `sizes`, for help lines.
 [[nodiscard]] std::vector<int64_t> common_divisors(std::span<const int64_t> sizes, int64_t limit);

@@ -52,8 +52,8 @@ int64_t place_of(const Mesh& mesh, size_t axis, int64_t rank) {
   return rank / rank_distance(mesh, axis) % mesh.axes[axis].size;
 }
 
-RunList runs_by_placements(int64_t size, std::span<const Placement> placements, const Mesh& mesh, size_t dim,
-                           int64_t rank) {
+RunList intervals_by_placements(int64_t size, std::span<const Placement> placements, const Mesh& mesh, size_t dim,
+                                int64_t rank) {
   RunList runs = part_of({{0, size}}, 0, size);
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     const Placement& placement = placements[axis];
@@ -67,7 +67,7 @@ RunList runs_by_placements(int64_t size, std::span<const Placement> placements, 
   return runs;
 }
 
-RunList runs_by_spec(Interval segment, const DimAxes& axes, const Mesh& mesh, int64_t rank) {
+RunList intervals_by_spec(Interval segment, const DimAxes& axes, const Mesh& mesh, int64_t rank) {
   RunList runs{segment};
   for (const AxisId axis : axes) runs = one_part(runs, mesh.axes[axis].size, place_of(mesh, axis, rank));
   return runs;
@@ -79,13 +79,14 @@ std::vector<Interval> placed_intervals(std::span<const int64_t> shape, const Sha
                                        std::span<const Placement> placements, const Mesh& mesh, size_t dim,
                                        int64_t rank) {
   const std::span<const int64_t> segments = segments_of(sharding, dim);
-  int64_t ways = 1;
-  for (const AxisId axis : sharding.spec[dim]) ways *= mesh.axes[axis].size;
-  if (segments.empty() && shape[dim] % ways == 0) return runs_by_placements(shape[dim], placements, mesh, dim, rank);
+  int64_t shards = 1;
+  for (const AxisId axis : sharding.spec[dim]) shards *= mesh.axes[axis].size;
+  if (segments.empty() && shape[dim] % shards == 0)
+    return intervals_by_placements(shape[dim], placements, mesh, dim, rank);
   RunList held;
   int64_t begin = 0;
   for (const int64_t size : segments.empty() ? shape.subspan(dim, 1) : segments) {
-    append(held, runs_by_spec({begin, begin + size}, sharding.spec[dim], mesh, rank));
+    append(held, intervals_by_spec({begin, begin + size}, sharding.spec[dim], mesh, rank));
     begin += size;
   }
   return held;
@@ -115,7 +116,7 @@ std::string placement_mismatch(std::span<const int64_t> shape, const Sharding& s
   return "";
 }
 
-std::vector<int64_t> telling_ranks(const Mesh& mesh) {
+std::vector<int64_t> distinct_ranks(const Mesh& mesh) {
   int64_t ranks = 1;
   for (const MeshAxis& axis : mesh.axes) ranks *= axis.size;
   std::vector<int64_t> telling{0};

@@ -10,7 +10,7 @@ namespace {
 constexpr int64_t kMostUnequal = int64_t{1} << 16;
 
 // Returns the mesh coordinate of shard `piece` of a dim.
-std::vector<int64_t> coordinate_of_piece(const DimAxes& axes, const Mesh& mesh, int64_t piece) {
+std::vector<int64_t> coordinate_of_shard(const DimAxes& axes, const Mesh& mesh, int64_t piece) {
   std::vector<int64_t> coordinate(mesh.axes.size());
   for (size_t i = axes.size(); i-- > 0;) {
     coordinate[axes[i]] = piece % mesh.axes[axes[i]].size;
@@ -32,7 +32,7 @@ std::vector<RankLevel> levels_of(const DimAxes& axes, const Mesh& mesh) {
 }
 
 // Returns shards that determine all others if all have one length: the first, the last, the second along each axis.
-std::vector<int64_t> telling_pieces(const DimOffsets& offsets, int64_t count) {
+std::vector<int64_t> distinct_shards(const DimOffsets& offsets, int64_t count) {
   std::vector<int64_t> pieces{0, count - 1};
   for (const RankLevel& level : offsets.ranks) {
     if (level.count > 1) pieces.push_back(level.pieces);
@@ -63,11 +63,12 @@ bool add_box(const Interval& found, std::vector<EqualShards>& runs, int64_t& end
 }
 
 // Finds the shards of one dim, whose rank levels are known. Returns false if DimOffsets cannot represent them.
-bool find_runs(DimOffsets& offsets, const std::vector<Interval>& segments, int64_t count, const auto& slice_of_piece) {
+bool find_equal_shards(DimOffsets& offsets, const std::vector<Interval>& segments, int64_t count,
+                       const auto& slice_of_shard) {
   const auto is_equal = [count](const Interval& segment) { return length(segment) % count == 0; };
   const bool all_equal = std::ranges::all_of(segments, is_equal);
   if (!all_equal && count > kMostUnequal) return false;
-  std::vector<int64_t> asked = telling_pieces(offsets, count);
+  std::vector<int64_t> asked = distinct_shards(offsets, count);
   if (!all_equal) {
     asked.resize(static_cast<size_t>(count));
     std::iota(asked.begin(), asked.end(), 0);
@@ -79,7 +80,7 @@ bool find_runs(DimOffsets& offsets, const std::vector<Interval>& segments, int64
     ends.push_back(segment.begin);
   }
   for (const int64_t piece : asked) {
-    const std::vector<Interval> found = slice_of_piece(piece);
+    const std::vector<Interval> found = slice_of_shard(piece);
     for (size_t s = 0; s < segments.size(); ++s) {
       const Interval own = s < found.size() ? found[s] : Interval{-1, -1};
       if (is_equal(segments[s])) {
@@ -107,11 +108,11 @@ std::optional<std::vector<DimOffsets>> offsets_of(std::span<const int64_t> shape
     DimOffsets& of_dim = offsets.emplace_back();
     of_dim.dim = dim;
     of_dim.ranks = levels_of(axes, mesh);
-    const bool said = find_runs(of_dim, intervals_of(segments_of(sharding, dim), shape[dim]), shard_count(axes, mesh),
-                                [&](int64_t piece) {
-                                  const auto coordinate = coordinate_of_piece(axes, mesh, piece);
-                                  return std::move(slice(shape, sharding, mesh, coordinate)[dim]);
-                                });
+    const bool said = find_equal_shards(of_dim, intervals_of(segments_of(sharding, dim), shape[dim]),
+                                        shard_count(axes, mesh), [&](int64_t piece) {
+                                          const auto coordinate = coordinate_of_shard(axes, mesh, piece);
+                                          return std::move(slice(shape, sharding, mesh, coordinate)[dim]);
+                                        });
     if (!said) return std::nullopt;
   }
   return offsets;

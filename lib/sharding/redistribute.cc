@@ -52,7 +52,7 @@ Collective collective_of(AxisId axis, const Placement& from, const Placement& to
 // True if the axes to the left of `axis` shard its target dim now as they will in the end. Axes shard a dim one after
 // the other, the left one into the larger shards, so the shards of `axis` are in their final place only if nothing
 // changes to its left.
-bool cut_alike_before(const std::vector<Placement>& current, std::span<const Placement> to, size_t axis) {
+bool is_sharded_identically_before(const std::vector<Placement>& current, std::span<const Placement> to, size_t axis) {
   if (to[axis].kind != PlacementKind::Shard) return true;
   const auto cuts = [&](const Placement& p) { return p.kind == PlacementKind::Shard && p.dim == to[axis].dim; };
   for (size_t i = 0; i < axis; ++i) {
@@ -75,7 +75,7 @@ std::optional<std::vector<Collective>> redistribute(std::span<const Placement> f
   };
   // Right to left: a minor axis can be gathered while the major axis still shards the dim, not vice versa. An axis that
   // reaches its target here has one step; another is gathered here and sharded below.
-  const auto undo = [&](size_t i) { change(i, cut_alike_before(current, to, i) ? to[i] : Placement{}); };
+  const auto undo = [&](size_t i) { change(i, is_sharded_identically_before(current, to, i) ? to[i] : Placement{}); };
   if (std::any_of(from.begin(), from.end(), is_shard)) {
     for (size_t i = from.size(); i-- > 0;) {
       // A StridedShard to the left is the minor one of the two axes.

@@ -21,7 +21,7 @@ bool counts_after(CollectiveKind kind) {
   return kind == CollectiveKind::AllGather || kind == CollectiveKind::LocalSlice;
 }
 
-int64_t piece_count(std::span<const Placement> placements, const Mesh& mesh) {
+int64_t shard_count_of(std::span<const Placement> placements, const Mesh& mesh) {
   int64_t pieces = 1;
   for (size_t axis = 0; axis < placements.size(); ++axis) {
     if (is_shard(placements[axis])) pieces *= mesh.axes[axis].size;
@@ -155,9 +155,9 @@ std::vector<Step> value_steps(std::span<const Placement> from, std::span<const C
     Step& step = steps.emplace_back();
     step.collective = collective;
     step.after = placement_after(collective, target);
-    const int64_t before = piece_count(now, mesh);
+    const int64_t before = shard_count_of(now, mesh);
     now[collective.axis] = step.after;
-    step.pieces = counts_after(collective.kind) ? piece_count(now, mesh) : before;
+    step.pieces = counts_after(collective.kind) ? shard_count_of(now, mesh) : before;
   }
   return steps;
 }

@@ -15,7 +15,7 @@ Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult&
   const CheckResult& j = plan_result;
   Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init,
                                      walk.runtime.value_or(plan.dialect->runtime));
-  Price price{.is_step_known = j.forecast.gap == ForecastLimit::None,
+  Price price{.is_step_known = j.forecast.limit == ForecastLimit::None,
               .parameter_bytes = manifest.totals.max_bytes_per_rank};
   if (price.is_step_known) manifest.costs = j.costs;
   price.memory = measure_step_memory(manifest, j.forecast, recipe);

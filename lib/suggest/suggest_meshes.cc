@@ -33,7 +33,7 @@ MeshTrial try_mesh(Checker& checker, const TpPlan& plan, const WalkOptions& walk
     return trial;
   }
   const Price price = price_plan(checker.graph, plan, j, walk, recipe);
-  trial.gap = j.forecast.gap;
+  trial.limit = j.forecast.limit;
   trial.parameter_bytes = price.parameter_bytes;
   trial.wire_bytes = price.sent.wire;
   if (price.memory.has_step && !price.memory.overflow) trial.memory_bytes = price.memory.total;

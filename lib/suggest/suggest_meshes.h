@@ -22,7 +22,7 @@ struct MeshTrial {
   uint64_t parameter_bytes = 0;          // maximum over ranks
   std::optional<uint64_t> memory_bytes;  // of rank 0 in a step, by the recipe; absent: activations are unknown
   uint64_t wire_bytes = 0;               // sent by a rank per step, with ring collectives (cost/measure_collectives.h)
-  ForecastLimit gap = ForecastLimit::NotReached;  // None: wire_bytes is valid
+  ForecastLimit limit = ForecastLimit::NotReached;  // None: wire_bytes is valid
 };
 
 // Returns the checked meshes, sorted by ranks and then by the size of the main axis. Sizes of the main axis are 2^a

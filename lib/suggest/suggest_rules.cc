@@ -188,7 +188,7 @@ RuleSuggestion suggest_rules(Checker& checker, const SourceFile& file, const Mes
     std::string reason = suggest_for(s, unit);
     if (!reason.empty()) add_uncovered(s, unit, std::move(reason), suggestion.left);
   }
-  if (!keeps_other_values(file, s.edits)) return suggestion;
+  if (!preserves_other_values(file, s.edits)) return suggestion;
   suggestion.rules = new_rules(s);
   suggestion.edits = s.edits;
   suggestion.text = with_edits(file.text, s.edits);

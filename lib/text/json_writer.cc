@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kPieceBytes = size_t{64} * 1024;
+constexpr size_t kChunkBytes = size_t{64} * 1024;
 
 void begin_line(JsonWriter& json) {
   if (json.indent < 0) return;
@@ -39,7 +39,7 @@ void end_bracket(JsonWriter& json, char bracket) {
   begin_line(json);
   json.out += bracket;
   json.has_item = true;
-  if (json.out.size() >= kPieceBytes) send_text(json);
+  if (json.out.size() >= kChunkBytes) send_text(json);
 }
 
 void write_item(JsonWriter& json, std::string_view text) {

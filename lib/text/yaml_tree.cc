@@ -30,7 +30,7 @@ struct Stop {};
 // Stream buffer over text without a copy, in chunks. `check` is called before each chunk to limit memory: yaml-cpp's
 // scanner stores every token of an unfinished flow collection or simple key, in 100 bytes or more per input byte.
 struct TextBuffer : std::streambuf {
-  static constexpr std::ptrdiff_t kPiece = std::ptrdiff_t{16} << 10;
+  static constexpr std::ptrdiff_t kChunk = std::ptrdiff_t{16} << 10;
   char* end;
   std::function<void(std::string_view)> check;  // receives the next chunk; throws to stop
   TextBuffer(const std::string& text, std::function<void(std::string_view)> asked) : check(std::move(asked)) {
@@ -40,7 +40,7 @@ struct TextBuffer : std::streambuf {
   }
   int_type underflow() override {
     if (egptr() == end) return traits_type::eof();
-    char* next = egptr() + std::min(kPiece, end - egptr());
+    char* next = egptr() + std::min(kChunk, end - egptr());
     check({egptr(), next});
     setg(egptr(), egptr(), next);
     return traits_type::to_int_type(*gptr());

@@ -7,12 +7,12 @@
 namespace tpplan {
 namespace {
 
-struct GapRow {
+struct LimitRow {
   std::string_view text, remedy, unchecked;
 };
 
 // By ForecastLimit.
-constexpr GapRow kGaps[] = {
+constexpr LimitRow kLimits[] = {
     {"", "", ""},
     {"an error was found before the operations were walked", "fix the errors, then run again", ""},
     {"the model file has no operations",
@@ -32,17 +32,17 @@ constexpr GapRow kGaps[] = {
      "pass `--mode infer` to check the forward pass only", "gradients and collectives of the backward pass"},
 };
 
-static_assert(std::size(kGaps) == static_cast<size_t>(ForecastLimit::Forward) + 1);
+static_assert(std::size(kLimits) == static_cast<size_t>(ForecastLimit::Forward) + 1);
 
 }  // namespace
 
-std::string_view to_text(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].text; }
-std::string_view fix_of(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].remedy; }
-std::string_view unchecked_by(ForecastLimit gap) { return kGaps[static_cast<size_t>(gap)].unchecked; }
+std::string_view to_text(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].text; }
+std::string_view fix_of(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].remedy; }
+std::string_view unchecked_by(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].unchecked; }
 
-std::string unchecked_text(ForecastLimit gap) {
-  if (unchecked_by(gap).empty()) return {};
-  return fmt::format("{} were not checked: {}; {}", unchecked_by(gap), to_text(gap), fix_of(gap));
+std::string unchecked_text(ForecastLimit limit) {
+  if (unchecked_by(limit).empty()) return {};
+  return fmt::format("{} were not checked: {}; {}", unchecked_by(limit), to_text(limit), fix_of(limit));
 }
 
 }  // namespace tpplan

@@ -27,7 +27,7 @@ enum class ForecastLimit : uint8_t {
 
 // Every collective of one step in order and, on request, the operations of one rank.
 struct Forecast {
-  ForecastLimit gap = ForecastLimit::NotReached;
+  ForecastLimit limit = ForecastLimit::NotReached;
   bool infer = false;                 // without a backward pass (WalkOptions::infer)
   std::vector<CollectiveCall> calls;  // of None and Forward
   std::vector<AxisId> unlisted;       // data axes whose calls the wrapper of the model makes; not in `calls`
@@ -40,11 +40,11 @@ struct Forecast {
 };
 
 // Return the human-readable reason and the fix of a gap; empty for None.
-[[nodiscard]] std::string_view to_text(ForecastLimit gap);
-[[nodiscard]] std::string_view fix_of(ForecastLimit gap);
+[[nodiscard]] std::string_view to_text(ForecastLimit limit);
+[[nodiscard]] std::string_view fix_of(ForecastLimit limit);
 // Returns the checks that a gap skips although the plan has no error; empty for the other gaps.
-[[nodiscard]] std::string_view unchecked_by(ForecastLimit gap);
+[[nodiscard]] std::string_view unchecked_by(ForecastLimit limit);
 // Returns checks, reason and fix as one sentence; empty if no check is skipped.
-[[nodiscard]] std::string unchecked_text(ForecastLimit gap);
+[[nodiscard]] std::string unchecked_text(ForecastLimit limit);
 
 }  // namespace tpplan

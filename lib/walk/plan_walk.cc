@@ -57,7 +57,7 @@ WalkPlan plan_walk(const ResolvedPlan& resolved, const ModelTables& tables, cons
   const PlanRuntime asked = options.runtime.value_or(is_local ? PlanRuntime::ShardMap : plan.dialect->runtime);
   WalkPlan walk_plan;
   if (is_local != (asked == PlanRuntime::ShardMap)) {
-    walk_plan.gap = is_local ? ForecastLimit::Global : ForecastLimit::Elsewhere;
+    walk_plan.limit = is_local ? ForecastLimit::Global : ForecastLimit::Elsewhere;
     return walk_plan;
   }
   const RuntimeRow& runtime = runtime_row(asked);

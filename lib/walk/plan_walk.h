@@ -11,11 +11,11 @@
 namespace tpplan {
 
 struct WalkPlan {
-  ForecastLimit gap = ForecastLimit::None;  // why nothing is walked
-  std::vector<WalkInput> walks;             // in order
-  std::vector<AxisId> unlisted;             // data axes whose calls the wrapper of the model makes
-  bool is_traced = false;                   // a trace is requested, and one walk has all axes
-  bool is_unsharded = false;                // no axis shards anything: the model is walked for its trace only
+  ForecastLimit limit = ForecastLimit::None;  // why nothing is walked
+  std::vector<WalkInput> walks;               // in order
+  std::vector<AxisId> unlisted;               // data axes whose calls the wrapper of the model makes
+  bool is_traced = false;                     // a trace is requested, and one walk has all axes
+  bool is_unsharded = false;                  // no axis shards anything: the model is walked for its trace only
 };
 
 // Plans the walks of a model with operations. `tables` are those of the model. The walks refer to `resolved` and

@@ -68,13 +68,13 @@ bool output_is_right(const Walk& walk, bool loss_is_right) {
 void walk_axes(Walk& walk, Forecast& forecast) {
   begin_walk(walk);
   if (walk.in.runtime.prepare != nullptr && !walk.in.runtime.prepare(walk)) {
-    forecast.gap = ForecastLimit::Broken;
+    forecast.limit = ForecastLimit::Broken;
     return;
   }
   walk_forward(walk);
   if (walk.out.crash != kNoId) {
     report_cause(walk, walk.out.causes[walk.out.crash], FirstFailure::Forward);
-    forecast.gap = walk.out.causes[walk.out.crash].unknown ? ForecastLimit::Undescribed : ForecastLimit::Broken;
+    forecast.limit = walk.out.causes[walk.out.crash].unknown ? ForecastLimit::Undescribed : ForecastLimit::Broken;
     forecast.broken_at = walk.out.causes[walk.out.crash].module;
     forecast.calls.clear();
     return;
@@ -91,7 +91,7 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   }
   forecast.repeated += walk.out.repeated;
   forecast.repeated_backward += walk.out.repeated_backward;
-  if (forecast.gap != ForecastLimit::None) return;
+  if (forecast.limit != ForecastLimit::None) return;
   forecast.calls.insert(forecast.calls.end(), std::move_iterator(walk.out.calls.begin()),
                         std::move_iterator(walk.out.calls.end()));
 }
@@ -116,12 +116,12 @@ Forecast walk_graph(const ResolvedPlan& resolved, const ModelTables& tables, Wal
   const ModelGraph& model = resolved.model;
   Forecast forecast{.infer = options.infer};
   if (!model.operations.is_there) {
-    forecast.gap = model.framework == Framework::Torch ? ForecastLimit::NoGraph : ForecastLimit::Global;
+    forecast.limit = model.framework == Framework::Torch ? ForecastLimit::NoGraph : ForecastLimit::Global;
     return forecast;
   }
   WalkPlan plan = plan_walk(resolved, tables, options);
-  forecast.gap = plan.gap;
-  if (plan.gap != ForecastLimit::None) return forecast;
+  forecast.limit = plan.limit;
+  if (plan.limit != ForecastLimit::None) return forecast;
   forecast.unlisted = std::move(plan.unlisted);
   if (options.trace) forecast.trace = begin_trace(std::move(memory.spare_trace));
   Diagnostics unused;
@@ -135,9 +135,9 @@ Forecast walk_graph(const ResolvedPlan& resolved, const ModelTables& tables, Wal
     Walk walk{.in = input, .memory = memory, .out = output};
     walk_axes(walk, forecast);
   }
-  if (plan.is_unsharded) forecast.gap = ForecastLimit::None;
-  if (tables.is_shard_map && forecast.gap == ForecastLimit::None && !options.infer)
-    forecast.gap = ForecastLimit::Forward;
+  if (plan.is_unsharded) forecast.limit = ForecastLimit::None;
+  if (tables.is_shard_map && forecast.limit == ForecastLimit::None && !options.infer)
+    forecast.limit = ForecastLimit::Forward;
   return forecast;
 }
 

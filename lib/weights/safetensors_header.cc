@@ -34,7 +34,7 @@ bool wrong_form(HeaderReader& reader, const JsonNode& node, std::string message,
 }
 
 // Reads an unsigned 64-bit integer: JSON integers are at most 2^63 - 1, sizes in a header at most 2^64 - 1.
-bool read_whole(const JsonNode& node, uint64_t& value) {
+bool read_unsigned(const JsonNode& node, uint64_t& value) {
   if (node.kind == JsonKind::Integer && node.integer >= 0) {
     value = static_cast<uint64_t>(node.integer);
     return true;
@@ -65,7 +65,7 @@ bool read_shape(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightT
   tensor.sizes_begin = reader.header.sizes.size();
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     uint64_t size = 0;
-    if (!read_whole(tree.nodes[i], size))
+    if (!read_unsigned(tree.nodes[i], size))
       return wrong_form(reader, tree.nodes[i], "a size is not a whole number from 0 to 2^64 - 1");
     reader.header.sizes.push_back(size);
     ++tensor.ndim;
@@ -76,7 +76,7 @@ bool read_shape(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightT
 bool read_offsets(HeaderReader& reader, const JsonTree& tree, uint32_t at, WeightTensor& tensor) {
   const JsonNode& list = tree.nodes[at];
   const bool pair = list.kind == JsonKind::Array && list.end == at + 3;
-  if (!pair || !read_whole(tree.nodes[at + 1], tensor.begin) || !read_whole(tree.nodes[at + 2], tensor.end))
+  if (!pair || !read_unsigned(tree.nodes[at + 1], tensor.begin) || !read_unsigned(tree.nodes[at + 2], tensor.end))
     return wrong_form(reader, list, "`data_offsets` is not a pair of whole numbers: [begin, end]");
   if (tensor.begin <= tensor.end) return true;
   return fault(reader, Code::TensorsDoNotFillFile, value_span(reader.header.source.id, list),

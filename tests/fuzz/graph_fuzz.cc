@@ -36,7 +36,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     Checker checker = make_checker(model);
     const CheckResult plan_result =
         check_plan(checker, plan, checked_rules, Phase::Boundaries, {.runtime = {}, .infer = infer});
-    require(plan_result.forecast.gap != ForecastLimit::None || model.operations.is_there,
+    require(plan_result.forecast.limit != ForecastLimit::None || model.operations.is_there,
             "a forecast comes from a graph");
     for (const CollectiveCall& call : plan_result.forecast.calls)
       require(call.bytes >= 0 && call.axis < plan.mesh.axes.size(), "a forecast call has bytes and an axis");

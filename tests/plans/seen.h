@@ -70,7 +70,7 @@ inline std::string difference(const Seen& a, const Seen& b) {
   const Forecast &x = a.plan_result.forecast, &y = b.plan_result.forecast;
   if (a.plan_result.reached != b.plan_result.reached) return "the last phase";
   if (!same_matches(a.plan_result.matches, b.plan_result.matches)) return "matches";
-  if (x.gap != y.gap || x.broken_at != y.broken_at || x.unlisted != y.unlisted) return "how far the walk went";
+  if (x.limit != y.limit || x.broken_at != y.broken_at || x.unlisted != y.unlisted) return "how far the walk went";
   if (x.calls != y.calls) return "calls";
   if (!same_trace(x.trace, y.trace)) return "the trace";
   if (!(a.plan_result.costs == b.plan_result.costs)) return "costs";

@@ -30,14 +30,14 @@ const Placement kPartial{.kind = PlacementKind::Partial};
 
 TEST_CASE("chunk matches torch.chunk") {
   struct Row {
-    int64_t size, ways;
+    int64_t size, shards;
     std::vector<int64_t> lengths;
   };
   const Row rows[] = {{8, 4, {2, 2, 2, 2}}, {30, 4, {8, 8, 8, 6}}, {10, 8, {2, 2, 2, 2, 2, 0, 0, 0}},
                       {3, 4, {1, 1, 1, 0}}, {0, 3, {0, 0, 0}},     {1, 1, {1}}};
   for (const Row& row : rows) {
-    for (int64_t i = 0; i < row.ways; ++i)
-      CHECK(length(chunk({0, row.size}, row.ways, i)) == row.lengths[static_cast<size_t>(i)]);
+    for (int64_t i = 0; i < row.shards; ++i)
+      CHECK(length(chunk({0, row.size}, row.shards, i)) == row.lengths[static_cast<size_t>(i)]);
   }
 }
 

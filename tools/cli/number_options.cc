@@ -43,7 +43,7 @@ bool read_bytes(const std::string& text, uint64_t& bytes) {
 
 }  // namespace
 
-void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high) {
+void add_integer_range(CLI::Option* option, uint64_t low, uint64_t high) {
   take(option, [=](std::string& text) -> std::string {
     uint64_t value = 0;
     if (!read_number(text, value) || value < low || value > high)

@@ -11,7 +11,7 @@ class Option;
 namespace tpplan {
 
 // Accepts an integer from `low` to `high`.
-void take_whole_number(CLI::Option* option, uint64_t low, uint64_t high);
+void add_integer_range(CLI::Option* option, uint64_t low, uint64_t high);
 
 // Accepts a number from `low` to `high`, with an optional fraction.
 void take_number(CLI::Option* option, double low, double high);

@@ -86,7 +86,7 @@ bool print_painted(std::string_view text, std::span<const LinePaint> rows, Color
   return print(STDOUT_FILENO, paint_lines(text, rows, color), {.color = color});
 }
 
-bool print_pieces(PrintedAs as, const Producer& produce) {
+bool print_parts(PrintedAs as, const Producer& produce) {
   constexpr size_t kBufferSize = size_t{256} << 10;
   std::string buffer;
   // Text is escaped line by line, so it is flushed in full lines.

@@ -38,7 +38,7 @@ bool print_raw(int descriptor, std::string_view text);
 // Writes the chunks of `produce` to standard output: human-readable text, with codes of paint() for Painted, or
 // machine-readable text.
 enum class PrintedAs { Text, Painted, Raw };
-[[nodiscard]] bool print_pieces(PrintedAs as, const Producer& produce);
+[[nodiscard]] bool print_parts(PrintedAs as, const Producer& produce);
 
 // Returns the errno of the first failure of standard output; 0 if there was none.
 [[nodiscard]] int lost_output();

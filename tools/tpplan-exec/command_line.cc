@@ -74,7 +74,7 @@ void add_job(CLI::App& command, JobArguments& job) {
   command.add_flag("-q,--quiet", job.quiet, "print no progress and no summary");
 }
 
-void take_threads(CLI::Option* option) { take_whole_number(option, 0, 1024); }
+void take_threads(CLI::Option* option) { add_integer_range(option, 0, 1024); }
 
 void add_staging(CLI::App& command, JobArguments& job) {
   take_bytes(command
@@ -125,7 +125,7 @@ void declare_load(CLI::App& command, LineArguments& line) {
 
 void declare_init(CLI::App& command, LineArguments& line) {
   command.add_option("MANIFEST", line.init.manifest, "manifest of `tpplan compile`")->required();
-  take_whole_number(command.add_option("--seed", line.init.seed, "seed of the random values")->required(), 0,
+  add_integer_range(command.add_option("--seed", line.init.seed, "seed of the random values")->required(), 0,
                     UINT64_MAX);
   command.add_option("-o,--output", line.init.output, "folder for the shards")->type_name("DIR");
   command.add_option("--consolidated", line.init.consolidated, "safetensors file for all tensors, unsharded")
@@ -154,14 +154,14 @@ void declare_verify(CLI::App& command, LineArguments& line) {
 
 void declare_run(CLI::App& command, LineArguments& line) {
   command.add_option("MANIFEST", line.run.manifest, "manifest of `tpplan compile`")->required();
-  take_whole_number(command.add_option("--iterations", line.run.iterations, "number of timed repetitions of a step")
+  add_integer_range(command.add_option("--iterations", line.run.iterations, "number of timed repetitions of a step")
                         ->capture_default_str(),
                     1, 100000);
-  take_whole_number(
+  add_integer_range(
       command.add_option("--warmup", line.run.warmup, "number of untimed repetitions before the timed ones")
           ->capture_default_str(),
       0, 100000);
-  take_whole_number(
+  add_integer_range(
       command.add_option("--tokens", line.run.tokens, "number of tokens in a sequence of the test activations")
           ->capture_default_str(),
       1, 1 << 20);

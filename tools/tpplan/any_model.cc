@@ -43,7 +43,7 @@ bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnost
 }
 
 // Returns the config.json that Hugging Face stores next to weights; empty if none exists.
-std::string config_beside(const std::string& path) {
+std::string config_next_to(const std::string& path) {
   const std::string config = (std::filesystem::path(path).parent_path() / "config.json").string();
   const Presence there = presence_of_file(config);
   const bool is_read = there.error != 0 || is_regular_file(there);  // the reader reports the error
@@ -70,7 +70,7 @@ bool is_unread(const Diagnostics& diagnostics) {
 
 int import_any(const ImportFormat& format, const std::string& path, const std::string& config,
                const CommonArguments& common, AnyModel& model) {
-  std::string heads = config.empty() && format.takes_config ? config_beside(path) : config;
+  std::string heads = config.empty() && format.takes_config ? config_next_to(path) : config;
   if (config.empty() && !heads.empty() && is_elsewhere(heads, path)) {
     const SourceFile file{.name = heads};
     Diagnostics diagnostics;

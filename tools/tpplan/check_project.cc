@@ -20,7 +20,7 @@ struct ProjectRun {
 
 // Models whose checks were skipped for the same reason.
 struct UncheckedModels {
-  ForecastLimit gap{};
+  ForecastLimit limit{};
   std::vector<std::string> models;
 };
 
@@ -30,7 +30,7 @@ struct ProjectReport {
   Diagnostics diagnostics;
   std::vector<std::vector<std::string>> meshes;  // by diagnostic
   std::vector<CheckedPlan> checks;
-  std::vector<UncheckedModels> gaps;  // distinct reasons for skipped checks
+  std::vector<UncheckedModels> limits;  // distinct reasons for skipped checks
   int status = kExitFine;
 };
 
@@ -75,7 +75,7 @@ FileId id_of(ProjectReport& report, const std::string& name) {
   return id;
 }
 
-void keep_text(ProjectReport& report, SourceFile& file) {
+void store_text(ProjectReport& report, SourceFile& file) {
   SourceFile& own = report.files[file.id - size_t{1}];
   if (own.text.empty()) own.text = std::move(file.text);
 }
@@ -96,10 +96,10 @@ void add_diagnostics(ProjectReport& report, const Diagnostics& found, const std:
   }
 }
 
-void add_gap(ProjectReport& report, ForecastLimit gap, const std::string& model) {
-  if (unchecked_by(gap).empty()) return;
-  auto known = std::ranges::find(report.gaps, gap, &UncheckedModels::gap);
-  if (known == report.gaps.end()) known = report.gaps.insert(known, {gap, {}});
+void add_gap(ProjectReport& report, ForecastLimit limit, const std::string& model) {
+  if (unchecked_by(limit).empty()) return;
+  auto known = std::ranges::find(report.limits, limit, &UncheckedModels::limit);
+  if (known == report.limits.end()) known = report.limits.insert(known, {limit, {}});
   if (std::ranges::find(known->models, model) == known->models.end()) known->models.push_back(model);
 }
 
@@ -107,11 +107,11 @@ void add_gap(ProjectReport& report, ForecastLimit gap, const std::string& model)
 std::string unchecked_text_of(const ProjectReport& report) {
   constexpr size_t kMost = 5;
   std::vector<std::string> sentences;
-  for (const auto& [gap, models] : report.gaps) {
+  for (const auto& [limit, models] : report.limits) {
     const size_t shown = std::min(kMost, models.size());
     std::string names = escape_for_terminal(join(std::vector(models.begin(), models.begin() + shown), ", "));
     if (shown < models.size()) names += fmt::format(" and {} more", models.size() - shown);
-    sentences.push_back(fmt::format("{}: {}", names, unchecked_text(gap)));
+    sentences.push_back(fmt::format("{}: {}", names, unchecked_text(limit)));
   }
   return join(sentences, "; ");
 }
@@ -153,7 +153,7 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
   const int status = session.usage ? kExitUsage : exit_status(session.diagnostics);
   const std::string counts = count_diagnostics(session.diagnostics);
   report.status = std::max(report.status, status);
-  const ForecastLimit gap = session.compilation.plan_result.forecast.gap;
+  const ForecastLimit limit = session.compilation.plan_result.forecast.limit;
   const std::string known = hidden.errors == 0 ? "" : fmt::format(", {} hidden by the baseline", to_text(hidden));
   report.checks.push_back({.model = run.model,
                            .plan = run.plan,
@@ -162,11 +162,11 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
                            .result = session.usage    ? "the mesh has an axis that the plan does not declare"
                                      : counts.empty() ? "passed" + known
                                                       : counts + known,
-                           .unchecked = std::string(unchecked_by(gap))});
-  add_gap(report, gap, run.model);
+                           .unchecked = std::string(unchecked_by(limit))});
+  add_gap(report, limit, run.model);
   add_diagnostics(report, session.diagnostics, run.mesh.text);
-  keep_text(report, session.model);
-  keep_text(report, session.plan);
+  store_text(report, session.model);
+  store_text(report, session.plan);
 }
 
 // Adds a note with the meshes to each diagnostic that does not occur in all checks of its plan.
@@ -204,10 +204,10 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   for (const SourceFile& file : report.files) files.push_back(&file);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   const std::string unchecked = unchecked_text_of(report);
-  std::vector<ForecastLimit> gaps;
-  for (const UncheckedModels& models : report.gaps) gaps.push_back(models.gap);
+  std::vector<ForecastLimit> limits;
+  for (const UncheckedModels& models : report.limits) limits.push_back(models.limit);
   std::vector<DocumentField> members{{"checks", checks_field(report.checks)}};
-  if (!gaps.empty()) members.push_back({"unchecked", unchecked_field(gaps)});
+  if (!limits.empty()) members.push_back({"unchecked", unchecked_field(limits)});
   std::string out = format.render({.diagnostics = report.diagnostics,
                                    .sources = sources_of(files),
                                    .look = look,

@@ -44,7 +44,7 @@ CollectiveMeasure measured(const Session& session, bool wanted) {
 
 Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
   const Compilation& c = session.compilation;
-  const ForecastLimit gap = c.plan_result.forecast.gap;
+  const ForecastLimit limit = c.plan_result.forecast.limit;
   return {.measure = measure,
           .mesh = c.plan.mesh,
           .batch = c.graph.operations.batch,
@@ -53,8 +53,8 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .has_remat = !c.plan.remat.empty(),
           .units_axis = c.plan.fsdp && !c.plan.fsdp->units.empty() ? c.plan.fsdp->axis : kNoAxis,
           .unlisted = c.plan_result.forecast.unlisted,
-          .reason = to_text(gap),
-          .help = fix_of(gap)};
+          .reason = to_text(limit),
+          .help = fix_of(limit)};
 }
 
 // The memory and the time of a step, if the plan has no errors.
@@ -73,7 +73,7 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
   numbers.memory = measure_step_memory(c.manifest, c.plan_result.forecast, *recipe);
-  if (!arguments.run.empty() && c.plan_result.forecast.gap == ForecastLimit::None && !c.plan_result.forecast.infer &&
+  if (!arguments.run.empty() && c.plan_result.forecast.limit == ForecastLimit::None && !c.plan_result.forecast.infer &&
       recipe->gradient != StoredAs::None) {
     const PatternMatches& patterns = c.plan_result.matches.patterns;
     TrainingMemory peak = measure_peak(c.plan_result.forecast.trace, c.graph, c.plan, c.manifest, run.run,
@@ -223,7 +223,7 @@ std::vector<DocumentField> document_fields(const Session& session, const CheckEx
     if (extras.has_suggestion) members.push_back({"suggestion", suggestion_field(extras.suggestion, session.plan)});
     if (extras.has_examples) members.push_back({"examples", examples_field(forecast.examples)});
   }
-  if (!unchecked_by(forecast.gap).empty()) members.push_back({"unchecked", unchecked_field({&forecast.gap, 1})});
+  if (!unchecked_by(forecast.limit).empty()) members.push_back({"unchecked", unchecked_field({&forecast.limit, 1})});
   return members;
 }
 
@@ -313,7 +313,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
   }
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
-  const std::string unchecked = unchecked_text(session.compilation.plan_result.forecast.gap);
+  const std::string unchecked = unchecked_text(session.compilation.plan_result.forecast.limit);
   const std::string out = format->render({.diagnostics = session.diagnostics,
                                           .sources = sources_of(session),
                                           .look = look,

@@ -87,7 +87,7 @@ constexpr DiffFormat kDiffFormats[] = {
      }},
     {"json",
      [](const ManifestDiff& diff, const CommonArguments&) {
-       return print_pieces(PrintedAs::Raw, [&](const Sink& sink) { return write_diff_json(diff, sink); });
+       return print_parts(PrintedAs::Raw, [&](const Sink& sink) { return write_diff_json(diff, sink); });
      }},
     {"markdown",
      [](const ManifestDiff& diff, const CommonArguments&) { return print(STDOUT_FILENO, diff_markdown(diff)); }},

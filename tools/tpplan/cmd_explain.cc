@@ -165,11 +165,11 @@ std::string explain_param(const Session& s, ParamId id) {
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
     if (axes.empty()) continue;
-    const int64_t ways = shard_count(axes, mesh);
+    const int64_t shards = shard_count(axes, mesh);
     line("legal", fmt::format("dim {} of size {} over {}: {}", dim, shape[dim], axes_size_text(axes, mesh),
-                              ways == 1                ? "not sharded, its axes have size 1"
-                              : shape[dim] % ways == 0 ? fmt::format("local size {}", shape[dim] / ways)
-                                                       : "uneven, local sizes as in torch.chunk"));
+                              shards == 1                ? "not sharded, its axes have size 1"
+                              : shape[dim] % shards == 0 ? fmt::format("local size {}", shape[dim] / shards)
+                                                         : "uneven, local sizes as in torch.chunk"));
   }
   if (c.plan_result.shardings.params[id].reason == Reason::Tied)
     line("tied", "tied to a parameter that has a rule, and sharded like it");

@@ -45,7 +45,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   const int status = say(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
   const int written = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
-  return written == kExitFine && with_schema ? write_schema_beside(arguments.output, common) : written;
+  return written == kExitFine && with_schema ? write_schema_next_to(arguments.output, common) : written;
 }
 
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
@@ -68,8 +68,8 @@ int cmd_import(const ImportArguments& arguments, const CommonArguments& common) 
   if (!arguments.config.empty() && !format.takes_config)
     return usage_error(fmt::format("--model-config: {} does not use it, safetensors does", format.name));
   if (overwrites_input(arguments.output, {arguments.file, arguments.config}, common)) return kExitUsage;
-  return format.product == ImportProduct::Plan ? import_plan(format, arguments, common)
-                                               : import_model(format, arguments, common);
+  return format.product == ImportResult::Plan ? import_plan(format, arguments, common)
+                                              : import_model(format, arguments, common);
 }
 
 }  // namespace tpplan

@@ -125,7 +125,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
       status != kExitFine)
     return status;
-  return with_schema ? write_schema_beside(arguments.output, common) : kExitFine;
+  return with_schema ? write_schema_next_to(arguments.output, common) : kExitFine;
 }
 
 }  // namespace tpplan

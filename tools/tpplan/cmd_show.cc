@@ -146,7 +146,7 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
     return usage_error(
         fmt::format("--rank {}: the mesh {} has ranks 0 to {}", rank, to_text(manifest.mesh), ranks - 1));
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  const bool printed = print_pieces(as, [&](const Sink& sink) {
+  const bool printed = print_parts(as, [&](const Sink& sink) {
     return std::all_of(params.begin(), params.end(),
                        [&](const ManifestParam* p) { return sink(rank_line(manifest, *p, coordinate, as)); });
   });

@@ -88,11 +88,11 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, 
                   "runtime that applies the plan: transformers, torch or tpplan (default: the dialect's)")
       ->check(CLI::IsMember(names_of(runtimes())));
   add_mode(command, inputs, is_check);
-  take_whole_number(
+  add_integer_range(
       command.add_option("--batch", inputs.batch,
                          "batch size of the step on one rank of the data axes (default: the model file's)"),
       1, kMaxStepSize);
-  take_whole_number(
+  add_integer_range(
       command.add_option("--sequence", inputs.sequence, "sequence length of the step (default: the model file's)"), 1,
       kMaxStepSize);
   add_severity(command, gate);
@@ -155,7 +155,7 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "with --costs: how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; "
           "--batch, --sequence and --recipe override it")
       ->type_name("FILE");
-  take_whole_number(
+  add_integer_range(
       command.add_option(
           "--context", line.check.context,
           "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
@@ -183,7 +183,7 @@ void declare_suggest(CLI::App& command, LineArguments& line) {
   command.add_option("--format", line.suggest.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));
-  take_whole_number(
+  add_integer_range(
       command.add_option("--max-ranks", line.suggest.most_ranks, "maximum number of ranks of a mesh (default: 64)"), 1,
       65536);
   add_recipe(command, line.suggest.recipe,
@@ -194,10 +194,10 @@ void declare_search(CLI::App& command, LineArguments& line) {
   SearchArguments& search = line.search;
   command.add_option("MODEL", search.model, "model graph, config.json or safetensors file, with operations")
       ->required();
-  take_whole_number(command.add_option("--ranks", search.ranks, "number of ranks")->required(), 1, 1 << 20);
-  take_whole_number(command.add_option("--batch", search.batch, "batch size of all ranks in one step")->required(), 1,
+  add_integer_range(command.add_option("--ranks", search.ranks, "number of ranks")->required(), 1, 1 << 20);
+  add_integer_range(command.add_option("--batch", search.batch, "batch size of all ranks in one step")->required(), 1,
                     kMaxStepSize);
-  take_whole_number(
+  add_integer_range(
       command.add_option("--sequence", search.sequence, "sequence length of the step (default: the model file's)"), 1,
       kMaxStepSize);
   add_speeds(command, search.speeds, "estimate");
@@ -222,7 +222,7 @@ void declare_search(CLI::App& command, LineArguments& line) {
       ->check(CLI::IsMember({"train", "infer"}));
   command.add_option("--keep", search.keep, "a plan with as many ranks, to compare the best one with")
       ->type_name("PLAN");
-  take_whole_number(command.add_option("--top", search.top, "most meshes to list (default: 5)"), 1, 1000);
+  add_integer_range(command.add_option("--top", search.top, "most meshes to list (default: 5)"), 1, 1000);
   command.add_option("-o,--output", search.output, "plan file (default: standard output)")->type_name("FILE");
   command.add_option("--format", search.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")

@@ -247,7 +247,7 @@ void run_session(Session& session, const InputArguments& inputs, Phase last, con
 [[nodiscard]] Sources sources_of(const Session& session);
 
 // Returns the field `unchecked` of schemas/diagnostics.schema.json: the skipped checks of each gap.
-[[nodiscard]] std::string unchecked_field(std::span<const ForecastLimit> gaps);
+[[nodiscard]] std::string unchecked_field(std::span<const ForecastLimit> limits);
 
 // Returns the summary lines of a compiled manifest.
 [[nodiscard]] std::string summary(const Compilation& compilation, const Diagnostics& diagnostics);

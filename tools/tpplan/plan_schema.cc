@@ -14,7 +14,7 @@ namespace tpplan {
 
 std::string schema_line() { return fmt::format("yaml-language-server: $schema={}", kSchemaName); }
 
-int write_schema_beside(const std::string& plan, const CommonArguments& common) {
+int write_schema_next_to(const std::string& plan, const CommonArguments& common) {
   const std::string path = (std::filesystem::path(plan).parent_path() / kSchemaName).string();
   const Presence there = presence_of_name(path);
   if (there.error != 0) return reject_write(path, std::strerror(there.error));

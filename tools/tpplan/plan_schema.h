@@ -14,6 +14,6 @@ inline constexpr std::string_view kSchemaName = "plan.schema.json";
 [[nodiscard]] std::string schema_line();
 
 // Writes the schema next to a plan and reports it. An existing file stays unchanged. Returns an exit status.
-[[nodiscard]] int write_schema_beside(const std::string& plan, const CommonArguments& common);
+[[nodiscard]] int write_schema_next_to(const std::string& plan, const CommonArguments& common);
 
 }  // namespace tpplan

@@ -174,8 +174,8 @@ std::string hidden_calls_text(const Compilation& c) {
 std::string verdict_text(const Compilation& c, const Diagnostics& diagnostics) {
   const std::string findings = count_diagnostics(diagnostics);
   const Forecast& forecast = c.plan_result.forecast;
-  const bool is_forward = forecast.infer || forecast.gap == ForecastLimit::Forward;
-  if (has_errors(diagnostics) || (forecast.gap != ForecastLimit::None && !is_forward) || !c.graph.operations.is_there)
+  const bool is_forward = forecast.infer || forecast.limit == ForecastLimit::Forward;
+  if (has_errors(diagnostics) || (forecast.limit != ForecastLimit::None && !is_forward) || !c.graph.operations.is_there)
     return findings;
   const auto ops = std::ranges::count(c.graph.operations.nodes, NodeKind::Op, &GraphNode::kind);
   return fmt::format("no errors{}{}: {} of {} {} checked", findings.empty() ? "" : ", ", findings,
@@ -196,13 +196,13 @@ std::string plain_parameters_text(const Compilation& c) {
 
 }  // namespace
 
-std::string unchecked_field(std::span<const ForecastLimit> gaps) {
+std::string unchecked_field(std::span<const ForecastLimit> limits) {
   JsonWriter json;
-  write_array(json, gaps, [&json](ForecastLimit gap) {
+  write_array(json, limits, [&json](ForecastLimit limit) {
     begin_object(json);
-    write_field(json, "checks", unchecked_by(gap));
-    write_field(json, "reason", to_text(gap));
-    write_field(json, "help", fix_of(gap));
+    write_field(json, "checks", unchecked_by(limit));
+    write_field(json, "reason", to_text(limit));
+    write_field(json, "help", fix_of(limit));
     end_object(json);
   });
   return std::move(json.out);
@@ -230,7 +230,7 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
   out += hidden_calls_text(c) + plain_parameters_text(c);
-  if (const std::string unchecked = unchecked_text(c.plan_result.forecast.gap); !unchecked.empty())
+  if (const std::string unchecked = unchecked_text(c.plan_result.forecast.limit); !unchecked.empty())
     out += unchecked + "\n";
   const std::string verdict = verdict_text(c, diagnostics);
   return verdict.empty() ? out : out + verdict + "\n";

@@ -47,7 +47,7 @@ std::string encode_power(double value) {
 }
 
 // Encodes an integer in two's complement. @pre the dtype has whole bytes
-std::string encode_whole(const DTypeRow& type, double value) {
+std::string encode_integer(const DTypeRow& type, double value) {
   const bool is_signed = type.kind == DTypeKind::Signed;
   const double end = type.kind == DTypeKind::Bool ? 2 : std::ldexp(1.0, type.bits - is_signed);
   if (value != std::floor(value) || value < (is_signed ? -end : 0) || value >= end) return "";
@@ -70,7 +70,7 @@ std::string encode_value(DType dtype, double value) {
   if (type.name == "complex128") return bytes_of_value(value) + std::string(8, '\0');
   const bool is_integer =
       type.kind == DTypeKind::Signed || type.kind == DTypeKind::Unsigned || type.kind == DTypeKind::Bool;
-  if (is_integer && type.bits >= 8) return encode_whole(type, value);
+  if (is_integer && type.bits >= 8) return encode_integer(type, value);
   if (type.float8.mantissa_bits != 0) return encode_float8(type, value);
   if (type.name == "float8_e8m0fnu") return encode_power(value);
   return value == 0 ? std::string(std::max<size_t>(type.bits / 8, 1), '\0') : "";

@@ -149,7 +149,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
   Manifest manifest;
   manifest.model_name = graph.name;
   manifest.mesh = plan.mesh;
-  manifest.uneven = pieces_of(plan);
+  manifest.uneven = uneven_policy_of(plan);
   manifest.distributions = init.distributions;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const PlanRule& rule = plan.rules[id];

@@ -79,24 +79,24 @@ struct HeadCheck {
 };
 
 void report_split_heads(const HeadCheck& in, ParamId id, const Sharding& sharding, size_t dim, ModuleId owner,
-                        const ModuleAttributes& a, const HeadCount& count, int64_t ways) {
+                        const ModuleAttributes& a, const HeadCount& count, int64_t shards) {
   const RuleId rule = in.table.params[id].rule;
   const Span span = rule == kNoRule ? Span{} : in.plan.rules[rule].value_span;
   Diagnostic* d = report(in.diagnostics, in.fatal ? Code::HeadsSplit : Code::FrameworkSplitsHeads, span,
-                         fmt::format("heads/{}/{}/{}", rule, count.heads, ways));
+                         fmt::format("heads/{}/{}/{}", rule, count.heads, shards));
   if (d == nullptr) return;
   name_subject(*d, in.graph, in.graph.params[id]);
   const int64_t kv = kv_heads(a);
   const int64_t both[] = {a.num_heads, kv};
   std::vector<std::string> sizes;
-  for (const int64_t divisor : common_divisors(both, ways)) sizes.push_back(std::to_string(divisor));
+  for (const int64_t divisor : common_divisors(both, shards)) sizes.push_back(std::to_string(divisor));
   std::vector<std::string> axes;
   for (const AxisId axis : sharding.spec[dim])
     axes.push_back(fmt::format("`{}` ({})", axis_name(in.plan.mesh, axis), in.plan.mesh.axes[axis].size));
   d->message = fmt::format("{} does not divide the {} {} in dim {} of `{}`: shards end inside heads", join(axes, " x "),
                            count.heads, count.what, dim, path_of(in.graph, in.graph.params[id]));
-  d->label = count.heads < ways ? fmt::format("fewer {} than ranks", count.what)
-                                : fmt::format("{} / {} has remainder {}", count.heads, ways, count.heads % ways);
+  d->label = count.heads < shards ? fmt::format("fewer {} than ranks", count.what)
+                                  : fmt::format("{} / {} has remainder {}", count.heads, shards, count.heads % shards);
   d->counted = "parameter";
   d->notes.push_back({fmt::format("`{}` has num_heads {}, num_kv_heads {}, head_dim {}", in.graph.modules[owner].path,
                                   a.num_heads, kv, count.granule),
@@ -106,7 +106,7 @@ void report_split_heads(const HeadCheck& in, ParamId id, const Sharding& shardin
                                     in.plan.dialect->name),
                         {}});
   d->help = fmt::format("use an axis size that does not split heads: {}", join(sizes, ", "));
-  const bool whole = count.heads < ways && count.what == "kv heads";
+  const bool whole = count.heads < shards && count.what == "kv heads";
   // Replicating k and v alone does not help: the attention of a rank would combine its heads of q with all heads of k.
   if (whole)
     d->help += in.plan.dialect->replicate_style.empty()
@@ -165,8 +165,8 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   const int found = find_dim(dims_of(in.graph, module, param), role == HeadRole::Output ? kDimIn : kDimOut);
   if (found < 0) return;
   const auto dim = static_cast<size_t>(found);
-  const int64_t ways = shard_count(sharding.spec[dim], in.plan.mesh), size = shape_of(in.graph, param)[dim];
-  if (ways == 1) return;
+  const int64_t shards = shard_count(sharding.spec[dim], in.plan.mesh), size = shape_of(in.graph, param)[dim];
+  if (shards == 1) return;
   if (role == HeadRole::FusedInBlocks && shards_by_head(in.graph, param, dim, a, size)) role = HeadRole::FusedByHead;
   if (role == HeadRole::FusedInBlocks && segments_of(sharding, dim).empty()) {
     if (is_fused(a, size)) report_fused(in, id, dim, a);
@@ -179,7 +179,7 @@ void check_param(const HeadCheck& in, ParamId id, HeadRole role, ModuleId owner,
   for (const ShardingError& fault :
        check_sharding(shape_of(in.graph, param), sharding, in.plan.mesh, UnevenPolicy::Torch, heads)) {
     if (fault.kind == ShardingErrorKind::SplitsGranule)
-      report_split_heads(in, id, sharding, dim, owner, a, count, ways);
+      report_split_heads(in, id, sharding, dim, owner, a, count, shards);
   }
 }
 

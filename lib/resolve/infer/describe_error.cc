@@ -42,9 +42,9 @@ std::string other_dim_help(const ErrorPlace& at) {
   const std::span<const int64_t> shape = shape_of(at.graph, at.param);
   for (size_t dim = 0; dim < shape.size(); ++dim) {
     const bool free = dim != at.fault.dim && at.sharding.spec[dim].empty();
-    if (free && shape[dim] >= at.fault.ways && divides(at.fault.ways, shape[dim])) {
-      return fmt::format("shard dim {} instead ({} = {} x {})", dim, shape[dim], at.fault.ways,
-                         shape[dim] / at.fault.ways);
+    if (free && shape[dim] >= at.fault.shards && divides(at.fault.shards, shape[dim])) {
+      return fmt::format("shard dim {} instead ({} = {} x {})", dim, shape[dim], at.fault.shards,
+                         shape[dim] / at.fault.shards);
     }
   }
   return "";
@@ -52,15 +52,15 @@ std::string other_dim_help(const ErrorPlace& at) {
 
 std::string division_help(const ErrorPlace& at) {
   std::vector<std::string> possible_fixes;
-  const int64_t size = at.fault.size, ways = at.fault.ways;
+  const int64_t size = at.fault.size, shards = at.fault.shards;
   const uint64_t padded =
-      (static_cast<uint64_t>(size / ways) + 1) * static_cast<uint64_t>(ways);  // sizes are below 2^63
+      (static_cast<uint64_t>(size / shards) + 1) * static_cast<uint64_t>(shards);  // sizes are below 2^63
   if (at.module.kind == ModuleKind::Embedding)
     possible_fixes.push_back(fmt::format("pad the vocabulary to {}", padded));
   const std::string other = other_dim_help(at);
   if (!other.empty()) possible_fixes.push_back(other);
   std::vector<std::string> sizes;
-  for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * ways, 4096)))
+  for (const int64_t divisor : common_divisors(std::span(&size, 1), std::min<int64_t>(2 * shards, 4096)))
     sizes.push_back(std::to_string(divisor));
   if (sizes.size() > 1)
     possible_fixes.push_back(fmt::format(
@@ -79,17 +79,17 @@ std::string division_help(const ErrorPlace& at) {
 void describe_division(const ErrorPlace& at, Diagnostic& d) {
   const bool product = at.fault.kind == ShardingErrorKind::AxesNotDivisible;
   d.message = fmt::format("{} has size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
-  if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.ways);
-  d.label = at.fault.size < at.fault.ways
-                ? fmt::format("{} elements for {} shards", at.fault.size, at.fault.ways)
-                : fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
+  if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.shards);
+  d.label = at.fault.size < at.fault.shards ? fmt::format("{} elements for {} shards", at.fault.size, at.fault.shards)
+                                            : fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.shards,
+                                                          at.fault.size % at.fault.shards);
   d.help = division_help(at);
 }
 
 void describe_segment(const ErrorPlace& at, Diagnostic& d) {
   d.message =
       fmt::format("{} has a segment of size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
-  d.label = fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.ways, at.fault.size % at.fault.ways);
+  d.label = fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.shards, at.fault.size % at.fault.shards);
   d.notes.push_back({fmt::format("its segments are {}, and each is sharded separately",
                                  shape_text(segments_of(at.sharding, at.fault.dim))),
                      {}});
@@ -107,11 +107,11 @@ void describe_granule(const ErrorPlace& at, Diagnostic& d) {
     return;
   }
   d.label = fmt::format("{} elements are {} blocks for {} shards", at.fault.size, at.fault.size / at.fault.granule,
-                        at.fault.ways);
+                        at.fault.shards);
   const int64_t blocks = at.fault.size / at.fault.granule;
   std::vector<std::string> sizes;
-  for (const int64_t ways : common_divisors(std::span(&blocks, 1), std::min<int64_t>(blocks, 4096)))
-    sizes.push_back(std::to_string(ways));
+  for (const int64_t shards : common_divisors(std::span(&blocks, 1), std::min<int64_t>(blocks, 4096)))
+    sizes.push_back(std::to_string(shards));
   d.help = fmt::format("use an axis size that does not split blocks: {}", join(sizes, ", "));
 }
 
@@ -170,7 +170,7 @@ Diagnostic* report_sharding_error(const ShardingError& fault, const TpPlan& plan
   const std::span<const std::string_view> dims = dims_of(graph, module, param);
   const bool expert_dim = fault.dim < dims.size() && dims[fault.dim] == kDimExpert;
   const std::string group =
-      fmt::format("{}/{}/{}/{}/{}", rule_id, static_cast<int>(fault.kind), fault.dim, fault.size, fault.ways);
+      fmt::format("{}/{}/{}/{}/{}", rule_id, static_cast<int>(fault.kind), fault.dim, fault.size, fault.shards);
   Diagnostic* d = report(diagnostics, code_of(fault, expert_dim, granularity_is_fatal), rule.value_span, group);
   if (d == nullptr) return nullptr;
   d->counted = "parameter";

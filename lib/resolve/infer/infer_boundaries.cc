@@ -167,14 +167,14 @@ void warn_uneven_output(const TpPlan& plan, const ModelGraph& graph, const Modul
   if (!local_shard || rule.style->shard_dim != kDimOut) return;
   for (const Param& param : params_of(graph, module)) {
     const int dim = find_dim(dims_of(graph, module, param), kDimOut);
-    const int64_t ways = plan.mesh.axes[rule.axis].size;
-    if (dim < 0 || divides(ways, shape_of(graph, param)[static_cast<size_t>(dim)])) continue;
+    const int64_t shards = plan.mesh.axes[rule.axis].size;
+    if (dim < 0 || divides(shards, shape_of(graph, param)[static_cast<size_t>(dim)])) continue;
     Diagnostic* d = report(diagnostics, Code::UnevenLocalOutput, rule.value_span, fmt::format("{}", boundary.rule));
     if (d == nullptr) return;
     name_subject(*d, graph, param);
     d->message = fmt::format(
         "the output of `{}` has {} columns, is sharded unevenly over `{}` ({}) and is returned as a local tensor",
-        module.path, shape_of(graph, param)[static_cast<size_t>(dim)], axis_name(plan.mesh, rule.axis), ways);
+        module.path, shape_of(graph, param)[static_cast<size_t>(dim)], axis_name(plan.mesh, rule.axis), shards);
     d->counted = "module";
     d->notes.push_back(
         {"torch computes the global size from the local size of one rank and gets a wrong one", span_of(graph, param)});

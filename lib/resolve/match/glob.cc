@@ -50,7 +50,7 @@ bool is_in_class(const GlobClass& one, std::string_view character) {
 }
 
 // Returns the end of the token if it matches at `at`, else kNoEnd.
-size_t end_of_piece(const GlobToken& piece, std::string_view text, size_t at) {
+size_t end_of_token(const GlobToken& piece, std::string_view text, size_t at) {
   for (size_t i = 0; i < piece.texts.size(); ++i) {
     if (i > 0) {
       if (at >= text.size()) return kNoEnd;
@@ -65,7 +65,7 @@ size_t end_of_piece(const GlobToken& piece, std::string_view text, size_t at) {
 }
 
 // Returns the end of the token's first match at or after `at`, or kNoEnd. memmem needs linear time in both texts.
-size_t find_piece(const GlobToken& piece, std::string_view text, size_t at) {
+size_t find_token(const GlobToken& piece, std::string_view text, size_t at) {
   const std::string& first = piece.texts[0];
   while (at <= text.size()) {
     if (!first.empty()) {
@@ -75,7 +75,7 @@ size_t find_piece(const GlobToken& piece, std::string_view text, size_t at) {
       at = static_cast<size_t>(static_cast<const char*>(found) - text.data());
       if (piece.classes.empty()) return at + first.size();
     }
-    if (const size_t end = end_of_piece(piece, text, at); end != kNoEnd) return end;
+    if (const size_t end = end_of_token(piece, text, at); end != kNoEnd) return end;
     at += at < text.size() ? first_character(text.substr(at)).size() : 1;
   }
   return kNoEnd;
@@ -83,7 +83,7 @@ size_t find_piece(const GlobToken& piece, std::string_view text, size_t at) {
 
 // True if the token matches at the end of `text`, starting at or after `from`. Compares backward, because the token's
 // length is known in characters and not in bytes.
-bool ends_with_piece(const GlobToken& piece, std::string_view text, size_t from) {
+bool ends_with_token(const GlobToken& piece, std::string_view text, size_t from) {
   size_t at = text.size();
   for (size_t i = piece.texts.size(); i-- > 0;) {
     const std::string& said = piece.texts[i];
@@ -147,13 +147,13 @@ std::string name_of_glob(std::string_view glob) {
 // The earliest match of a token leaves the longest rest for the following tokens, so no backtracking is needed.
 bool matches_glob(const Glob& glob, std::string_view text) {
   if (!text.ends_with(glob.pieces.back().texts.back())) return false;  // rejects most paths cheaply
-  size_t at = end_of_piece(glob.pieces[0], text, 0);
+  size_t at = end_of_token(glob.pieces[0], text, 0);
   if (glob.pieces.size() == 1 || at == kNoEnd) return at == text.size();
   for (size_t i = 1; i + 1 < glob.pieces.size(); ++i) {
-    at = find_piece(glob.pieces[i], text, at);
+    at = find_token(glob.pieces[i], text, at);
     if (at == kNoEnd) return false;
   }
-  return ends_with_piece(glob.pieces.back(), text, at);
+  return ends_with_token(glob.pieces.back(), text, at);
 }
 
 }  // namespace tpplan

@@ -21,15 +21,15 @@ bool is_sharded_along(const LocalOp& op, const ValueLayout& layout, size_t axis)
 
 // Reduces over the ranks of an axis. Returns false with the error if they hold different shards.
 bool add_up(LocalOp& op, ValueLayout& layout, size_t axis, LocalFact& fact, Code& code, std::string& wrong) {
-  const auto ways = static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
+  const auto shards = static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
   if (is_sharded_along(op, layout, axis)) {
     code = Code::ShardsMismatch;
     wrong = fmt::format("{} adds up different shards: {}", op.name, layout_text(op.walk.memory.table, layout));
     return false;
   }
   if ((layout.partial & axis_bit(axis)) == 0 && !layout.zero) {
-    scale(fact, ways, 1);
-    fact.scaled_by = fmt::format("{} sums a replicated value: it counts {} times", op.name, ways);
+    scale(fact, shards, 1);
+    fact.scaled_by = fmt::format("{} sums a replicated value: it counts {} times", op.name, shards);
   }
   layout.partial &= ~axis_bit(axis);
   return true;

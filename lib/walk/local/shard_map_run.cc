@@ -77,11 +77,11 @@ bool add_terms(LocalOp& op) {
     ValueLayout own = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]];
     if (!is_scaled(fact) || !is_plain_fact(fact_of(op.walk, values[1 - i])) || open.partial == 0 || own.partial != 0)
       continue;
-    int64_t ways = 1;
+    int64_t shards = 1;
     for (size_t axis = 0; axis < op.walk.in.axes.size(); ++axis) {
-      if ((open.partial & axis_bit(axis)) != 0) ways *= static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
+      if ((open.partial & axis_bit(axis)) != 0) shards *= static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
     }
-    if (fact->numerator * ways != fact->denominator || (sharding_axes(op.walk.memory.table, own) & open.partial) != 0)
+    if (fact->numerator * shards != fact->denominator || (sharding_axes(op.walk.memory.table, own) & open.partial) != 0)
       continue;
     own.partial = open.partial;
     const SlotId before = op.walk.memory.slot_of[values[i]];
