@@ -40,7 +40,7 @@ bool read_message(EditorMessage& message) {
   return message.why.empty();
 }
 
-std::string_view text_member(const JsonTree& tree, uint32_t parent, std::string_view key) {
+std::string_view string_field(const JsonTree& tree, uint32_t parent, std::string_view key) {
   if (tree.nodes.size() <= parent || tree.nodes[parent].kind != JsonKind::Object) return {};
   const uint32_t at = find_json_field(tree, parent, key);
   return at != 0 && tree.nodes[at].kind == JsonKind::String ? tree.nodes[at].text : std::string_view{};

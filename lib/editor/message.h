@@ -33,7 +33,7 @@ struct EditorMessage {
 [[nodiscard]] bool read_message(EditorMessage& message);
 
 // Returns the text of an object's field; empty if it does not exist or is not a string.
-[[nodiscard]] std::string_view text_member(const JsonTree& tree, uint32_t parent, std::string_view key);
+[[nodiscard]] std::string_view string_field(const JsonTree& tree, uint32_t parent, std::string_view key);
 
 // Returns the integer of an object's field, or `otherwise` if it does not exist or is not an integer.
 [[nodiscard]] int64_t number_field(const JsonTree& tree, uint32_t parent, std::string_view key, int64_t otherwise);

@@ -8,27 +8,27 @@
 
 namespace tpplan {
 
-bool fault(ManifestReader& reader, Code code, Span span, std::string message) {
+bool report_error(ManifestReader& reader, Code code, Span span, std::string message) {
   report_message(reader.diagnostics, code, span, std::move(message));
   return false;
 }
 
-bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message) {
-  return fault(reader, code, value_span(reader.file, node), std::move(message));
+bool report_error(ManifestReader& reader, Code code, const JsonNode& node, std::string message) {
+  return report_error(reader, code, value_span(reader.file, node), std::move(message));
 }
 
 bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   if (node.kind == kind) return true;
-  return fault(reader, Code::InvalidManifest, node,
-               fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
+  return report_error(reader, Code::InvalidManifest, node,
+                      fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
 bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
                    std::span<const std::string_view> names) {
   const std::string_view nearest = nearest_name(name, names);
-  return fault(reader, Code::InvalidManifest, span,
-               fmt::format("{} has no key `{}`{}", what, name,
-                           nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest)));
+  return report_error(reader, Code::InvalidManifest, span,
+                      fmt::format("{} has no key `{}`{}", what, name,
+                                  nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest)));
 }
 
 bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
@@ -40,10 +40,11 @@ bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::st
   });
 }
 
-uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, JsonKind kind) {
+uint32_t required_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
+                        JsonKind kind) {
   const uint32_t at = find_json_field(tree, object, key);
   if (at == 0) {
-    fault(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
+    report_error(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
     return 0;
   }
   return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
@@ -59,26 +60,26 @@ bool optional_field(ManifestReader& reader, const JsonTree& tree, uint32_t objec
 bool read_axis(ManifestReader& reader, const JsonNode& node, AxisId& axis) {
   if (!expect(reader, node, JsonKind::String, "an axis")) return false;
   axis = find_axis(reader.manifest.mesh, node.text);
-  return axis != kNoAxis ||
-         fault(reader, Code::InconsistentManifest, node, fmt::format("`{}` is not an axis of the mesh", node.text));
+  return axis != kNoAxis || report_error(reader, Code::InconsistentManifest, node,
+                                         fmt::format("`{}` is not an axis of the mesh", node.text));
 }
 
 bool read_index(ManifestReader& reader, const JsonNode& node, int& index) {
   index = static_cast<int>(node.integer);
   return index == node.integer ||
-         fault(reader, Code::InvalidManifest, node,
-               fmt::format("{} is neither a dim nor the position of an argument", node.integer));
+         report_error(reader, Code::InvalidManifest, node,
+                      fmt::format("{} is neither a dim nor the position of an argument", node.integer));
 }
 
 bool read_collective_kind(ManifestReader& reader, const JsonNode& node, CollectiveKind& kind) {
   return find_collective(node.text, kind) ||
-         fault(reader, Code::InvalidManifest, node, fmt::format("unknown collective `{}`", node.text));
+         report_error(reader, Code::InvalidManifest, node, fmt::format("unknown collective `{}`", node.text));
 }
 
 bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t object, Collective& collective) {
   if (!expect(reader, tree.nodes[object], JsonKind::Object, "a collective")) return false;
-  const uint32_t kind = member(reader, tree, object, "kind", JsonKind::String),
-                 axis = member(reader, tree, object, "axis", JsonKind::String);
+  const uint32_t kind = required_field(reader, tree, object, "kind", JsonKind::String),
+                 axis = required_field(reader, tree, object, "axis", JsonKind::String);
   if (kind == 0 || axis == 0 || !read_collective_kind(reader, tree.nodes[kind], collective.kind)) return false;
   const bool has_dim = collective.kind != CollectiveKind::AllReduce,
              has_from = collective.kind == CollectiveKind::AllToAll;
@@ -87,8 +88,8 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree, uint32_t obje
     uint32_t dim = 0;
     if (!optional_field(reader, tree, object, name, JsonKind::Integer, dim)) return false;
     if ((dim != 0) != is_there)
-      return fault(reader, Code::InvalidManifest, tree.nodes[object],
-                   fmt::format("a collective {} `{}`", is_there ? "needs" : "must not have", name));
+      return report_error(reader, Code::InvalidManifest, tree.nodes[object],
+                          fmt::format("a collective {} `{}`", is_there ? "needs" : "must not have", name));
     if (dim != 0 && !read_index(reader, tree.nodes[dim], *target)) return false;
   }
   return read_axis(reader, tree.nodes[axis], collective.axis);
@@ -104,8 +105,8 @@ bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t obj
     if (!optional_field(reader, tree, object, key, JsonKind::String, at)) return false;
     if (at == 0) continue;
     if (!find_dtype(tree.nodes[at].text, read) || !is_model_type(read))
-      return fault(reader, Code::InvalidManifest, tree.nodes[at],
-                   fmt::format("`{}` is `{}`, which is not a dtype for sent values", key, tree.nodes[at].text));
+      return report_error(reader, Code::InvalidManifest, tree.nodes[at],
+                          fmt::format("`{}` is `{}`, which is not a dtype for sent values", key, tree.nodes[at].text));
     dtype = read;
   }
   return true;
@@ -117,7 +118,8 @@ bool read_rule_index(ManifestReader& reader, const JsonTree& tree, uint32_t obje
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || static_cast<uint64_t>(index) >= reader.manifest.rules.size()) {
-    return fault(reader, Code::InconsistentManifest, tree.nodes[at], fmt::format("rule {} does not exist", index));
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[at],
+                        fmt::format("rule {} does not exist", index));
   }
   rule = static_cast<uint32_t>(index);
   return true;
@@ -128,7 +130,8 @@ bool read_sizes(ManifestReader& reader, const JsonTree& tree, uint32_t at, std::
   return for_each(tree, at, [&](uint32_t i) {
     sizes.push_back(tree.nodes[i].integer);
     return expect(reader, tree.nodes[i], JsonKind::Integer, "a size") &&
-           (tree.nodes[i].integer >= 0 || fault(reader, Code::InvalidManifest, tree.nodes[i], "a size is negative"));
+           (tree.nodes[i].integer >= 0 ||
+            report_error(reader, Code::InvalidManifest, tree.nodes[i], "a size is negative"));
   });
 }
 
@@ -149,8 +152,8 @@ bool read_placements(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   return for_each(tree, at, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a placement")) return false;
     return parse_placement(tree.nodes[i].text, placements->emplace_back()) ||
-           fault(reader, Code::InvalidManifest, tree.nodes[i],
-                 fmt::format("unknown placement `{}`", tree.nodes[i].text));
+           report_error(reader, Code::InvalidManifest, tree.nodes[i],
+                        fmt::format("unknown placement `{}`", tree.nodes[i].text));
   });
 }
 

@@ -53,8 +53,8 @@ struct ManifestReader {
 };
 
 // `fault` reports an error and returns false. All readers below return false after they report an error.
-bool fault(ManifestReader& reader, Code code, Span span, std::string message);
-bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
+bool report_error(ManifestReader& reader, Code code, Span span, std::string message);
+bool report_error(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
 // Reports an unknown field of an object.
 [[nodiscard]] bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
@@ -67,8 +67,8 @@ bool fault(ManifestReader& reader, Code code, const JsonNode& node, std::string 
                         std::initializer_list<std::string_view> names);
 
 // Returns the index of a required field. Reports an error and returns 0 if it is missing or of another kind.
-[[nodiscard]] uint32_t member(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
-                              JsonKind kind);
+[[nodiscard]] uint32_t required_field(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                                      std::string_view key, JsonKind kind);
 
 // Finds an optional field. Sets `at` to 0 if it is absent or null, and reports an error if it is of another kind.
 [[nodiscard]] bool optional_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,

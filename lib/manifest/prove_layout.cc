@@ -27,7 +27,7 @@ bool prove_layout(ManifestReader& reader, const ParamLayout& layout, std::string
   const Mesh& mesh = reader.manifest.mesh;
   const Sharding& sharding = layout.sharding;
   const auto wrong = [&](std::string message) {
-    return fault(reader, Code::InconsistentManifest, node, std::move(message));
+    return report_error(reader, Code::InconsistentManifest, node, std::move(message));
   };
   const auto contradiction = [&](std::string_view what) {
     return wrong(fmt::format("{} of `{}` does not match its spec {}", what, path, to_text(sharding.spec, mesh)));
@@ -57,14 +57,15 @@ bool prove_offsets(ManifestReader& reader, const ParamLayout& layout,
   const Mesh& mesh = reader.manifest.mesh;
   const Sharding& sharding = layout.sharding;
   if (!offsets && !is_replicated(sharding.spec))
-    return fault(reader, Code::InvalidManifest, node, fmt::format("`offsets` of `{}` is missing", path));
+    return report_error(reader, Code::InvalidManifest, node, fmt::format("`offsets` of `{}` is missing", path));
   if (offsets.value_or(std::vector<DimOffsets>{}) != offsets_of(layout.shape, sharding, mesh))
-    return fault(reader, Code::InconsistentManifest, node,
-                 fmt::format("`offsets` of `{}` does not match its spec {}", path, to_text(sharding.spec, mesh)));
+    return report_error(
+        reader, Code::InconsistentManifest, node,
+        fmt::format("`offsets` of `{}` does not match its spec {}", path, to_text(sharding.spec, mesh)));
   for (const int64_t rank : distinct_ranks(mesh)) {
     if (const std::string why = placement_mismatch(layout.shape, sharding, mesh, rank); !why.empty())
-      return fault(reader, Code::InconsistentManifest, node,
-                   fmt::format("`{}` is not sharded as its placements require: {}", path, why));
+      return report_error(reader, Code::InconsistentManifest, node,
+                          fmt::format("`{}` is not sharded as its placements require: {}", path, why));
   }
   return true;
 }

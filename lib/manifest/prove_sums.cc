@@ -48,14 +48,14 @@ bool prove_rules(ManifestReader& reader) {
     const bool has_rule = layout.rule != kNoManifestRule;
     const bool may_be = reason == std::end(kReasons) || has_rule == reason->second;
     if (!may_be || has_rule == layout.style.empty() || (has_rule && !is_of_rule(styles[layout.rule], layout.style)))
-      return fault(reader, Code::InconsistentManifest, reader.layout_spans[i],
-                   fmt::format("rule, style `{}` and reason `{}` do not match", layout.style, layout.reason));
+      return report_error(reader, Code::InconsistentManifest, reader.layout_spans[i],
+                          fmt::format("rule, style `{}` and reason `{}` do not match", layout.style, layout.reason));
   }
   for (const ModuleLayout& layout : manifest.module_layouts) {
     if (is_of_rule(styles[layout.rule], layout.style)) continue;
-    return fault(reader, Code::InconsistentManifest, reader.rule_spans[layout.rule],
-                 fmt::format("styles `{}` and `{}` both belong to the rule `{}`, which has one style", layout.style,
-                             styles[layout.rule], manifest.rules[layout.rule].key));
+    return report_error(reader, Code::InconsistentManifest, reader.rule_spans[layout.rule],
+                        fmt::format("styles `{}` and `{}` both belong to the rule `{}`, which has one style",
+                                    layout.style, styles[layout.rule], manifest.rules[layout.rule].key));
   }
   return true;
 }
@@ -67,9 +67,9 @@ bool prove_boundaries(ManifestReader& reader) {
   for (size_t i = 0; i < modules.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
     if (rule.modules == modules[i]) continue;
-    return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
-                 fmt::format("the rule `{}` is at the boundaries of {} modules, but `modules` lists {}", rule.key,
-                             rule.modules, modules[i]));
+    return report_error(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                        fmt::format("the rule `{}` is at the boundaries of {} modules, but `modules` lists {}",
+                                    rule.key, rule.modules, modules[i]));
   }
   return true;
 }
@@ -92,15 +92,15 @@ bool prove_sent_dtypes(ManifestReader& reader) {
              is_sent_in(value.backward_dtype, value.backward, rule.backward_dtype);
     };
     if (std::ranges::all_of(layout.inputs, fits) && std::ranges::all_of(layout.outputs, fits)) continue;
-    return fault(
+    return report_error(
         reader, Code::InconsistentManifest, reader.rule_spans[layout.rule],
         fmt::format("a module of the rule `{}` sends values in other dtypes than the rule specifies", rule.key));
   }
   for (size_t i = 0; i < used.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
     if (rule.forward_dtype == used[i].forward_dtype && rule.backward_dtype == used[i].backward_dtype) continue;
-    return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
-                 fmt::format("the rule `{}` specifies a dtype that none of its modules sends", rule.key));
+    return report_error(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                        fmt::format("the rule `{}` specifies a dtype that none of its modules sends", rule.key));
   }
   return true;
 }
@@ -140,8 +140,8 @@ bool prove_sides(ManifestReader& reader) {
     const std::string_view path = path_of(manifest, param);
     const auto module = bare.find(path.substr(0, std::min(path.find_last_of("./"), path.size())));
     if (module == bare.end() || module->second != layout.rule) continue;
-    return fault(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
-                 fmt::format("`{}` shards its weight, but lists values of only one side", module->first));
+    return report_error(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
+                        fmt::format("`{}` shards its weight, but lists values of only one side", module->first));
   }
   return true;
 }
@@ -158,9 +158,9 @@ bool prove_sums(ManifestReader& reader) {
     is_proven[param.layout] = true;
     const ParamLayout& layout = layout_of(manifest, param);
     const auto wrong = [&](std::string_view is, AxisId axis, std::string_view but) {
-      return fault(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
-                   fmt::format("the gradient of `{}` is {} over `{}`, but `grad_reduce` {}", path_of(manifest, param),
-                               is, axis_name(manifest.mesh, axis), but));
+      return report_error(reader, Code::InconsistentManifest, reader.layout_spans[param.layout],
+                          fmt::format("the gradient of `{}` is {} over `{}`, but `grad_reduce` {}",
+                                      path_of(manifest, param), is, axis_name(manifest.mesh, axis), but));
     };
     const AxisId own = layout.rule == kNoManifestRule ? kNoAxis : manifest.rules[layout.rule].sums;
     auto sum = layout.grad_reduce.begin();

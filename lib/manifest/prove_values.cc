@@ -38,7 +38,7 @@ bool prove_axes(ManifestReader& reader, const ManifestModule& module, const Mani
   for (const std::vector<Placement>* layout : layouts) {
     const AxisId axis = foreign_axis(manifest, rule.boundary->axis, *layout);
     if (axis == kNoAxis) continue;
-    return fault(
+    return report_error(
         reader, Code::InconsistentManifest, reader.rule_spans[layout_of(manifest, module).rule],
         fmt::format(
             "a value of `{}` is {} over `{}`, but `data` does not shard the batch so, and its rule applies over `{}`",
@@ -53,9 +53,9 @@ bool prove_side(ManifestReader& reader, const ManifestModule& module, std::strin
   const Manifest& manifest = reader.manifest;
   const uint32_t rule = layout_of(manifest, module).rule;
   if (const std::vector<RuleValue> found = facts_of(values); found != said)
-    return fault(reader, Code::InconsistentManifest, reader.rule_spans[rule],
-                 fmt::format("`{}` has {}, but its rule `{}` specifies {}", path_of(manifest, module),
-                             to_text(found, side), manifest.rules[rule].key, to_text(said, side)));
+    return report_error(reader, Code::InconsistentManifest, reader.rule_spans[rule],
+                        fmt::format("`{}` has {}, but its rule `{}` specifies {}", path_of(manifest, module),
+                                    to_text(found, side), manifest.rules[rule].key, to_text(said, side)));
   return std::ranges::all_of(values, [&](const ManifestValue& value) { return prove_axes(reader, module, value); });
 }
 
@@ -69,8 +69,8 @@ bool prove_values(ManifestReader& reader) {
     // A style that replicates everything may have no axis. Its rule has no boundary, and its modules list no values.
     if (!rule.boundary && layout.inputs.empty() && layout.outputs.empty()) continue;
     if (!rule.boundary)
-      return fault(reader, Code::InvalidManifest, reader.rule_spans[layout.rule],
-                   fmt::format("the rule `{}` does not specify the boundary of its modules", rule.key));
+      return report_error(reader, Code::InvalidManifest, reader.rule_spans[layout.rule],
+                          fmt::format("the rule `{}` does not specify the boundary of its modules", rule.key));
     const RuleBoundary& said = *rule.boundary;
     if (!prove_side(reader, module, "input", layout.inputs, said.inputs) ||
         !prove_side(reader, module, "output", layout.outputs, said.outputs))
@@ -87,12 +87,12 @@ bool prove_holds(ManifestReader& reader) {
     const ManifestRule& rule = manifest.rules[i];
     for (const auto& [kind, count] : kHeldKinds) {
       if (held[i].*count == rule.holds.*count) continue;
-      return fault(reader, Code::InconsistentManifest, reader.rule_spans[i],
-                   fmt::format("the rule `{}` declares {} parameters of kind {}, but has {}", rule.key,
-                               rule.holds.*count, kind, held[i].*count));
+      return report_error(reader, Code::InconsistentManifest, reader.rule_spans[i],
+                          fmt::format("the rule `{}` declares {} parameters of kind {}, but has {}", rule.key,
+                                      rule.holds.*count, kind, held[i].*count));
     }
     if (rule.boundary && rule.boundary->bare != bare[i])
-      return fault(
+      return report_error(
           reader, Code::InconsistentManifest, reader.rule_spans[i],
           fmt::format("{} modules of the rule `{}` have no parameter in or below them, but the rule declares {}",
                       bare[i], rule.key, rule.boundary->bare));

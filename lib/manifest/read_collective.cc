@@ -11,13 +11,13 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   if (!only(reader, tree, 0, "an entry of `collectives`",
             {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden", "operation"}))
     return false;
-  const uint32_t phase = member(reader, tree, 0, "phase", JsonKind::String),
-                 kind = member(reader, tree, 0, "kind", JsonKind::String),
-                 axis = member(reader, tree, 0, "axis", JsonKind::String),
-                 module = member(reader, tree, 0, "module", JsonKind::String),
-                 shape = member(reader, tree, 0, "shape", JsonKind::Array),
-                 dtype = member(reader, tree, 0, "dtype", JsonKind::String),
-                 bytes = member(reader, tree, 0, "bytes", JsonKind::Integer);
+  const uint32_t phase = required_field(reader, tree, 0, "phase", JsonKind::String),
+                 kind = required_field(reader, tree, 0, "kind", JsonKind::String),
+                 axis = required_field(reader, tree, 0, "axis", JsonKind::String),
+                 module = required_field(reader, tree, 0, "module", JsonKind::String),
+                 shape = required_field(reader, tree, 0, "shape", JsonKind::Array),
+                 dtype = required_field(reader, tree, 0, "dtype", JsonKind::String),
+                 bytes = required_field(reader, tree, 0, "bytes", JsonKind::Integer);
   if (phase == 0 || kind == 0 || axis == 0 || module == 0 || shape == 0 || dtype == 0 || bytes == 0) return false;
   uint32_t hidden = 0, operation = 0;
   if (!optional_field(reader, tree, 0, "hidden", JsonKind::Bool, hidden) ||
@@ -25,11 +25,11 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
     return false;
   CollectiveCall call;
   if (tree.nodes[phase].text != "forward" && tree.nodes[phase].text != "backward")
-    return fault(reader, Code::InvalidManifest, tree.nodes[phase],
-                 fmt::format("unknown phase `{}`", tree.nodes[phase].text));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[phase],
+                        fmt::format("unknown phase `{}`", tree.nodes[phase].text));
   if (!find_collective(tree.nodes[kind].text, call.kind) || call.kind == CollectiveKind::LocalSlice)
-    return fault(reader, Code::InvalidManifest, tree.nodes[kind],
-                 fmt::format("unknown collective `{}`", tree.nodes[kind].text));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[kind],
+                        fmt::format("unknown collective `{}`", tree.nodes[kind].text));
   call.backward = tree.nodes[phase].text == "backward";
   call.module = tree.nodes[module].text;
   call.dtype = tree.nodes[dtype].text;
@@ -41,7 +41,8 @@ bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   DType type{};
   if (call.bytes < 0 ||
       (find_dtype(call.dtype, type) && static_cast<uint64_t>(call.bytes) != bytes_of(type, call.shape)))
-    return fault(reader, Code::InconsistentManifest, tree.nodes[bytes], "`bytes` does not match shape and dtype");
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[bytes],
+                        "`bytes` does not match shape and dtype");
   reader.manifest.collectives.push_back(std::move(call));
   return true;
 }

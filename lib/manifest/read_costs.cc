@@ -8,16 +8,16 @@ namespace tpplan {
 namespace {
 
 bool read_count(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, uint64_t& count) {
-  const uint32_t at = member(reader, tree, object, key, JsonKind::Integer);
+  const uint32_t at = required_field(reader, tree, object, key, JsonKind::Integer);
   if (at == 0) return false;
   if (tree.nodes[at].integer < 0)
-    return fault(reader, Code::InconsistentManifest, tree.nodes[at], fmt::format("`{}` is below 0", key));
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[at], fmt::format("`{}` is below 0", key));
   count = static_cast<uint64_t>(tree.nodes[at].integer);
   return true;
 }
 
 bool read_text(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key, std::string& text) {
-  const uint32_t at = member(reader, tree, object, key, JsonKind::String);
+  const uint32_t at = required_field(reader, tree, object, key, JsonKind::String);
   if (at != 0) text = tree.nodes[at].text;
   return at != 0;
 }
@@ -25,11 +25,11 @@ bool read_text(ManifestReader& reader, const JsonTree& tree, uint32_t object, st
 bool read_work(ManifestReader& reader, const JsonTree& tree, uint32_t at, MatmulWork& work) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `work`")) return false;
   if (!only(reader, tree, at, "an entry of `work`", {"dtype", "forward", "backward", "again"})) return false;
-  const uint32_t dtype = member(reader, tree, at, "dtype", JsonKind::String);
+  const uint32_t dtype = required_field(reader, tree, at, "dtype", JsonKind::String);
   if (dtype == 0) return false;
   if (!find_dtype(tree.nodes[dtype].text, work.dtype))
-    return fault(reader, Code::InvalidManifest, tree.nodes[dtype],
-                 fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[dtype],
+                        fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
   return read_count(reader, tree, at, "forward", work.forward) &&
          read_count(reader, tree, at, "backward", work.backward) && read_count(reader, tree, at, "again", work.again);
 }
@@ -38,7 +38,7 @@ bool read_layer(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `layers`")) return false;
   if (!only(reader, tree, at, "an entry of `layers`", {"layers", "count", "kept", "work"})) return false;
   LayerCosts& layer = reader.manifest.costs.layers.emplace_back();
-  const uint32_t work = member(reader, tree, at, "work", JsonKind::Array);
+  const uint32_t work = required_field(reader, tree, at, "work", JsonKind::Array);
   return work != 0 && read_text(reader, tree, at, "layers", layer.layers) &&
          read_count(reader, tree, at, "count", layer.count) && read_count(reader, tree, at, "kept", layer.saved) &&
          for_each(tree, work, [&](uint32_t i) { return read_work(reader, tree, i, layer.work.emplace_back()); });
@@ -74,8 +74,8 @@ bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
     return false;
   StepCosts& costs = reader.manifest.costs;
   costs.is_there = true;
-  const uint32_t by_op = member(reader, tree, 0, "by_op", JsonKind::Array),
-                 layers = member(reader, tree, 0, "layers", JsonKind::Array);
+  const uint32_t by_op = required_field(reader, tree, 0, "by_op", JsonKind::Array),
+                 layers = required_field(reader, tree, 0, "layers", JsonKind::Array);
   if (by_op == 0 || layers == 0) return false;
   const bool numbers = read_count(reader, tree, 0, "kept", costs.saved) &&
                        read_count(reader, tree, 0, "gathered", costs.gathered) &&
@@ -93,9 +93,10 @@ bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
   const auto of_op = [](const SavedTensors& row) { return std::pair(row.bytes, uint64_t{1}); };
   const auto of_layer = [](const LayerCosts& layer) { return std::pair(layer.saved, layer.count); };
   if (!adds_up(costs.by_op, of_op, costs.saved) || !adds_up(costs.layers, of_layer, costs.saved))
-    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "`kept` is not the sum of `by_op` or of `layers`");
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[0],
+                        "`kept` is not the sum of `by_op` or of `layers`");
   if (costs.gathered > costs.saved || costs.gathered_weights > costs.saved - costs.gathered)
-    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "the gathered bytes exceed the saved bytes");
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[0], "the gathered bytes exceed the saved bytes");
   return true;
 }
 

@@ -25,7 +25,8 @@ bool read_arguments(ManifestReader& reader, const JsonTree& tree, uint32_t at, c
   for (size_t i = 0; i < row.argument_count; ++i) {
     const uint32_t argument = find_json_field(tree, at, row.arguments[i]);
     if (argument == 0)
-      return fault(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("`{}` is missing", row.arguments[i]));
+      return report_error(reader, Code::InvalidManifest, tree.nodes[at],
+                          fmt::format("`{}` is missing", row.arguments[i]));
     if (!read_number(reader, tree.nodes[argument], distribution.arguments[i])) return false;
   }
   return true;
@@ -42,12 +43,13 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
   const bool is_known = find_distribution(name, distribution.kind);
   const DistributionRow& row = distribution_table()[static_cast<size_t>(distribution.kind)];
   if (!is_known || has_arguments != (row.argument_count > 0)) {
-    return fault(reader, Code::InvalidManifest, node, fmt::format("unknown distribution `{}`", name));
+    return report_error(reader, Code::InvalidManifest, node, fmt::format("unknown distribution `{}`", name));
   }
   if (row.argument_count == 1 && !read_number(reader, tree.nodes[at + 1], distribution.arguments[0])) return false;
   if (row.argument_count == 2 && !read_arguments(reader, tree, at + 1, row, distribution)) return false;
   const std::string_view wrong = distribution_error(distribution);
-  return wrong.empty() || fault(reader, Code::InconsistentManifest, node, fmt::format("{} in `{}`", wrong, row.name));
+  return wrong.empty() ||
+         report_error(reader, Code::InconsistentManifest, node, fmt::format("{} in `{}`", wrong, row.name));
 }
 
 }  // namespace
@@ -55,12 +57,12 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
 bool read_init(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`init`")) return false;
   if (!only(reader, tree, 0, "`init`", {"algorithm", "distributions"})) return false;
-  const uint32_t algorithm = member(reader, tree, 0, "algorithm", JsonKind::String),
-                 list = member(reader, tree, 0, "distributions", JsonKind::Array);
+  const uint32_t algorithm = required_field(reader, tree, 0, "algorithm", JsonKind::String),
+                 list = required_field(reader, tree, 0, "distributions", JsonKind::Array);
   if (algorithm == 0 || list == 0) return false;
   if (tree.nodes[algorithm].text != kInitAlgorithm) {
-    return fault(reader, Code::InvalidManifest, tree.nodes[algorithm],
-                 fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[algorithm],
+                        fmt::format("unknown algorithm `{}`", tree.nodes[algorithm].text));
   }
   return for_each(tree, list, [&](uint32_t i) { return read_distribution(reader, tree, i); });
 }

@@ -23,8 +23,8 @@ bool read_segments(ManifestReader& reader, const JsonTree& tree, uint32_t at, si
     DimSegments& entry = segments.emplace_back();
     for (entry.dim = 0; entry.dim < ndim && std::to_string(entry.dim) != tree.nodes[i].key;) ++entry.dim;
     if (entry.dim == ndim) {
-      return fault(reader, Code::InconsistentManifest, key_span(reader.file, tree.nodes[i]),
-                   fmt::format("segments of dim `{}`, which does not exist", tree.nodes[i].key));
+      return report_error(reader, Code::InconsistentManifest, key_span(reader.file, tree.nodes[i]),
+                          fmt::format("segments of dim `{}`, which does not exist", tree.nodes[i].key));
     }
     return read_sizes(reader, tree, i, entry.sizes);
   });
@@ -36,7 +36,7 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
   if (single != 0 && tree.nodes[single].kind == JsonKind::Array) {
     return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
   }
-  if (many == 0) return fault(reader, Code::InvalidManifest, tree.nodes[object], "`local_shape` is missing");
+  if (many == 0) return report_error(reader, Code::InvalidManifest, tree.nodes[object], "`local_shape` is missing");
   if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
   return for_each(tree, many,
                   [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
@@ -45,7 +45,8 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
 bool read_summer(ManifestReader& reader, const JsonNode& node, GradReducer& summer) {
   const auto* const found = std::ranges::find(kGradSummerNames, node.text);
   if (found == std::end(kGradSummerNames))
-    return fault(reader, Code::InvalidManifest, node, fmt::format("unknown reducer of gradients `{}`", node.text));
+    return report_error(reader, Code::InvalidManifest, node,
+                        fmt::format("unknown reducer of gradients `{}`", node.text));
   summer = static_cast<GradReducer>(found - std::begin(kGradSummerNames));
   return true;
 }
@@ -54,16 +55,16 @@ bool read_summer(ManifestReader& reader, const JsonNode& node, GradReducer& summ
 bool read_numbers(ManifestReader& reader, const JsonTree& tree, uint32_t at, size_t count,
                   std::vector<int64_t>& numbers) {
   return read_sizes(reader, tree, at, numbers) &&
-         (numbers.size() == count || fault(reader, Code::InvalidManifest, tree.nodes[at],
-                                           fmt::format("{} numbers, expected {}", numbers.size(), count)));
+         (numbers.size() == count || report_error(reader, Code::InvalidManifest, tree.nodes[at],
+                                                  fmt::format("{} numbers, expected {}", numbers.size(), count)));
 }
 
 bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t object, DimOffsets& offsets) {
   if (!expect(reader, tree.nodes[object], JsonKind::Object, "the offsets of a dim")) return false;
   if (!only(reader, tree, object, "the offsets of a dim", {"dim", "ranks", "runs"})) return false;
-  const uint32_t dim = member(reader, tree, object, "dim", JsonKind::Integer),
-                 ranks = member(reader, tree, object, "ranks", JsonKind::Array),
-                 runs = member(reader, tree, object, "runs", JsonKind::Array);
+  const uint32_t dim = required_field(reader, tree, object, "dim", JsonKind::Integer),
+                 ranks = required_field(reader, tree, object, "ranks", JsonKind::Array),
+                 runs = required_field(reader, tree, object, "runs", JsonKind::Array);
   if (dim == 0 || ranks == 0 || runs == 0) return false;
   int number = 0;
   if (!read_index(reader, tree.nodes[dim], number)) return false;
@@ -103,19 +104,19 @@ bool read_norm_weight(ManifestReader& reader, const JsonTree& tree, ParamLayout&
   if (at == 0) return true;
   layout.norm_divisor = layout.replicas;
   return tree.nodes[at].text == norm_weight_text(layout) ||
-         fault(reader, Code::InconsistentManifest, tree.nodes[at],
-               fmt::format("`norm_weight` is `{}`, but each element is on {} ranks", tree.nodes[at].text,
-                           layout.replicas));
+         report_error(reader, Code::InconsistentManifest, tree.nodes[at],
+                      fmt::format("`norm_weight` is `{}`, but each element is on {} ranks", tree.nodes[at].text,
+                                  layout.replicas));
 }
 
 bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t object, ParamLayout& layout) {
-  const uint32_t at = member(reader, tree, object, "grad_reduce", JsonKind::Array);
+  const uint32_t at = required_field(reader, tree, object, "grad_reduce", JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
            if (!only(reader, tree, i, "a gradient's reduction", {"axis", "kind", "by"})) return false;
-           const uint32_t axis = member(reader, tree, i, "axis", JsonKind::String),
-                          kind = member(reader, tree, i, "kind", JsonKind::String),
-                          by = member(reader, tree, i, "by", JsonKind::String);
+           const uint32_t axis = required_field(reader, tree, i, "axis", JsonKind::String),
+                          kind = required_field(reader, tree, i, "kind", JsonKind::String),
+                          by = required_field(reader, tree, i, "by", JsonKind::String);
            if (axis == 0 || kind == 0 || by == 0) return false;
            GradReduce& reduce = layout.grad_reduce.emplace_back();
            return read_summer(reader, tree.nodes[by], reduce.by) &&
@@ -133,15 +134,15 @@ bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
     if (!only(reader, tree, i, "a step", {"part", "kind", "axis", "dim", "from_dim", "elements", "bytes", "sent"}))
       return false;
     if (!read_collective(reader, tree, i, step.collective)) return false;
-    const uint32_t part = member(reader, tree, i, "part", JsonKind::String);
+    const uint32_t part = required_field(reader, tree, i, "part", JsonKind::String);
     if (part == 0) return false;
     if (!find_step_part(tree.nodes[part].text, step.part)) {
-      return fault(reader, Code::InvalidManifest, tree.nodes[part],
-                   fmt::format("unknown part of a step `{}`", tree.nodes[part].text));
+      return report_error(reader, Code::InvalidManifest, tree.nodes[part],
+                          fmt::format("unknown part of a step `{}`", tree.nodes[part].text));
     }
     for (const auto& [name, target] :
          {std::pair{"elements", &step.elements}, std::pair{"bytes", &step.bytes}, std::pair{"sent", &step.sent}}) {
-      const uint32_t number = member(reader, tree, i, name, JsonKind::Integer);
+      const uint32_t number = required_field(reader, tree, i, name, JsonKind::Integer);
       if (number == 0) return false;
       *target = static_cast<uint64_t>(tree.nodes[number].integer);
     }
@@ -159,15 +160,15 @@ bool read_kind(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout
   }
   if (kind != 0) layout.kind = tree.nodes[kind].text;
   if (kind != 0 && std::find(std::begin(kinds), std::end(kinds), layout.kind) == std::end(kinds)) {
-    return fault(reader, Code::InvalidManifest, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[kind], fmt::format("unknown kind `{}`", layout.kind));
   }
   if (dims != 0 && !read_names(reader, tree, dims, layout.dims, "dim")) return false;
   if (!layout.dims.empty() && layout.kind != kinds[0] && layout.kind != kinds[1])
-    return fault(reader, Code::InconsistentManifest, tree.nodes[dims],
-                 "its dims have names, but it is not the weight of a linear or embedding");
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[dims],
+                        "its dims have names, but it is not the weight of a linear or embedding");
   if (dims == 0 || layout.dims.size() == layout.shape.size()) return true;
-  return fault(reader, Code::InconsistentManifest, tree.nodes[dims],
-               fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
+  return report_error(reader, Code::InconsistentManifest, tree.nodes[dims],
+                      fmt::format("{} names of dims for {} dims", layout.dims.size(), layout.shape.size()));
 }
 
 // Reads an index into the distributions, which follow the parameters in the file. Stores the largest index and its
@@ -178,8 +179,8 @@ bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& 
   if (at == 0) return true;
   const int64_t index = tree.nodes[at].integer;
   if (index < 0 || index >= kNoInit)
-    return fault(reader, Code::InconsistentManifest, tree.nodes[at],
-                 fmt::format("distribution {} does not exist", index));
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[at],
+                        fmt::format("distribution {} does not exist", index));
   layout.init = static_cast<uint32_t>(index);
   if (reader.init_span.length == 0 || layout.init > reader.largest_init) {
     reader.largest_init = layout.init;
@@ -196,23 +197,23 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
             {"path", "shape", "dtype", "spec", "placements", "segments", "local_shape", "local_shapes", "offsets",
              "style", "rule", "reason", "replicas", "norm_weight", "grad_reduce", "steps", "kind", "dims", "init"}))
     return false;
-  const uint32_t shape = member(reader, tree, 0, "shape", JsonKind::Array),
-                 dtype = member(reader, tree, 0, "dtype", JsonKind::String),
-                 spec = member(reader, tree, 0, "spec", JsonKind::Array),
-                 reason = member(reader, tree, 0, "reason", JsonKind::String),
-                 replicas = member(reader, tree, 0, "replicas", JsonKind::Integer);
+  const uint32_t shape = required_field(reader, tree, 0, "shape", JsonKind::Array),
+                 dtype = required_field(reader, tree, 0, "dtype", JsonKind::String),
+                 spec = required_field(reader, tree, 0, "spec", JsonKind::Array),
+                 reason = required_field(reader, tree, 0, "reason", JsonKind::String),
+                 replicas = required_field(reader, tree, 0, "replicas", JsonKind::Integer);
   const uint32_t placements = find_json_field(tree, 0, "placements"), segments = find_json_field(tree, 0, "segments");
   uint32_t style = 0, steps = 0;
   if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
-  if (placements == 0) return fault(reader, Code::InvalidManifest, tree.nodes[0], "`placements` is missing");
+  if (placements == 0) return report_error(reader, Code::InvalidManifest, tree.nodes[0], "`placements` is missing");
   if (!optional_field(reader, tree, 0, "style", JsonKind::String, style) ||
       !optional_field(reader, tree, 0, "steps", JsonKind::Array, steps)) {
     return false;
   }
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!find_dtype(tree.nodes[dtype].text, layout.dtype)) {
-    return fault(reader, Code::InvalidManifest, tree.nodes[dtype],
-                 fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[dtype],
+                        fmt::format("unknown dtype `{}`", tree.nodes[dtype].text));
   }
   if (style != 0) layout.style = tree.nodes[style].text;
   layout.reason = tree.nodes[reason].text;

@@ -10,11 +10,11 @@ namespace {
 template <typename Choice>
 bool read_word(ManifestReader& reader, const JsonTree& tree, std::string_view key,
                std::span<const std::string_view> names, Choice& choice) {
-  const uint32_t at = member(reader, tree, 0, key, JsonKind::String);
+  const uint32_t at = required_field(reader, tree, 0, key, JsonKind::String);
   if (at == 0) return false;
   const auto found = std::find(names.begin(), names.end(), tree.nodes[at].text);
   if (found == names.end())
-    return fault(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("unknown `{}` of a loss", key));
+    return report_error(reader, Code::InvalidManifest, tree.nodes[at], fmt::format("unknown `{}` of a loss", key));
   choice = static_cast<Choice>(found - names.begin());
   return true;
 }
@@ -26,8 +26,8 @@ bool read_loss(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`loss`")) return false;
   if (!only(reader, tree, 0, "`loss`", {"output", "reduction", "count", "axes", "gradients"})) return false;
   Loss& loss = reader.manifest.loss.emplace();
-  const uint32_t output = member(reader, tree, 0, "output", JsonKind::Integer),
-                 axes = member(reader, tree, 0, "axes", JsonKind::Array);
+  const uint32_t output = required_field(reader, tree, 0, "output", JsonKind::Integer),
+                 axes = required_field(reader, tree, 0, "axes", JsonKind::Array);
   if (output == 0 || axes == 0 || !read_index(reader, tree.nodes[output], loss.output)) return false;
   if (!read_word(reader, tree, "reduction", kReductionNames, loss.reduction) ||
       !read_word(reader, tree, "count", kTermCountNames, loss.count) ||
@@ -37,7 +37,7 @@ bool read_loss(ManifestReader& reader, const JsonTree& tree) {
     AxisId axis = kNoAxis;
     if (!read_axis(reader, tree.nodes[i], axis)) return false;
     if (is_along(loss, axis))
-      return fault(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
+      return report_error(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
     loss.axes.push_back(axis);
     return true;
   });

@@ -17,7 +17,8 @@ bool read_format(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`format`")) return false;
   return node.text == kManifestFormat ||
-         fault(reader, Code::InvalidManifest, node, fmt::format("format `{}` is not `{}`", node.text, kManifestFormat));
+         report_error(reader, Code::InvalidManifest, node,
+                      fmt::format("format `{}` is not `{}`", node.text, kManifestFormat));
 }
 
 bool read_tool(ManifestReader& reader, const JsonTree& tree) {
@@ -50,14 +51,14 @@ bool prove_digest(ManifestReader& reader) {
 bool read_inputs(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`inputs`")) return false;
   if (!only(reader, tree, 0, "`inputs`", {"model", "plan"})) return false;
-  const uint32_t model = member(reader, tree, 0, "model", JsonKind::Object),
-                 plan = member(reader, tree, 0, "plan", JsonKind::Object);
+  const uint32_t model = required_field(reader, tree, 0, "model", JsonKind::Object),
+                 plan = required_field(reader, tree, 0, "plan", JsonKind::Object);
   if (model == 0 || plan == 0) return false;
   if (!only(reader, tree, plan, "`inputs.plan`", {"sha256"})) return false;
   if (!only(reader, tree, model, "`inputs.model`", {"name", "sha256"})) return false;
-  const uint32_t name = member(reader, tree, model, "name", JsonKind::String),
-                 model_hash = member(reader, tree, model, "sha256", JsonKind::String),
-                 plan_hash = member(reader, tree, plan, "sha256", JsonKind::String);
+  const uint32_t name = required_field(reader, tree, model, "name", JsonKind::String),
+                 model_hash = required_field(reader, tree, model, "sha256", JsonKind::String),
+                 plan_hash = required_field(reader, tree, plan, "sha256", JsonKind::String);
   if (name == 0 || model_hash == 0 || plan_hash == 0) return false;
   reader.manifest.model_name = tree.nodes[name].text;
   reader.manifest.model_sha256 = tree.nodes[model_hash].text;
@@ -83,7 +84,7 @@ bool read_totals(ManifestReader& reader, const JsonTree& tree) {
              "replicated_bytes_per_rank"}))
     return false;
   for (const auto& [key, total] : kTotals) {
-    const uint32_t at = member(reader, tree, 0, key, JsonKind::Integer);
+    const uint32_t at = required_field(reader, tree, 0, key, JsonKind::Integer);
     if (at == 0) return false;
     reader.written.*total = static_cast<uint64_t>(tree.nodes[at].integer);
   }
@@ -142,8 +143,9 @@ bool prove_steps(ManifestReader& reader) {
     if (is_param[i]) layout.steps = steps_of(manifest, layout);
     if (is_as_written(manifest, layout, written[i] == nullptr ? std::vector<WrittenStep>{} : written[i]->steps))
       continue;
-    return fault(reader, Code::InconsistentManifest, written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
-                 "`steps` does not match the spec, `grad_reduce` and `fsdp`");
+    return report_error(reader, Code::InconsistentManifest,
+                        written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
+                        "`steps` does not match the spec, `grad_reduce` and `fsdp`");
   }
   return true;
 }
@@ -152,18 +154,18 @@ bool prove_steps(ManifestReader& reader) {
 void finish(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
   if (reader.init_span.length > 0 && reader.largest_init >= manifest.distributions.size()) {
-    fault(reader, Code::InconsistentManifest, reader.init_span,
-          fmt::format("distribution {} does not exist", reader.largest_init));
+    report_error(reader, Code::InconsistentManifest, reader.init_span,
+                 fmt::format("distribution {} does not exist", reader.largest_init));
   }
   constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules,  prove_boundaries, prove_sent_dtypes,
                                                   prove_values, prove_holds,      prove_sides,
                                                   prove_sums,   prove_steps,      prove_step};
   if (!std::ranges::all_of(kProofs, [&](const auto& prove) { return prove(reader); })) return;
   if (!sum_totals(manifest)) {
-    fault(reader, Code::InconsistentManifest, reader.totals_span, "the sums over the parameters exceed 64 bits");
+    report_error(reader, Code::InconsistentManifest, reader.totals_span, "the sums over the parameters exceed 64 bits");
   } else if (manifest.totals != reader.written) {
-    fault(reader, Code::InconsistentManifest, reader.totals_span,
-          "`totals` does not match the sums over the parameters");
+    report_error(reader, Code::InconsistentManifest, reader.totals_span,
+                 "`totals` does not match the sums over the parameters");
   }
   manifest.totals = reader.written;
   if (!has_errors(reader.diagnostics)) std::ignore = prove_digest(reader);
@@ -209,13 +211,14 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   std::deque<std::string> strings;
   if (!read_json(file, visitor, strings, diagnostics)) {
     if (!has_errors(diagnostics))
-      fault(reader, Code::InvalidManifest, {file.id, 0, 1}, "the manifest could not be read to its end");
+      report_error(reader, Code::InvalidManifest, {file.id, 0, 1}, "the manifest could not be read to its end");
     return manifest;
   }
   manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kFields)];
   for (size_t i = 0; i < std::size(kFields); ++i) {
     if (!kFields[i].is_required || is_there[i]) continue;
-    fault(reader, Code::InvalidManifest, {file.id, 0, 1}, fmt::format("the manifest has no `{}`", kFields[i].key));
+    report_error(reader, Code::InvalidManifest, {file.id, 0, 1},
+                 fmt::format("the manifest has no `{}`", kFields[i].key));
     return manifest;
   }
   finish(reader);

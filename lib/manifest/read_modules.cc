@@ -14,7 +14,7 @@ bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   return for_each(tree, at, [&](uint32_t i) {
     Step& step = steps.emplace_back();
     if (!only(reader, tree, i, "a step", {"kind", "axis", "dim", "from_dim", "pieces"})) return false;
-    const uint32_t pieces = member(reader, tree, i, "pieces", JsonKind::Integer);
+    const uint32_t pieces = required_field(reader, tree, i, "pieces", JsonKind::Integer);
     if (pieces == 0 || !read_collective(reader, tree, i, step.collective)) return false;
     step.pieces = tree.nodes[pieces].integer;
     return true;
@@ -25,15 +25,15 @@ bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at,
 // gradient.
 bool prove_value(ManifestReader& reader, const JsonNode& node, ManifestValue& value) {
   const auto wrong = [&](std::string_view what) {
-    return fault(reader, Code::InconsistentManifest, node,
-                 fmt::format("{} does not match the layouts of the value", what));
+    return report_error(reader, Code::InconsistentManifest, node,
+                        fmt::format("{} does not match the layouts of the value", what));
   };
   if (!value.from || !value.to)
     return (value.forward.empty() && value.backward.empty() && !value.gradient) || wrong("a step or `gradient`");
   const Mesh& mesh = reader.manifest.mesh;
   if (value.from->size() != mesh.axes.size() || value.to->size() != mesh.axes.size())
-    return fault(reader, Code::InconsistentManifest, node,
-                 "a layout has a different number of placements than the mesh has axes");
+    return report_error(reader, Code::InconsistentManifest, node,
+                        "a layout has a different number of placements than the mesh has axes");
   const auto prove = [&](std::vector<Step>& written, std::span<const Placement> from, std::span<const Placement> to) {
     std::optional<std::vector<Step>> steps = steps_between(from, to, mesh);
     const bool same = steps && std::ranges::equal(written, *steps, [](const Step& a, const Step& b) {
@@ -55,8 +55,8 @@ bool read_gradient(ManifestReader& reader, const JsonTree& tree, uint32_t value,
   if (at == 0) return true;
   std::optional<std::vector<Placement>> from, to;
   if (!only(reader, tree, at, "`gradient`", {"from", "to"})) return false;
-  const uint32_t from_at = member(reader, tree, at, "from", JsonKind::Array),
-                 to_at = member(reader, tree, at, "to", JsonKind::Array);
+  const uint32_t from_at = required_field(reader, tree, at, "from", JsonKind::Array),
+                 to_at = required_field(reader, tree, at, "to", JsonKind::Array);
   if (from_at == 0 || to_at == 0 || !read_placements(reader, tree, from_at, from) ||
       !read_placements(reader, tree, to_at, to))
     return false;
@@ -66,7 +66,7 @@ bool read_gradient(ManifestReader& reader, const JsonTree& tree, uint32_t value,
 
 bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view key,
                  std::vector<ManifestValue>& values) {
-  const uint32_t at = member(reader, tree, 0, key, JsonKind::Array);
+  const uint32_t at = required_field(reader, tree, 0, key, JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
            if (!only(reader, tree, i, "a boundary value",
@@ -83,13 +83,13 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            if (arg != 0 && !read_index(reader, tree.nodes[arg], value.arg)) return false;
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
            if ((arg == 0) == (kwarg == 0))
-             return fault(reader, Code::InvalidManifest, tree.nodes[i],
-                          "a boundary value must have either `arg` or `kwarg`");
+             return report_error(reader, Code::InvalidManifest, tree.nodes[i],
+                                 "a boundary value must have either `arg` or `kwarg`");
            if (std::ranges::count_if(values, [&](const ManifestValue& known) {
                  return known.arg == value.arg && known.kwarg == value.kwarg;
                }) != 1)
-             return fault(reader, Code::InconsistentManifest, tree.nodes[i],
-                          "the module has two values for this argument");
+             return report_error(reader, Code::InconsistentManifest, tree.nodes[i],
+                                 "the module has two values for this argument");
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            const uint32_t from = find_json_field(tree, i, "from"), to = find_json_field(tree, i, "to");
            const uint32_t forward = find_json_field(tree, i, "forward"),
@@ -109,9 +109,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
 bool read_module(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a module")) return false;
   if (!only(reader, tree, 0, "a module", {"path", "style", "rule", "inputs", "outputs"})) return false;
-  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String),
-                 style = member(reader, tree, 0, "style", JsonKind::String);
-  if (path == 0 || style == 0 || member(reader, tree, 0, "rule", JsonKind::Integer) == 0) return false;
+  const uint32_t path = required_field(reader, tree, 0, "path", JsonKind::String),
+                 style = required_field(reader, tree, 0, "style", JsonKind::String);
+  if (path == 0 || style == 0 || required_field(reader, tree, 0, "rule", JsonKind::Integer) == 0) return false;
   Manifest& manifest = reader.manifest;
   const std::string_view text = tree.nodes[path].text;
   manifest.modules.push_back({.name_begin = manifest.names.size(),
@@ -122,8 +122,8 @@ bool read_module(ManifestReader& reader, const JsonTree& tree) {
   layout.style = tree.nodes[style].text;
   if (!read_rule_index(reader, tree, 0, layout.rule)) return false;
   if (!reader.modules.insert(fmt::format("{} {}", layout.rule, text)).second)
-    return fault(reader, Code::InconsistentManifest, tree.nodes[path],
-                 fmt::format("`{}` appears twice under its rule", text));
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[path],
+                        fmt::format("`{}` appears twice under its rule", text));
   return read_values(reader, tree, "inputs", layout.inputs) && read_values(reader, tree, "outputs", layout.outputs);
 }
 

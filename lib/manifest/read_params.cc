@@ -35,9 +35,10 @@ bool find_layout(ManifestReader& reader, const JsonTree& tree, uint32_t path, ui
 // Reads a parameter or buffer into `list`.
 bool read_param(ManifestReader& reader, const JsonTree& tree, std::vector<ManifestParam>& list) {
   Manifest& manifest = reader.manifest;
-  if (!reader.has_mesh) return fault(reader, Code::InvalidManifest, tree.nodes[0], "`parameters` precedes the mesh");
+  if (!reader.has_mesh)
+    return report_error(reader, Code::InvalidManifest, tree.nodes[0], "`parameters` precedes the mesh");
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a parameter")) return false;
-  const uint32_t path = member(reader, tree, 0, "path", JsonKind::String);
+  const uint32_t path = required_field(reader, tree, 0, "path", JsonKind::String);
   if (path == 0) return false;
   const std::string_view text = tree.nodes[path].text;
   ManifestParam param{
@@ -56,8 +57,8 @@ bool read_parameter(ManifestReader& reader, const JsonTree& tree) {
   const auto name_of = [&](uint32_t i) { return path_of(manifest, manifest.parameters[i]); };
   const auto last = static_cast<uint32_t>(manifest.parameters.size() - 1);
   if (insert(reader.paths, name_of(last), last, name_of) == kNotFound) return true;
-  return fault(reader, Code::InconsistentManifest, tree.nodes[find_json_field(tree, 0, "path")],
-               fmt::format("`{}` appears twice", name_of(last)));
+  return report_error(reader, Code::InconsistentManifest, tree.nodes[find_json_field(tree, 0, "path")],
+                      fmt::format("`{}` appears twice", name_of(last)));
 }
 
 // Reads a buffer. It is not in the index of paths, because that is for ties, which have only parameters.
@@ -77,23 +78,23 @@ bool read_tie(ManifestReader& reader, const JsonTree& tree) {
     if (!expect(reader, name, JsonKind::String, "a tied name")) return false;
     const uint32_t param = find(reader.paths, name.text, name_of);
     if (param == kNotFound) {
-      return fault(reader, Code::InconsistentManifest, name,
-                   fmt::format("tied name `{}` is not an earlier parameter", name.text));
+      return report_error(reader, Code::InconsistentManifest, name,
+                          fmt::format("tied name `{}` is not an earlier parameter", name.text));
     }
     if (reader.is_tied[param])
-      return fault(reader, Code::InconsistentManifest, name, fmt::format("`{}` is tied twice", name.text));
+      return report_error(reader, Code::InconsistentManifest, name, fmt::format("`{}` is tied twice", name.text));
     reader.is_tied[param] = true;
     names.push_back(param);
     const ParamLayout& first = layout_of(manifest, manifest.parameters[names[0]]);
     const ParamLayout& other = layout_of(manifest, manifest.parameters[param]);
     if (first.shape == other.shape && first.dtype == other.dtype && first.sharding == other.sharding) return true;
-    return fault(
+    return report_error(
         reader, Code::InconsistentManifest, name,
         fmt::format("tied names `{}` and `{}` differ in shape, dtype or sharding", name_of(names[0]), name_of(param)));
   });
   if (!read) return false;
   if (names.size() < 2)
-    return fault(reader, Code::InconsistentManifest, tree.nodes[0], "a tie names fewer than two parameters");
+    return report_error(reader, Code::InconsistentManifest, tree.nodes[0], "a tie names fewer than two parameters");
   reader.manifest.tied.push_back(std::move(names));
   return true;
 }

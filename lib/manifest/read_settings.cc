@@ -15,8 +15,8 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
   return for_each(tree, 0, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::Object, "a mesh axis")) return false;
     if (!only(reader, tree, i, "a mesh axis", {"name", "size"})) return false;
-    const uint32_t name = member(reader, tree, i, "name", JsonKind::String),
-                   size = member(reader, tree, i, "size", JsonKind::Integer);
+    const uint32_t name = required_field(reader, tree, i, "name", JsonKind::String),
+                   size = required_field(reader, tree, i, "size", JsonKind::Integer);
     if (name == 0 || size == 0) return false;
     const std::string axis(tree.nodes[name].text);
     const int64_t shards = tree.nodes[size].integer;
@@ -24,8 +24,8 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
     const bool good = shards >= 1 && devices < (static_cast<unsigned __int128>(1) << 31) &&
                       find_axis(mesh, axis) == kNoAxis && mesh.axes.size() < kMaxAxes;
     if (!good) {
-      return fault(reader, Code::InconsistentManifest, tree.nodes[size],
-                   fmt::format("axis `{}` of size {} appears twice, or makes the mesh too large", axis, shards));
+      return report_error(reader, Code::InconsistentManifest, tree.nodes[size],
+                          fmt::format("axis `{}` of size {} appears twice, or makes the mesh too large", axis, shards));
     }
     mesh.axes.push_back({axis, shards});
     return true;
@@ -36,7 +36,7 @@ bool read_uneven(ManifestReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!expect(reader, node, JsonKind::String, "`uneven`")) return false;
   return find_uneven_policy(node.text, reader.manifest.uneven) ||
-         fault(reader, Code::InvalidManifest, node, "`uneven` must be error or torch");
+         report_error(reader, Code::InvalidManifest, node, "`uneven` must be error or torch");
 }
 
 namespace {
@@ -50,7 +50,7 @@ bool read_total(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
 
 // Reads the numbers of parameters by kind. An absent kind is 0.
 bool read_holds(ManifestReader& reader, const JsonTree& tree, HeldKinds& holds) {
-  const uint32_t at = member(reader, tree, 0, "holds", JsonKind::Object);
+  const uint32_t at = required_field(reader, tree, 0, "holds", JsonKind::Object);
   return at != 0 && only(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
          std::ranges::all_of(kHeldKinds, [&](const auto& kind) {
            return read_total(reader, tree, at, kind.first, holds.*kind.second);
@@ -59,7 +59,7 @@ bool read_holds(ManifestReader& reader, const JsonTree& tree, HeldKinds& holds) 
 
 bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_view side,
                       std::vector<RuleValue>& values) {
-  const uint32_t list = member(reader, tree, 0, side, JsonKind::Array);
+  const uint32_t list = required_field(reader, tree, 0, side, JsonKind::Array);
   return list != 0 && for_each(tree, list, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a value of a rule") ||
                !only(reader, tree, i, "a value of a rule", {"arg", "kwarg", "use_local"}))
@@ -71,8 +71,8 @@ bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_
                !optional_field(reader, tree, i, "use_local", JsonKind::Bool, local))
              return false;
            if ((arg == 0) == (kwarg == 0))
-             return fault(reader, Code::InvalidManifest, tree.nodes[i],
-                          "a value of a rule must have either `arg` or `kwarg`");
+             return report_error(reader, Code::InvalidManifest, tree.nodes[i],
+                                 "a value of a rule must have either `arg` or `kwarg`");
            if (kwarg != 0) value.kwarg = tree.nodes[kwarg].text;
            if (local != 0) value.use_local = tree.nodes[local].is_true;
            return arg == 0 || read_index(reader, tree.nodes[arg], value.arg);
@@ -99,10 +99,10 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
             {"block", "key", "line", "matches", "modules", "sums", "forward_dtype", "backward_dtype", "holds", "axis",
              "inputs", "outputs", "bare"}))
     return false;
-  const uint32_t key = member(reader, tree, 0, "key", JsonKind::String),
-                 line = member(reader, tree, 0, "line", JsonKind::Integer),
-                 matches = member(reader, tree, 0, "matches", JsonKind::Integer),
-                 modules = member(reader, tree, 0, "modules", JsonKind::Integer),
+  const uint32_t key = required_field(reader, tree, 0, "key", JsonKind::String),
+                 line = required_field(reader, tree, 0, "line", JsonKind::Integer),
+                 matches = required_field(reader, tree, 0, "matches", JsonKind::Integer),
+                 modules = required_field(reader, tree, 0, "modules", JsonKind::Integer),
                  block = find_json_field(tree, 0, "block");
   if (key == 0 || line == 0 || matches == 0 || modules == 0) return false;
   ManifestRule& rule = reader.manifest.rules.emplace_back();
@@ -124,15 +124,15 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
   if (!only(reader, tree, 0, "`data`", {"axes", "dim"})) return false;
-  const uint32_t axes = member(reader, tree, 0, "axes", JsonKind::Array),
-                 dim = member(reader, tree, 0, "dim", JsonKind::Integer);
+  const uint32_t axes = required_field(reader, tree, 0, "axes", JsonKind::Array),
+                 dim = required_field(reader, tree, 0, "dim", JsonKind::Integer);
   if (axes == 0 || dim == 0) return false;
   ManifestData& data = reader.manifest.data.emplace();
   if (!read_index(reader, tree.nodes[dim], data.dim)) return false;
   return for_each(tree, axes, [&](uint32_t i) {
     return read_axis(reader, tree.nodes[i], data.axes.emplace_back()) &&
            (std::ranges::count(data.axes, data.axes.back()) == 1 ||
-            fault(reader, Code::InconsistentManifest, tree.nodes[i], "the batch is sharded over an axis twice"));
+            report_error(reader, Code::InconsistentManifest, tree.nodes[i], "the batch is sharded over an axis twice"));
   });
 }
 
@@ -140,8 +140,8 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
   if (!only(reader, tree, 0, "`fsdp`", {"axis", "policy", "min_weight_size", "units"})) return false;
-  const uint32_t axis = member(reader, tree, 0, "axis", JsonKind::String),
-                 units = member(reader, tree, 0, "units", JsonKind::Array);
+  const uint32_t axis = required_field(reader, tree, 0, "axis", JsonKind::String),
+                 units = required_field(reader, tree, 0, "units", JsonKind::Array);
   if (axis == 0 || units == 0) return false;
   ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
   uint32_t policy = 0, size = 0;

@@ -12,8 +12,8 @@ bool read_step_size(ManifestReader& reader, const JsonTree& tree, std::string_vi
   if (!optional_field(reader, tree, 0, key, JsonKind::Integer, at)) return false;
   if (at == 0) return true;
   size = tree.nodes[at].integer;
-  return size >= 1 || fault(reader, Code::InconsistentManifest, tree.nodes[at],
-                            fmt::format("`{}` of a step must be 1 or more", key));
+  return size >= 1 || report_error(reader, Code::InconsistentManifest, tree.nodes[at],
+                                   fmt::format("`{}` of a step must be 1 or more", key));
 }
 
 }  // namespace
@@ -22,7 +22,7 @@ bool read_step(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`step`")) return false;
   if (!only(reader, tree, 0, "`step`", {"batch", "sequence", "unlisted"})) return false;
   ManifestStep& step = reader.manifest.step;
-  const uint32_t unlisted = member(reader, tree, 0, "unlisted", JsonKind::Array);
+  const uint32_t unlisted = required_field(reader, tree, 0, "unlisted", JsonKind::Array);
   if (unlisted == 0 || !read_step_size(reader, tree, "batch", step.batch) ||
       !read_step_size(reader, tree, "sequence", step.sequence))
     return false;
@@ -31,7 +31,7 @@ bool read_step(ManifestReader& reader, const JsonTree& tree) {
     AxisId axis = kNoAxis;
     if (!read_axis(reader, tree.nodes[i], axis)) return false;
     if (std::ranges::find(step.unlisted, axis) != step.unlisted.end())
-      return fault(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
+      return report_error(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
     step.unlisted.push_back(axis);
     return true;
   });
@@ -45,11 +45,11 @@ bool prove_step(ManifestReader& reader) {
   for (const AxisId axis : manifest.step.unlisted) {
     const auto is_it = [axis](const CollectiveCall& call) { return call.axis == axis; };
     if (std::ranges::find(data, axis) == data.end())
-      return fault(reader, Code::InconsistentManifest, reader.step_span,
-                   fmt::format("`unlisted` names {}, but only the axes of `data` and `fsdp` shard batches",
-                               axis_name(manifest.mesh, axis)));
+      return report_error(reader, Code::InconsistentManifest, reader.step_span,
+                          fmt::format("`unlisted` names {}, but only the axes of `data` and `fsdp` shard batches",
+                                      axis_name(manifest.mesh, axis)));
     if (std::ranges::any_of(manifest.collectives, is_it))
-      return fault(
+      return report_error(
           reader, Code::InconsistentManifest, reader.step_span,
           fmt::format("`unlisted` names {}, but `collectives` lists calls over it", axis_name(manifest.mesh, axis)));
   }

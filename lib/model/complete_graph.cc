@@ -25,17 +25,17 @@ void check_path(ModelReader& reader, std::string_view path, uint64_t offset, boo
   const Span span = quoted_span(reader, path, offset);
   if (is_name) {
     if (path.empty())
-      fault(reader, Code::InvalidPath, span, "a parameter has an empty name");
+      report_error(reader, Code::InvalidPath, span, "a parameter has an empty name");
     else if (path.find(mark) != std::string_view::npos) {
-      fault(reader, Code::InvalidPath, span,
-            fmt::format("parameter name `{}` contains the path separator `{}`", path, mark),
-            "list the parameter under the module that owns it, with the last part of its path as the name");
+      report_error(reader, Code::InvalidPath, span,
+                   fmt::format("parameter name `{}` contains the path separator `{}`", path, mark),
+                   "list the parameter under the module that owns it, with the last part of its path as the name");
     }
     return;
   }
   const char twice[] = {mark, mark, 0};
   if (!path.empty() && (path.front() == mark || path.back() == mark || path.find(twice) != std::string_view::npos)) {
-    fault(reader, Code::InvalidPath, span, fmt::format("module path `{}` has an empty part", path));
+    report_error(reader, Code::InvalidPath, span, fmt::format("module path `{}` has an empty part", path));
   }
 }
 
@@ -87,8 +87,8 @@ void check_buffer_names(ModelReader& reader) {
     check_path(reader, buffer.name, buffer.offset, true);
     for (const Param& param : params_of(graph, graph.modules[buffer.module])) {
       if (param.name != buffer.name) continue;
-      fault(reader, Code::DuplicatePath, span_of(graph, buffer),
-            fmt::format("`{}` is both a parameter and a buffer of the same module", buffer.name));
+      report_error(reader, Code::DuplicatePath, span_of(graph, buffer),
+                   fmt::format("`{}` is both a parameter and a buffer of the same module", buffer.name));
     }
   }
 }
@@ -102,9 +102,9 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
     const int dim = find_dim(dims, name);
     if (dim < 0) {
       const std::string known = dims.empty() ? "" : fmt::format(": its dims are {}", fmt::join(dims, ", "));
-      fault(reader, Code::DimsShapeMismatch, quoted_span(reader, name, offset),
-            fmt::format("`{}` has no dim named `{}`{}", param.name, name, known),
-            dims.empty() ? "name the dims: \"dims\": [\"out\", \"in\"]" : "");
+      report_error(reader, Code::DimsShapeMismatch, quoted_span(reader, name, offset),
+                   fmt::format("`{}` has no dim named `{}`{}", param.name, name, known),
+                   dims.empty() ? "name the dims: \"dims\": [\"out\", \"in\"]" : "");
     }
     return dim;
   };
@@ -116,8 +116,8 @@ void resolve_pending(ModelReader& reader, const PendingDims& pending) {
     for (const int64_t size : sizes) total += static_cast<unsigned __int128>(size);
     const int64_t whole = shape_of(graph, param)[static_cast<size_t>(dim)];
     if (total != static_cast<unsigned __int128>(whole)) {
-      fault(reader, Code::DimsShapeMismatch, quoted_span(reader, name, offset),
-            fmt::format("segments {} of dim {} do not add up to its size {}", shape_text(sizes), dim, whole));
+      report_error(reader, Code::DimsShapeMismatch, quoted_span(reader, name, offset),
+                   fmt::format("segments {} of dim {} do not add up to its size {}", shape_text(sizes), dim, whole));
       continue;
     }
     extras.segments.push_back({static_cast<size_t>(dim), sizes});
@@ -144,11 +144,11 @@ void resolve_ties(ModelReader& reader) {
         const bool quoted = name.data() > reader.text.data() && name.data() < reader.text.data() + reader.text.size();
         const Span at =
             quoted ? quoted_span(reader, name, static_cast<uint64_t>(name.data() - reader.text.data()) - 1) : span;
-        fault(reader, Code::InvalidTie, at, fmt::format("tied name `{}` is not a parameter of the model", name),
-              "write full paths of parameters in a tie: `lm_head.weight`");
+        report_error(reader, Code::InvalidTie, at, fmt::format("tied name `{}` is not a parameter of the model", name),
+                     "write full paths of parameters in a tie: `lm_head.weight`");
       } else if (tie_of[param] != kNone) {
-        fault(reader, Code::InvalidTie, span, fmt::format("`{}` occurs in two ties, or twice in one", name),
-              "list each tensor's names once, in one group");
+        report_error(reader, Code::InvalidTie, span, fmt::format("`{}` occurs in two ties, or twice in one", name),
+                     "list each tensor's names once, in one group");
       } else {
         tie_of[param] = static_cast<uint32_t>(graph.ties.size());
         tie.params.push_back(param);
@@ -157,10 +157,10 @@ void resolve_ties(ModelReader& reader) {
     for (size_t i = 1; i < tie.params.size(); ++i) {
       const Param &a = graph.params[tie.params[0]], &b = graph.params[tie.params[i]];
       if (std::ranges::equal(shape_of(graph, a), shape_of(graph, b)) && a.dtype == b.dtype) continue;
-      fault(reader, Code::InvalidTie, span,
-            fmt::format("tied weights differ: `{}` is {} {}, `{}` is {} {}", path_of(graph, a),
-                        shape_text(shape_of(graph, a)), dtypes()[a.dtype].name, path_of(graph, b),
-                        shape_text(shape_of(graph, b)), dtypes()[b.dtype].name));
+      report_error(reader, Code::InvalidTie, span,
+                   fmt::format("tied weights differ: `{}` is {} {}, `{}` is {} {}", path_of(graph, a),
+                               shape_text(shape_of(graph, a)), dtypes()[a.dtype].name, path_of(graph, b),
+                               shape_text(shape_of(graph, b)), dtypes()[b.dtype].name));
     }
     if (tie.params.size() >= 2) graph.ties.push_back(std::move(tie));
   }
@@ -214,8 +214,8 @@ void complete_graph(ModelReader& reader) {
   describe_companions(graph);
   resolve_ties(reader);
   if (graph.params.empty())
-    fault(reader, Code::NoParameters, {reader.graph.file, 0, 1},
-          "the model has no parameters: there is nothing to shard");
+    report_error(reader, Code::NoParameters, {reader.graph.file, 0, 1},
+                 "the model has no parameters: there is nothing to shard");
 }
 
 }  // namespace tpplan

@@ -13,24 +13,26 @@ constexpr size_t kMaxErrors = 50;
 
 bool too_many_errors(const ModelReader& reader) { return reader.faults > kMaxErrors; }
 
-void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help) {
+void report_error(ModelReader& reader, Code code, Span span, std::string message, std::string help) {
   ++reader.faults;
   report_message(reader.diagnostics, code, span, std::move(message), std::move(help));
 }
 
-void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help) {
-  fault(reader, code, value_span(reader.graph.file, node), std::move(message), std::move(help));
+void report_error(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help) {
+  report_error(reader, code, value_span(reader.graph.file, node), std::move(message), std::move(help));
 }
 
 bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   const std::string_view found = node.kind == JsonKind::Number ? node.text : json_kind_name(node.kind);
-  fault(reader, Code::InvalidModelValue, node, fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
+  report_error(reader, Code::InvalidModelValue, node,
+               fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
   return false;
 }
 
 bool good_length(ModelReader& reader, std::string_view text, Span span) {
   if (text.size() <= kMaxPathBytes) return true;
-  fault(reader, Code::InvalidPath, span, fmt::format("a name has {} bytes, more than {}", text.size(), kMaxPathBytes));
+  report_error(reader, Code::InvalidPath, span,
+               fmt::format("a name has {} bytes, more than {}", text.size(), kMaxPathBytes));
   return false;
 }
 

@@ -46,8 +46,8 @@ struct ModelReader {
 // True if so many errors were reported that reading should stop.
 [[nodiscard]] bool too_many_errors(const ModelReader& reader);
 
-void fault(ModelReader& reader, Code code, Span span, std::string message, std::string help = {});
-void fault(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help = {});
+void report_error(ModelReader& reader, Code code, Span span, std::string message, std::string help = {});
+void report_error(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help = {});
 
 // Reports that `node` is not of kind `kind`. Returns false.
 bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);

@@ -26,10 +26,10 @@ void read_format(ModelReader& reader, const JsonTree& tree) {
   if (node.text == kModelFormat) return;
   const bool newer = node.text.starts_with("tpplan.model/");
   const bool other = node.text.starts_with("tpplan.");
-  fault(reader, Code::UnknownModelFormat, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
-        newer   ? "update tpplan: a newer version reads this format"
-        : other ? "write the model before the plan: tpplan compile MODEL PLAN"
-                : "");
+  report_error(reader, Code::UnknownModelFormat, node, fmt::format("format `{}` is not `{}`", node.text, kModelFormat),
+               newer   ? "update tpplan: a newer version reads this format"
+               : other ? "write the model before the plan: tpplan compile MODEL PLAN"
+                       : "");
   reader.is_another_file = true;
 }
 
@@ -44,7 +44,8 @@ void read_framework(ModelReader& reader, const JsonTree& tree) {
   if (found != std::end(kFrameworkNames))
     reader.graph.framework = static_cast<Framework>(found - std::begin(kFrameworkNames));
   else
-    fault(reader, Code::UnknownKind, node, fmt::format("unknown framework `{}`", node.text), "use torch, jax or keras");
+    report_error(reader, Code::UnknownKind, node, fmt::format("unknown framework `{}`", node.text),
+                 "use torch, jax or keras");
 }
 
 // Reads one group of tied names.
@@ -56,11 +57,11 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a tied name")) return;
     names.push_back(tree.nodes[i].text);
   }
-  if (names.size() < 2) return fault(reader, Code::InvalidTie, group, "a tie names fewer than two parameters");
+  if (names.size() < 2) return report_error(reader, Code::InvalidTie, group, "a tie names fewer than two parameters");
   reader.tied_names += names.size();
   if (reader.tied_names > kMaxTiedNames) {
-    return fault(reader, Code::NestingTooDeep, {reader.graph.file, group.offset, 1},
-                 fmt::format("the ties contain more than {} names", kMaxTiedNames));
+    return report_error(reader, Code::NestingTooDeep, {reader.graph.file, group.offset, 1},
+                        fmt::format("the ties contain more than {} names", kMaxTiedNames));
   }
   reader.ties.emplace_back(std::move(names), static_cast<uint32_t>(group.offset));
 }
@@ -69,11 +70,13 @@ void read_tie(ModelReader& reader, const JsonTree& tree) {
 void read_graph_line(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (!node.key.empty() || node.kind != JsonKind::String)
-    return fault(reader, Code::InvalidModelValue, node,
-                 fmt::format("{} is {}", node.key.empty() ? "a line of `graph`" : "`graph`", json_kind_name(node.kind)),
-                 "write `graph` as an object, or as a list of lines of text");
+    return report_error(
+        reader, Code::InvalidModelValue, node,
+        fmt::format("{} is {}", node.key.empty() ? "a line of `graph`" : "`graph`", json_kind_name(node.kind)),
+        "write `graph` as an object, or as a list of lines of text");
   if (reader.graph_lines.size() == kMaxGraphLines)
-    return fault(reader, Code::NestingTooDeep, node, fmt::format("`graph` has more than {} lines", kMaxGraphLines));
+    return report_error(reader, Code::NestingTooDeep, node,
+                        fmt::format("`graph` has more than {} lines", kMaxGraphLines));
   const bool is_in_file =
       node.text.data() >= reader.text.data() && node.text.data() <= reader.text.data() + reader.text.size();
   reader.graph_lines.push_back({node.text, node.offset + (is_in_file ? 1 : 0), !is_in_file});
@@ -123,12 +126,12 @@ void check_required(ModelReader& reader, std::span<const bool> is_there) {
   for (size_t i = 0; i < std::size(kModelFields); ++i) {
     if (!kModelFields[i].is_required || is_there[i]) continue;
     const bool is_format = kModelFields[i].key == "format";
-    fault(reader, is_format ? Code::UnknownModelFormat : Code::MissingModelField, {reader.graph.file, 0, 1},
-          fmt::format("the model has no `{}`", kModelFields[i].key),
-          is_format
-              ? fmt::format("start the file with {{\"format\": \"{}\", or create a model file with `tpplan import`",
-                            kModelFormat)
-              : "");
+    report_error(
+        reader, is_format ? Code::UnknownModelFormat : Code::MissingModelField, {reader.graph.file, 0, 1},
+        fmt::format("the model has no `{}`", kModelFields[i].key),
+        is_format ? fmt::format("start the file with {{\"format\": \"{}\", or create a model file with `tpplan import`",
+                                kModelFormat)
+                  : "");
     if (!is_format) continue;
     remove_diagnostics(reader.diagnostics, [&](const Diagnostic& d) { return d.code == Code::UnknownModelKey; });
     return;  // other diagnostics would only repeat that this is not a model file

@@ -29,7 +29,8 @@ void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Mod
       if (tree.nodes[i].key != name) continue;
       if (!expect(reader, tree.nodes[i], JsonKind::Integer, fmt::format("attribute `{}`", name))) return;
       if (tree.nodes[i].integer < 1) {
-        return fault(reader, Code::InvalidModelValue, tree.nodes[i], fmt::format("attribute `{}` is below 1", name));
+        return report_error(reader, Code::InvalidModelValue, tree.nodes[i],
+                            fmt::format("attribute `{}` is below 1", name));
       }
       attributes.*attribute = tree.nodes[i].integer;
     }
@@ -65,15 +66,15 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
   const JsonNode& entry = tree.nodes[0];
   if (!expect(reader, entry, JsonKind::Object, "a module")) return;
   if (graph.modules.size() >= kMaxModules) {
-    return fault(reader, Code::NestingTooDeep, {reader.graph.file, entry.offset, 1},
-                 fmt::format("the model has more than {} modules", kMaxModules));
+    return report_error(reader, Code::NestingTooDeep, {reader.graph.file, entry.offset, 1},
+                        fmt::format("the model has more than {} modules", kMaxModules));
   }
   const auto [path, type, kind, features, parameters, buffers, attributes] =
       find_json_fields(reader, tree, 0, "a module", kModuleKeys);
   for (const auto& [name, index] : {std::pair{"path", path}, std::pair{"type", type}}) {
     if (index == 0)
-      return fault(reader, Code::MissingModelField, {reader.graph.file, entry.offset, 1},
-                   fmt::format("a module has no `{}`", name));
+      return report_error(reader, Code::MissingModelField, {reader.graph.file, entry.offset, 1},
+                          fmt::format("a module has no `{}`", name));
     const JsonNode& node = tree.nodes[index];
     if (node.kind != JsonKind::String) {
       report_kind(reader, node, JsonKind::String, fmt::format("`{}`", name));
@@ -89,22 +90,23 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
     if (!expect(reader, tree.nodes[kind], JsonKind::String, "`kind`")) return;
     module.kind_is_given = true;
     if (!find_module_kind(tree.nodes[kind].text, module.kind)) {
-      return fault(reader, Code::UnknownKind, tree.nodes[kind], fmt::format("unknown kind `{}`", tree.nodes[kind].text),
-                   "use linear, embedding, norm, experts or other");
+      return report_error(reader, Code::UnknownKind, tree.nodes[kind],
+                          fmt::format("unknown kind `{}`", tree.nodes[kind].text),
+                          "use linear, embedding, norm, experts or other");
     }
   }
   if (features != 0) {
     if (!expect(reader, tree.nodes[features], JsonKind::String, "`features`")) return;
     if (!find_features(tree.nodes[features].text, module.features)) {
-      return fault(reader, Code::UnknownKind, tree.nodes[features],
-                   fmt::format("unknown features `{}`", tree.nodes[features].text), "use in, out, both or none");
+      return report_error(reader, Code::UnknownKind, tree.nodes[features],
+                          fmt::format("unknown features `{}`", tree.nodes[features].text), "use in, out, both or none");
     }
   }
   if (attributes != 0) read_attributes(reader, tree, attributes, module);
   const auto id = static_cast<ModuleId>(graph.modules.size());
   if (graph.types.size() > kMaxTypes) {
-    return fault(reader, Code::NestingTooDeep, tree.nodes[type],
-                 fmt::format("the model has more than {} module types", kMaxTypes));
+    return report_error(reader, Code::NestingTooDeep, tree.nodes[type],
+                        fmt::format("the model has more than {} module types", kMaxTypes));
   }
   graph.modules.push_back(module);
   if (parameters != 0) read_params(reader, tree, parameters, id, false);

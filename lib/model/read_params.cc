@@ -41,8 +41,8 @@ bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& p
     const JsonNode& size = tree.nodes[i];
     if (!expect(reader, size, JsonKind::Integer, "a size")) return false;
     if (size.integer < 0) {
-      fault(reader, Code::ShapeOutOfRange, size, fmt::format("size {} is negative", size.integer),
-            "export the model again with fixed sizes");
+      report_error(reader, Code::ShapeOutOfRange, size, fmt::format("size {} is negative", size.integer),
+                   "export the model again with fixed sizes");
       return false;
     }
     if (size.integer != 0 && good) product *= static_cast<unsigned __int128>(size.integer);
@@ -50,9 +50,11 @@ bool read_shape(ModelReader& reader, const JsonTree& tree, uint32_t at, Param& p
     reader.graph.sizes.push_back(size.integer);
     ++ndim;
   }
-  if (!good) fault(reader, Code::ShapeOutOfRange, list, "the product of the nonzero sizes is 2^63 elements or more");
+  if (!good)
+    report_error(reader, Code::ShapeOutOfRange, list, "the product of the nonzero sizes is 2^63 elements or more");
   if (ndim > kMaxDims) {
-    fault(reader, Code::ShapeOutOfRange, list, fmt::format("the shape has {} dims, more than {}", ndim, kMaxDims));
+    report_error(reader, Code::ShapeOutOfRange, list,
+                 fmt::format("the shape has {} dims, more than {}", ndim, kMaxDims));
     return false;
   }
   param.ndim = static_cast<uint8_t>(ndim);
@@ -66,9 +68,9 @@ bool read_dtype(ModelReader& reader, const JsonNode& node, Param& param) {
   std::vector<std::string_view> names;
   for (const DTypeRow& row : dtypes()) names.push_back(row.name);
   const std::string_view nearest = nearest_name(node.text, names);
-  fault(reader, Code::UnknownDtype, node, fmt::format("unknown dtype `{}`", node.text),
-        nearest.empty() ? "use a dtype name of torch: float32, bfloat16, float8_e4m3fn, ..."
-                        : fmt::format("did you mean `{}`?", nearest));
+  report_error(reader, Code::UnknownDtype, node, fmt::format("unknown dtype `{}`", node.text),
+               nearest.empty() ? "use a dtype name of torch: float32, bfloat16, float8_e4m3fn, ..."
+                               : fmt::format("did you mean `{}`?", nearest));
   return false;
 }
 
@@ -76,19 +78,19 @@ void read_dims(ModelReader& reader, const JsonTree& tree, uint32_t at, const Par
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`dims`")) return;
   if (list.end - at - 1 > kMaxDims) {
-    return fault(reader, Code::DimsShapeMismatch, list, fmt::format("`dims` has more than {} values", kMaxDims));
+    return report_error(reader, Code::DimsShapeMismatch, list, fmt::format("`dims` has more than {} values", kMaxDims));
   }
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     if (!expect(reader, tree.nodes[i], JsonKind::String, "a dim name")) return;
     if (find_dim(extras.dims, tree.nodes[i].text) >= 0) {
-      return fault(reader, Code::DimsShapeMismatch, tree.nodes[i],
-                   fmt::format("dim `{}` is named twice", tree.nodes[i].text));
+      return report_error(reader, Code::DimsShapeMismatch, tree.nodes[i],
+                          fmt::format("dim `{}` is named twice", tree.nodes[i].text));
     }
     extras.dims.push_back(tree.nodes[i].text);
   }
   if (extras.dims.size() != param.ndim) {
-    fault(reader, Code::DimsShapeMismatch, list,
-          fmt::format("{} for {}", counted(extras.dims.size(), "dim name"), counted(param.ndim, "dim")));
+    report_error(reader, Code::DimsShapeMismatch, list,
+                 fmt::format("{} for {}", counted(extras.dims.size(), "dim name"), counted(param.ndim, "dim")));
     extras.dims.clear();
   }
 }
@@ -98,19 +100,20 @@ void read_logical_axes(ModelReader& reader, const JsonTree& tree, uint32_t at, c
   const JsonNode& list = tree.nodes[at];
   if (!expect(reader, list, JsonKind::Array, "`logical_axes`")) return;
   if (list.end - at - 1 > kMaxDims)
-    return fault(reader, Code::DimsShapeMismatch, list,
-                 fmt::format("`logical_axes` has more than {} values", kMaxDims));
+    return report_error(reader, Code::DimsShapeMismatch, list,
+                        fmt::format("`logical_axes` has more than {} values", kMaxDims));
   for (uint32_t i = at + 1; i < list.end; i = tree.nodes[i].end) {
     const JsonNode& name = tree.nodes[i];
     if (name.kind != JsonKind::Null && !expect(reader, name, JsonKind::String, "the logical name of a dim")) return;
     if (name.kind == JsonKind::String && name.text.empty())
-      return fault(reader, Code::DimsShapeMismatch, name, "the logical name of a dim is empty",
-                   "write `null` for a dim without a name");
+      return report_error(reader, Code::DimsShapeMismatch, name, "the logical name of a dim is empty",
+                          "write `null` for a dim without a name");
     extras.logical_axes.push_back(name.kind == JsonKind::Null ? std::string_view{} : name.text);
   }
   if (extras.logical_axes.size() == param.ndim) return;
-  fault(reader, Code::DimsShapeMismatch, list,
-        fmt::format("{} for {}", counted(extras.logical_axes.size(), "logical name"), counted(param.ndim, "dim")));
+  report_error(
+      reader, Code::DimsShapeMismatch, list,
+      fmt::format("{} for {}", counted(extras.logical_axes.size(), "logical name"), counted(param.ndim, "dim")));
   extras.logical_axes.clear();
 }
 
@@ -119,8 +122,8 @@ bool few_dims(ModelReader& reader, const JsonTree& tree, uint32_t map, std::stri
   size_t count = 0;
   for (uint32_t i = map + 1; i < tree.nodes[map].end; i = tree.nodes[i].end) ++count;
   if (count <= kMaxDims) return true;
-  fault(reader, Code::DimsShapeMismatch, tree.nodes[map],
-        fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
+  report_error(reader, Code::DimsShapeMismatch, tree.nodes[map],
+               fmt::format("{} names {} dims, more than {}", what, count, kMaxDims));
   return false;
 }
 
@@ -131,13 +134,14 @@ void read_segments(ModelReader& reader, const JsonTree& tree, uint32_t at, Pendi
     const JsonNode& list = tree.nodes[i];
     if (!expect(reader, list, JsonKind::Array, "the segments of a dim")) return;
     if (list.end - i - 1 > kMaxSegments) {
-      return fault(reader, Code::NestingTooDeep, list, fmt::format("a dim has more than {} segments", kMaxSegments));
+      return report_error(reader, Code::NestingTooDeep, list,
+                          fmt::format("a dim has more than {} segments", kMaxSegments));
     }
     std::vector<int64_t> sizes;
     for (uint32_t k = i + 1; k < list.end; k = tree.nodes[k].end) {
       if (!expect(reader, tree.nodes[k], JsonKind::Integer, "a segment's size")) return;
       if (tree.nodes[k].integer < 0) {
-        return fault(reader, Code::DimsShapeMismatch, tree.nodes[k], "a segment's size is negative");
+        return report_error(reader, Code::DimsShapeMismatch, tree.nodes[k], "a segment's size is negative");
       }
       sizes.push_back(tree.nodes[k].integer);
     }
@@ -152,7 +156,7 @@ void read_granularity(ModelReader& reader, const JsonTree& tree, uint32_t at, Pe
     const JsonNode& granule = tree.nodes[i];
     if (!expect(reader, granule, JsonKind::Integer, "a granularity")) return;
     if (granule.integer < 1) {
-      return fault(reader, Code::DimsShapeMismatch, granule, "a granularity is below 1");
+      return report_error(reader, Code::DimsShapeMismatch, granule, "a granularity is below 1");
     }
     pending.granularity.emplace_back(granule.key, granule.integer, granule.key_offset);
   }
@@ -169,8 +173,8 @@ void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId
   const auto [shape, dtype, dims, logical, segments, granularity] =
       find_json_fields(reader, tree, at, "a parameter", kParamKeys);
   if (shape == 0 || dtype == 0) {
-    return fault(reader, Code::MissingModelField, key_span(reader.graph.file, entry),
-                 fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
+    return report_error(reader, Code::MissingModelField, key_span(reader.graph.file, entry),
+                        fmt::format("`{}` has no `{}`", entry.key, shape == 0 ? "shape" : "dtype"));
   }
   if (!read_shape(reader, tree, shape, param)) return;
   if (!read_dtype(reader, tree.nodes[dtype], param)) return;

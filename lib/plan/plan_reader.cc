@@ -47,7 +47,7 @@ std::string kind_help(const PlanReader& reader, const YamlNode& node, YamlKind w
 const YamlNode& node_at(const PlanReader& reader, YamlId id) { return reader.tree.nodes[id]; }
 Span span_at(const PlanReader& reader, YamlId id) { return span_of(reader.tree.file, node_at(reader, id)); }
 
-Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
+Diagnostic& report_error(PlanReader& reader, Code code, YamlId id, std::string message, std::string help) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Scalar && node.is_plain && node.text.find(" //") != std::string::npos)
     help = "start the comment with `#`, not with `//`";
@@ -59,10 +59,10 @@ void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::sp
   const std::string_view help = foreign_word_help(where, text);
   std::string_view nearest = equivalent_word(where, text);
   if (nearest.empty() && help.empty()) nearest = nearest_name(text, known);
-  fault(reader, Code::UnknownPlanKey, key, fmt::format("unknown key `{}` in {}", text, where),
-        !help.empty()     ? std::string(help)
-        : nearest.empty() ? fmt::format("use one of the keys {}", fmt::join(known, ", "))
-                          : did_you_mean(nearest));
+  report_error(reader, Code::UnknownPlanKey, key, fmt::format("unknown key `{}` in {}", text, where),
+               !help.empty()     ? std::string(help)
+               : nearest.empty() ? fmt::format("use one of the keys {}", fmt::join(known, ", "))
+                                 : did_you_mean(nearest));
   propose(reader, key, nearest);
 }
 
@@ -70,9 +70,9 @@ bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what,
   if (node_at(reader, id).kind == kind) return true;
   static constexpr std::string_view names[] = {"null", "text", "a list", "a mapping"};
   static_assert(std::size(names) == static_cast<size_t>(YamlKind::Map) + 1);
-  fault(reader, Code::InvalidPlanValue, id,
-        fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]),
-        help.empty() ? kind_help(reader, node_at(reader, id), kind) : std::string(help));
+  report_error(reader, Code::InvalidPlanValue, id,
+               fmt::format("{} is {}, not {}", what, describe(node_at(reader, id)), names[static_cast<size_t>(kind)]),
+               help.empty() ? kind_help(reader, node_at(reader, id), kind) : std::string(help));
   return false;
 }
 
@@ -87,9 +87,9 @@ bool is_yaml_number(const YamlNode& node) {
 bool expect_name(PlanReader& reader, YamlId id, std::string_view what, std::string_view help) {
   if (!expect(reader, id, YamlKind::Scalar, what)) return false;
   if (!is_yaml_word(node_at(reader, id))) return true;
-  fault(reader, Code::InvalidPlanValue, id,
-        fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
-        std::string(help));
+  report_error(reader, Code::InvalidPlanValue, id,
+               fmt::format("{} is `{}`, which YAML reads as a boolean or a number", what, node_at(reader, id).text),
+               std::string(help));
   return false;
 }
 
@@ -103,22 +103,22 @@ bool read_integer(PlanReader& reader, YamlId id, std::string_view what, int64_t 
   if (good && negative) value = -value;
   if (good && value >= minimum && value <= maximum) return true;
   if (plain && is_digits(node.text) && node.text[0] != '0') {
-    fault(reader, code, id, fmt::format("{} is {}, which is more than {}", what, describe(node), maximum));
+    report_error(reader, code, id, fmt::format("{} is {}, which is more than {}", what, describe(node), maximum));
     return false;
   }
   const bool quoted_number = is_quoted(node) && parse_decimal(node.text, value);
-  fault(reader, code, id, fmt::format("{} is {}, not an integer of at least {}", what, describe(node), minimum),
-        quoted_number ? "remove the quotes" : "");
+  report_error(reader, code, id, fmt::format("{} is {}, not an integer of at least {}", what, describe(node), minimum),
+               quoted_number ? "remove the quotes" : "");
   return false;
 }
 
 bool read_number(PlanReader& reader, YamlId id, std::string_view what, double& value) {
   const YamlNode& node = node_at(reader, id);
   if (node.kind == YamlKind::Scalar && node.is_plain && parse_number(node.text, value)) return true;
-  fault(reader, Code::InvalidPlanValue, id,
-        fmt::format("{} is {}, not a number that fits a double", what, describe(node)),
-        is_quoted(node) && parse_number(node.text, value) ? "remove the quotes"
-                                                          : "write a number such as 0.02, -1 or 1.5e-3");
+  report_error(reader, Code::InvalidPlanValue, id,
+               fmt::format("{} is {}, not a number that fits a double", what, describe(node)),
+               is_quoted(node) && parse_number(node.text, value) ? "remove the quotes"
+                                                                 : "write a number such as 0.02, -1 or 1.5e-3");
   return false;
 }
 
@@ -138,10 +138,10 @@ bool read_bool(PlanReader& reader, YamlId id, std::string_view what, bool& value
   };
   const std::string_view meant = lower == "true" || is_in(yes) ? "true" : lower == "false" || is_in(no) ? "false" : "";
   Diagnostic& d =
-      fault(reader, Code::InvalidPlanValue, id, fmt::format("{} is {}, not true or false", what, describe(node)),
-            is_word         ? "remove the quotes"
-            : meant.empty() ? "write `true` or `false`"
-                            : fmt::format("write `{}`", meant));
+      report_error(reader, Code::InvalidPlanValue, id, fmt::format("{} is {}, not true or false", what, describe(node)),
+                   is_word         ? "remove the quotes"
+                   : meant.empty() ? "write `true` or `false`"
+                                   : fmt::format("write `{}`", meant));
   if (!meant.empty()) d.edits.push_back({span_at(reader, id), std::string(meant)});
   return false;
 }
@@ -156,10 +156,11 @@ bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span
   std::string_view nearest = equivalent_word(what, text);
   if (nearest.empty()) nearest = nearest_name(text, names);
   const Code code = is_yaml_word(node_at(reader, id)) ? Code::InvalidPlanValue : Code::UnknownSetting;
-  fault(reader, code, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
-        !nearest.empty()    ? did_you_mean(nearest)
-        : names.size() == 2 ? fmt::format("write `{}` or `{}`", names[0], names[1])
-                            : fmt::format("write one of them, or remove the key for the default `{}`", names[0]));
+  report_error(reader, code, id, fmt::format("{} is `{}`, not one of {}", what, text, fmt::join(names, ", ")),
+               !nearest.empty() ? did_you_mean(nearest)
+               : names.size() == 2
+                   ? fmt::format("write `{}` or `{}`", names[0], names[1])
+                   : fmt::format("write one of them, or remove the key for the default `{}`", names[0]));
   propose(reader, id, nearest);
   return false;
 }
@@ -177,9 +178,9 @@ bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axi
   std::vector<std::string_view> names;
   for (const MeshAxis& known : reader.plan.mesh.axes) names.push_back(known.name);
   const std::string_view nearest = nearest_name(node_at(reader, id).text, names);
-  fault(reader, Code::UnknownAxis, id,
-        fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
-        nearest.empty() ? axes_help(reader) : fmt::format("did you mean `{}`? {}", nearest, axes_help(reader)));
+  report_error(reader, Code::UnknownAxis, id,
+               fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
+               nearest.empty() ? axes_help(reader) : fmt::format("did you mean `{}`? {}", nearest, axes_help(reader)));
   propose(reader, id, nearest.empty() ? "" : axis_text(nearest));
   return false;
 }
@@ -194,8 +195,8 @@ std::string axes_help(const PlanReader& reader) {
 bool expect_short(PlanReader& reader, YamlId id) {
   const size_t bytes = node_at(reader, id).text.size();
   if (bytes <= kMaxKeyBytes) return true;
-  fault(reader, Code::InvalidPattern, id, fmt::format("pattern has {} bytes, more than {}", bytes, kMaxKeyBytes),
-        "write a shorter pattern, or several: `*` in a glob matches any part of a path");
+  report_error(reader, Code::InvalidPattern, id, fmt::format("pattern has {} bytes, more than {}", bytes, kMaxKeyBytes),
+               "write a shorter pattern, or several: `*` in a glob matches any part of a path");
   return false;
 }
 

@@ -25,7 +25,7 @@ struct PlanReader {
 const YamlNode& node_at(const PlanReader& reader, YamlId id);
 [[nodiscard]] Span span_at(const PlanReader& reader, YamlId id);
 
-Diagnostic& fault(PlanReader& reader, Code code, YamlId id, std::string message, std::string help = {});
+Diagnostic& report_error(PlanReader& reader, Code code, YamlId id, std::string message, std::string help = {});
 
 // `known` are the keys that stand where `key` does.
 void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known);

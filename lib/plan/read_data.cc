@@ -21,7 +21,7 @@ void check_styles_elsewhere(PlanReader& reader, YamlId id, AxisId axis) {
   const auto first = std::find_if(rules.begin(), rules.end(), shards_over_axis);
   if (first == rules.end()) return;
   const auto count = static_cast<uint64_t>(std::count_if(first, rules.end(), shards_over_axis));
-  Diagnostic& d = fault(
+  Diagnostic& d = report_error(
       reader, Code::StyleOverDataAxis, id,
       fmt::format("axis `{}` shards the batch, but {} over it too, which would mix different batches",
                   node_at(reader, id).text, count == 1 ? "a style shards" : fmt::format("{} styles shard", count)),
@@ -61,8 +61,8 @@ void read_data(PlanReader& reader, YamlId id) {
         if (std::find(data.axes.begin(), data.axes.end(), axis) == data.axes.end())
           data.axes.push_back(axis);
         else
-          fault(reader, Code::AxisUsedTwice, item,
-                fmt::format("axis `{}` occurs twice in `data.axes`", node_at(reader, item).text));
+          report_error(reader, Code::AxisUsedTwice, item,
+                       fmt::format("axis `{}` occurs twice in `data.axes`", node_at(reader, item).text));
       }
     } else if (name == "dim") {
       int64_t dim = 0;
@@ -78,8 +78,8 @@ void read_data(PlanReader& reader, YamlId id) {
     }
   });
   if (data.axes.empty() && faults == reader.diagnostics.list.size()) {
-    fault(reader, Code::SettingWithoutEffect, id, "`data` has no effect without axes",
-          "name the axes that shard the batch: `axes: [fsdp]`");
+    report_error(reader, Code::SettingWithoutEffect, id, "`data` has no effect without axes",
+                 "name the axes that shard the batch: `axes: [fsdp]`");
   }
   reader.plan.data = std::move(data);
 }

@@ -47,8 +47,8 @@ void read_fsdp(PlanReader& reader, YamlId id) {
   if (is_map && !has_axis) {
     fsdp.axis = find_axis(reader.plan.mesh, "fsdp");
     if (fsdp.axis == kNoAxis) {
-      fault(reader, Code::MissingPlanField, id, "`fsdp` has no `axis`, and the mesh has no axis named fsdp",
-            axes_help(reader));
+      report_error(reader, Code::MissingPlanField, id, "`fsdp` has no `axis`, and the mesh has no axis named fsdp",
+                   axes_help(reader));
     }
   }
   reader.plan.fsdp = std::move(fsdp);

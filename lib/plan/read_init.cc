@@ -30,8 +30,8 @@ void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, s
       },
       fmt::format("write `{{{}: {{{}: 0, {}: 0.02}}}}`", row.name, names[0], names[1]));
   if (!is_map || given == names.size()) return;
-  fault(reader, Code::MissingPlanField, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")),
-        fmt::format("{{{}: {{{}: 0, {}: 0.02}}}}", row.name, names[0], names[1]));
+  report_error(reader, Code::MissingPlanField, id, fmt::format("`{}` needs {}", row.name, fmt::join(names, " and ")),
+               fmt::format("{{{}: {{{}: 0, {}: 0.02}}}}", row.name, names[0], names[1]));
 }
 
 // `zeros`, `{constant: 0.5}`, `{normal: {mean: 0, std: 0.02}}`.
@@ -39,9 +39,9 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const YamlNode& node = node_at(reader, id);
   const bool is_map = node.kind == YamlKind::Map;
   if (is_map && node.children.size() != 2) {
-    fault(reader, Code::InvalidPlanValue, id,
-          fmt::format("a distribution is a mapping with {} keys instead of one", node.children.size() / 2),
-          "{normal: {mean: 0, std: 0.02}}");
+    report_error(reader, Code::InvalidPlanValue, id,
+                 fmt::format("a distribution is a mapping with {} keys instead of one", node.children.size() / 2),
+                 "{normal: {mean: 0, std: 0.02}}");
     return;
   }
   std::vector<std::string_view> names;  // of those that are written in this form
@@ -51,9 +51,9 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   const YamlId name = is_map ? node.children[0] : id;
   const std::string& text = node_at(reader, name).text;
   if (find_distribution(text, distribution.kind) && std::find(names.begin(), names.end(), text) == names.end()) {
-    fault(reader, Code::InvalidPlanValue, id,
-          fmt::format("`{}` {}", text, is_map ? "takes no arguments" : "needs arguments"),
-          is_map ? fmt::format("write only `{}`", text) : std::string(kWithArguments));
+    report_error(reader, Code::InvalidPlanValue, id,
+                 fmt::format("`{}` {}", text, is_map ? "takes no arguments" : "needs arguments"),
+                 is_map ? fmt::format("write only `{}`", text) : std::string(kWithArguments));
     return;
   }
   size_t choice = 0;
@@ -69,7 +69,7 @@ void read_distribution(PlanReader& reader, YamlId id, Distribution& distribution
   if (row.argument_count == 2) read_arguments(reader, node.children[1], row, distribution.arguments);
   const std::string_view wrong = distribution_error(distribution);
   if (faults == reader.diagnostics.list.size() && !wrong.empty()) {
-    fault(reader, Code::InvalidDistribution, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
+    report_error(reader, Code::InvalidDistribution, node.children[1], fmt::format("{} in `{}`", wrong, row.name));
   }
 }
 

@@ -16,8 +16,8 @@ void read_loss_axes(PlanReader& reader, YamlId id, std::vector<AxisId>& axes) {
     if (std::find(axes.begin(), axes.end(), axis) == axes.end())
       axes.push_back(axis);
     else
-      fault(reader, Code::AxisUsedTwice, item,
-            fmt::format("axis `{}` occurs twice in `loss.axes`", node_at(reader, item).text));
+      report_error(reader, Code::AxisUsedTwice, item,
+                   fmt::format("axis `{}` occurs twice in `loss.axes`", node_at(reader, item).text));
   }
   std::sort(axes.begin(), axes.end());
 }
@@ -70,8 +70,8 @@ void read_loss(PlanReader& reader, YamlId id) {
       },
       "write how the loss is reduced: `loss: {reduction: mean}`");
   if (count != kNoYaml && loss.given.reduction == Reduction::Sum)
-    fault(reader, Code::SettingWithoutEffect, count, "`loss.count` has no effect on a sum",
-          "remove `count`: only a mean is divided by a count");
+    report_error(reader, Code::SettingWithoutEffect, count, "`loss.count` has no effect on a sum",
+                 "remove `count`: only a mean is divided by a count");
   reader.plan.loss = std::move(loss);
 }
 

@@ -58,15 +58,15 @@ void explain_mesh(PlanReader& reader, YamlId id) {
 void check_sizes(PlanReader& reader, YamlId id, const std::vector<YamlId>& nodes) {
   Mesh& mesh = reader.plan.mesh;
   if (mesh.axes.size() > kMaxAxes)
-    fault(reader, Code::AxisSizeOutOfRange, id,
-          fmt::format("the mesh has {} axes, more than {}", mesh.axes.size(), kMaxAxes));
+    report_error(reader, Code::AxisSizeOutOfRange, id,
+                 fmt::format("the mesh has {} axes, more than {}", mesh.axes.size(), kMaxAxes));
   constexpr int64_t kMaxDevices = int64_t{1} << 31;
   int64_t devices = 1;
   for (size_t i = 0; i < mesh.axes.size() && devices < kMaxDevices; ++i) {
     if (__builtin_mul_overflow(devices, std::max<int64_t>(mesh.axes[i].size, 1), &devices)) devices = kMaxDevices;
     if (devices >= kMaxDevices)
-      fault(reader, Code::AxisSizeOutOfRange, nodes[i],
-            "the product of the axis sizes up to this one is 2^31 devices or more");
+      report_error(reader, Code::AxisSizeOutOfRange, nodes[i],
+                   "the product of the axis sizes up to this one is 2^31 devices or more");
   }
   if (devices >= kMaxDevices) mesh.axes.clear();
 }
@@ -80,7 +80,7 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
     MeshAxis axis{.name = node_at(reader, key).text, .size = 1};
     const auto other =
         std::find_if(replaced.begin(), replaced.end(), [&](const auto& r) { return r.first == axis.name; });
-    if (axis.name.empty()) fault(reader, Code::AxisSizeOutOfRange, key, "a mesh axis has an empty name");
+    if (axis.name.empty()) report_error(reader, Code::AxisSizeOutOfRange, key, "a mesh axis has an empty name");
     if (!read_integer(reader, value, fmt::format("the size of axis `{}`", axis.name), 1, axis.size,
                       Code::AxisSizeOutOfRange))
       explain_size(reader, value, axis.name);
@@ -91,8 +91,8 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
   });
   if (!is_map) explain_mesh(reader, id);
   if (mesh.axes.empty() && is_map)
-    fault(reader, Code::AxisSizeOutOfRange, id, "the mesh has no axes",
-          "write the axes and their sizes: `mesh: {tp: 8}`");
+    report_error(reader, Code::AxisSizeOutOfRange, id, "the mesh has no axes",
+                 "write the axes and their sizes: `mesh: {tp: 8}`");
   check_sizes(reader, id, sizes);
 }
 

@@ -24,10 +24,10 @@ void read_format(PlanReader& reader, YamlId id) {
   const bool is_plan = text.starts_with(family),
              is_other = text.starts_with("tpplan.") && !text.starts_with("tpplan.plan");
   const bool is_newer = is_plan && parse_decimal(std::string_view(text).substr(family.size()), version) && version > 1;
-  fault(reader, Code::UnknownPlanFormat, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
-        is_newer   ? "update tpplan: a newer version reads this format"
-        : is_other ? "write the model before the plan: tpplan compile MODEL PLAN"
-                   : fmt::format("write `format: {}`", kPlanFormat));
+  report_error(reader, Code::UnknownPlanFormat, id, fmt::format("format `{}` is not `{}`", text, kPlanFormat),
+               is_newer   ? "update tpplan: a newer version reads this format"
+               : is_other ? "write the model before the plan: tpplan compile MODEL PLAN"
+                          : fmt::format("write `format: {}`", kPlanFormat));
   if (!is_newer && !is_other) propose(reader, id, kPlanFormat);
 }
 
@@ -44,9 +44,9 @@ void read_keras_match(PlanReader& reader, YamlId id) {
   if (!read_choice(reader, id, "`keras_match`", kKerasMatchNames, choice)) return;
   reader.plan.keras_match = static_cast<KerasMatch>(choice);
   if (reader.plan.dialect->reads_keras_match) return;
-  fault(reader, Code::UnsupportedOption, id,
-        fmt::format("`keras_match` has no effect in the {} dialect", reader.plan.dialect->name),
-        "remove it, or write `dialect: keras`");
+  report_error(reader, Code::UnsupportedOption, id,
+               fmt::format("`keras_match` has no effect in the {} dialect", reader.plan.dialect->name),
+               "remove it, or write `dialect: keras`");
 }
 
 void read_uneven(PlanReader& reader, YamlId id) {
@@ -102,16 +102,16 @@ void check_top_keys(PlanReader& reader, YamlId root) {
       if (has_rules) above = name;
       beside = nullptr;
     } else if (waiting == nullptr && !above.empty() && is_rule_value(reader, children[i + 1])) {
-      fault(reader, Code::UnknownPlanKey, children[i],
-            fmt::format("key `{}` is next to `{}` instead of below it", name, above),
-            fmt::format("indent it: it is a rule, which belongs {} `{}`",
-                        above == "blocks" ? "into a block of" : "under", above));
+      report_error(reader, Code::UnknownPlanKey, children[i],
+                   fmt::format("key `{}` is next to `{}` instead of below it", name, above),
+                   fmt::format("indent it: it is a rule, which belongs {} `{}`",
+                               above == "blocks" ? "into a block of" : "under", above));
     } else if (waiting == nullptr) {
       unknown_key(reader, children[i], "the plan", kTopKeys);
     } else if (beside == nullptr) {
-      beside = &fault(reader, Code::UnknownPlanKey, children[i],
-                      fmt::format("key `{}` is next to `{}` instead of below it", name, *waiting),
-                      fmt::format("indent the entries of `{}` by 2 spaces", *waiting));
+      beside = &report_error(reader, Code::UnknownPlanKey, children[i],
+                             fmt::format("key `{}` is next to `{}` instead of below it", name, *waiting),
+                             fmt::format("indent the entries of `{}` by 2 spaces", *waiting));
       beside->counted = "key";
     } else {
       ++beside->count;
@@ -130,10 +130,11 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   if (format != kNoYaml)
     read_format(reader, format);
   else
-    fault(reader, Code::UnknownPlanFormat, root, "the plan has no `format`", fmt::format(kFormatHelp, kPlanFormat));
+    report_error(reader, Code::UnknownPlanFormat, root, "the plan has no `format`",
+                 fmt::format(kFormatHelp, kPlanFormat));
   if (mesh == kNoYaml && mesh_sizes.empty()) {
-    fault(reader, Code::MissingPlanField, root, "the plan has no `mesh`",
-          "write the axes and their sizes: `mesh: {tp: 8}`");
+    report_error(reader, Code::MissingPlanField, root, "the plan has no `mesh`",
+                 "write the axes and their sizes: `mesh: {tp: 8}`");
     return;  // every axis would be unknown
   }
   const size_t faults = reader.diagnostics.list.size();
@@ -150,13 +151,14 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   reader.plan.axis = reader.axis;
   if (reader.plan.rules.empty() && !reader.plan.fsdp && !has_errors(reader.diagnostics)) {
     const std::string_view replicate_style = reader.plan.dialect->replicate_style;
-    fault(reader, Code::EmptyPlan, rules != kNoYaml ? rules : root,
-          "the plan has no rules: every parameter would be replicated",
-          reader.plan.dialect->keys == KeySyntax::Names ? "write rules under `tp_plan:`, such as `- [mlp, tp]`"
-          : replicate_style.empty()
-              ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
-              : fmt::format("write rules under `tp_plan:`; use `{}` for a parameter that is replicated on purpose",
-                            replicate_style));
+    report_error(
+        reader, Code::EmptyPlan, rules != kNoYaml ? rules : root,
+        "the plan has no rules: every parameter would be replicated",
+        reader.plan.dialect->keys == KeySyntax::Names ? "write rules under `tp_plan:`, such as `- [mlp, tp]`"
+        : replicate_style.empty()
+            ? "write rules under `tp_plan:`, such as `\"layers.*.wq\": colwise`"
+            : fmt::format("write rules under `tp_plan:`; use `{}` for a parameter that is replicated on purpose",
+                          replicate_style));
   }
 }
 

@@ -15,10 +15,10 @@ constexpr int kMostDims = 6;
 // Reports a dim out of range.
 bool check_value_dim(PlanReader& reader, YamlId id, int64_t dim) {
   if (dim >= -kMostDims && dim < kMostDims) return true;
-  fault(reader, Code::UnknownLayout, id,
-        fmt::format("dim {} needs a value of {} dims, but inputs and outputs of modules have at most {}", dim,
-                    dim < 0 ? -dim : dim + 1, kMostDims),
-        "count dims from 0, or from the end with -1 as the last; the sequence is usually dim 1");
+  report_error(reader, Code::UnknownLayout, id,
+               fmt::format("dim {} needs a value of {} dims, but inputs and outputs of modules have at most {}", dim,
+                           dim < 0 ? -dim : dim + 1, kMostDims),
+               "count dims from 0, or from the end with -1 as the last; the sequence is usually dim 1");
   return false;
 }
 
@@ -48,8 +48,8 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
     return placement.kind != PlacementKind::Shard || check_value_dim(reader, id, placement.dim);
   }
   const std::string nearest = nearest_layout(node.text);
-  fault(reader, Code::UnknownLayout, id, fmt::format("unknown layout `{}`", node.text),
-        nearest.empty() ? "use Replicate, Shard(0), Shard(-1), Partial or null" : did_you_mean(nearest));
+  report_error(reader, Code::UnknownLayout, id, fmt::format("unknown layout `{}`", node.text),
+               nearest.empty() ? "use Replicate, Shard(0), Shard(-1), Partial or null" : did_you_mean(nearest));
   propose(reader, id, nearest);
   return false;
 }
@@ -101,13 +101,13 @@ void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional
   }
   const std::string help = fmt::format("write one of {}", fmt::join(words, ", "));
   if (find_dtype(said, read.dtype)) {
-    fault(reader, Code::UnknownSetting, value, fmt::format("`{}` is {}, a dtype that ranks cannot reduce", name, said),
-          help);
+    report_error(reader, Code::UnknownSetting, value,
+                 fmt::format("`{}` is {}, a dtype that ranks cannot reduce", name, said), help);
     return;
   }
   const std::string_view nearest = short_dtype_name(bare).empty() ? nearest_name(bare, words) : short_dtype_name(bare);
-  fault(reader, Code::UnknownSetting, value, fmt::format("`{}` is the unknown dtype `{}`", name, said),
-        nearest.empty() ? help : did_you_mean(nearest));
+  report_error(reader, Code::UnknownSetting, value, fmt::format("`{}` is the unknown dtype `{}`", name, said),
+               nearest.empty() ? help : did_you_mean(nearest));
   propose(reader, value, nearest);
 }
 

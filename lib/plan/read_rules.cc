@@ -55,19 +55,19 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
   if (rule.style != nullptr) return;
   const std::vector<std::string_view> names = style_names(reader.plan.dialect->styles);
   if (is_style(name)) {
-    fault(reader, Code::UnsupportedStyle, id,
-          fmt::format("`{}` is not a style of the {} dialect", name, reader.plan.dialect->name),
-          fmt::format("use one of its styles: {}", fmt::join(names, ", ")));
+    report_error(reader, Code::UnsupportedStyle, id,
+                 fmt::format("`{}` is not a style of the {} dialect", name, reader.plan.dialect->name),
+                 fmt::format("use one of its styles: {}", fmt::join(names, ", ")));
     return;
   }
   if (find_axis(reader.plan.mesh, name) != kNoAxis) {
-    fault(reader, Code::UnknownStyle, id, fmt::format("`{}` is an axis of the mesh, not a style", name),
-          std::string(kStyleHelp));
+    report_error(reader, Code::UnknownStyle, id, fmt::format("`{}` is an axis of the mesh, not a style", name),
+                 std::string(kStyleHelp));
     return;
   }
   std::string meant;
   std::string help = style_help(name, names, reader.plan.dialect->styles, meant);
-  fault(reader, Code::UnknownStyle, id, fmt::format("unknown style `{}`", name), std::move(help));
+  report_error(reader, Code::UnknownStyle, id, fmt::format("unknown style `{}`", name), std::move(help));
   propose(reader, id, meant);
 }
 
@@ -83,18 +83,18 @@ void check_option(PlanReader& reader, YamlId key, uint16_t option, const PlanRul
   if (rule.style == nullptr) return;
   const DialectRow& dialect = *reader.plan.dialect;
   if ((option & (kForwardDtype | kBackwardDtype)) != 0 && dialect.runtime != PlanRuntime::Tpplan) {
-    fault(reader, Code::UnsupportedOption, key,
-          fmt::format("`{}` has no effect in the {} dialect: its styles send values in their original dtype",
-                      node_at(reader, key).text, dialect.name),
-          "remove `dialect` and run the plan with tpplan.torch, or remove the option");
+    report_error(reader, Code::UnsupportedOption, key,
+                 fmt::format("`{}` has no effect in the {} dialect: its styles send values in their original dtype",
+                             node_at(reader, key).text, dialect.name),
+                 "remove `dialect` and run the plan with tpplan.torch, or remove the option");
     return;
   }
   if ((known_options(*rule.style) & option) != 0) return;
   std::vector<std::string_view> own = {"axis", "optional"};
   add_option_names(known_options(*rule.style), own);
-  fault(reader, Code::UnsupportedOption, key,
-        fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
-        fmt::format("use one of its options: {}", fmt::join(own, ", ")));
+  report_error(reader, Code::UnsupportedOption, key,
+               fmt::format("`{}` has no option `{}`", rule.style->name, node_at(reader, key).text),
+               fmt::format("use one of its options: {}", fmt::join(own, ", ")));
 }
 
 // Checks combinations of keys after all keys of a rule are read.
@@ -104,23 +104,25 @@ void check_rule_keys(PlanReader& reader, YamlId id, const PlanRule& rule, bool h
                contiguous_key = find_entry(reader, id, "contiguous").key;
   const bool has_spec = spec_key != kNoYaml;
   if (has_style && has_spec)
-    fault(reader, Code::UnsupportedOption, spec_key, "a rule has both a style and a spec", "keep one of the two");
+    report_error(reader, Code::UnsupportedOption, spec_key, "a rule has both a style and a spec",
+                 "keep one of the two");
   if (!has_style && !has_spec && !has_unknown) {
-    fault(reader, Code::MissingPlanField, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
-          "write {style: colwise} or {spec: [tp, null]}");
+    report_error(reader, Code::MissingPlanField, id, fmt::format("rule `{}` has neither a style nor a spec", rule.key),
+                 "write {style: colwise} or {spec: [tp, null]}");
   }
   if (has_spec && axis_key != kNoYaml)
-    fault(reader, Code::UnsupportedOption, axis_key, "`axis` does not apply to a spec, which names its axes",
-          "remove `axis`");
+    report_error(reader, Code::UnsupportedOption, axis_key, "`axis` does not apply to a spec, which names its axes",
+                 "remove `axis`");
   if (has_style && contiguous_key != kNoYaml) {
-    fault(reader, Code::UnsupportedOption, contiguous_key,
-          "`contiguous` applies only to a spec, but this rule has a style", "remove `contiguous`");
+    report_error(reader, Code::UnsupportedOption, contiguous_key,
+                 "`contiguous` applies only to a spec, but this rule has a style", "remove `contiguous`");
   }
   for_each_entry(reader, id, "a rule", [&](YamlId key, YamlId) {
     const uint16_t option = find_option(node_at(reader, key).text);
     if (option == 0) return;
     if (has_spec)
-      fault(reader, Code::UnsupportedOption, key, fmt::format("a spec has no option `{}`", node_at(reader, key).text));
+      report_error(reader, Code::UnsupportedOption, key,
+                   fmt::format("a spec has no option `{}`", node_at(reader, key).text));
     else
       check_option(reader, key, option, rule);
   });
@@ -202,10 +204,10 @@ void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
       read_rule_map(reader, value, rule, written);
       break;
     case YamlKind::Null:
-      fault(reader, Code::InvalidPlanValue, value, fmt::format("rule `{}` has no style", rule.key),
-            replicate_style.empty()
-                ? "remove it: parameters without a rule stay replicated"
-                : fmt::format("write `{}`, or [null, null], to replicate a parameter", replicate_style));
+      report_error(reader, Code::InvalidPlanValue, value, fmt::format("rule `{}` has no style", rule.key),
+                   replicate_style.empty()
+                       ? "remove it: parameters without a rule stay replicated"
+                       : fmt::format("write `{}`, or [null, null], to replicate a parameter", replicate_style));
       break;
   }
   if (rule.style != nullptr && rule.axis == kNoAxis) set_default_axis(reader, rule, has_job_errors());
@@ -232,10 +234,10 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
       continue;
     }
     i += 2;
-    fault(reader, Code::InvalidPlanValue, children[i],
-          fmt::format("key `{}` is next to rule `{}` instead of below it", node_at(reader, children[i]).text,
-                      node_at(reader, key).text),
-          "indent the rule's keys by 2 spaces more than its path");
+    report_error(reader, Code::InvalidPlanValue, children[i],
+                 fmt::format("key `{}` is next to rule `{}` instead of below it", node_at(reader, children[i]).text,
+                             node_at(reader, key).text),
+                 "indent the rule's keys by 2 spaces more than its path");
     while (is_beside(i + 2)) i += 2;
   }
 }
@@ -287,22 +289,24 @@ void read_pair(PlanReader& reader, YamlId id) {
     });
     for (const auto& [said, at] : {std::pair{"name", name}, std::pair{"axes", axes}}) {
       if (at == kNoYaml && !has_unknown)
-        fault(reader, Code::MissingPlanField, id, fmt::format("a rule has no `{}`", said),
-              "write {name: mlp, axes: tp}");
+        report_error(reader, Code::MissingPlanField, id, fmt::format("a rule has no `{}`", said),
+                     "write {name: mlp, axes: tp}");
     }
   } else if (node.kind == YamlKind::Sequence) {
-    fault(reader, Code::InvalidPlanValue, id,
-          fmt::format("a rule for dim names is a list of {}, not of 2", node.children.size()), std::string(kPairHelp));
+    report_error(reader, Code::InvalidPlanValue, id,
+                 fmt::format("a rule for dim names is a list of {}, not of 2", node.children.size()),
+                 std::string(kPairHelp));
   } else {
-    fault(reader, Code::InvalidPlanValue, id,
-          fmt::format("a rule for dim names is {}, not a list or mapping", describe(node)), std::string(kPairHelp));
+    report_error(reader, Code::InvalidPlanValue, id,
+                 fmt::format("a rule for dim names is {}, not a list or mapping", describe(node)),
+                 std::string(kPairHelp));
   }
   if (name == kNoYaml || axes == kNoYaml || !expect_name(reader, name, "the name of a dim") ||
       !expect_short(reader, name))
     return;
   rule.key = node_at(reader, name).text;
   if (rule.key.empty()) {
-    fault(reader, Code::InvalidPlanValue, name, "the name of a dim is empty", std::string(kPairHelp));
+    report_error(reader, Code::InvalidPlanValue, name, "the name of a dim is empty", std::string(kPairHelp));
     return;
   }
   rule.key_span = span_at(reader, name);
@@ -346,9 +350,9 @@ void read_rules(PlanReader& reader, YamlId id) {
 
 void read_blocks(PlanReader& reader, YamlId id) {
   if (reader.plan.dialect->keys == KeySyntax::Names) {
-    fault(reader, Code::UnsupportedOption, id,
-          fmt::format("`blocks` has no effect in the {} dialect", reader.plan.dialect->name),
-          "write all rules under `tp_plan`: dim names apply to the entire model");
+    report_error(reader, Code::UnsupportedOption, id,
+                 fmt::format("`blocks` has no effect in the {} dialect", reader.plan.dialect->name),
+                 "write all rules under `tp_plan`: dim names apply to the entire model");
     return;
   }
   for_each_entry(
@@ -364,8 +368,8 @@ void read_blocks(PlanReader& reader, YamlId id) {
             is_rule ? fmt::format("indent it: it is a rule of the block `{}` above", reader.plan.blocks[block - 1].text)
                     : "write rules for the modules inside the block: `{\"mlp.up_proj\": colwise}`");
         if (node_at(reader, value).kind == YamlKind::Map && node_at(reader, value).children.empty())
-          fault(reader, Code::SettingWithoutEffect, key, fmt::format("block `{}` has no rules", pattern),
-                "write rules in it, or remove it");
+          report_error(reader, Code::SettingWithoutEffect, key, fmt::format("block `{}` has no rules", pattern),
+                       "write rules in it, or remove it");
       },
       "write rules below the path of the modules: `blocks: {\"layers.*\": {\"mlp.up_proj\": colwise}}`");
 }

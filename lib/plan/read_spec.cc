@@ -59,14 +59,14 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
   if (node.kind == YamlKind::Null) return true;
   if (node.kind == YamlKind::Scalar && is_word_for_replicated(node.text) &&
       find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-    fault(reader, Code::UnknownLayout, id, fmt::format("`{}` is not an axis of the mesh", node.text),
-          "write `null` for a replicated dim");
+    report_error(reader, Code::UnknownLayout, id, fmt::format("`{}` is not an axis of the mesh", node.text),
+                 "write `null` for a replicated dim");
     propose(reader, id, "null");
     return false;
   }
   if (is_yaml_number(node)) {
-    fault(reader, Code::UnknownAxis, id,
-          fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
+    report_error(reader, Code::UnknownAxis, id,
+                 fmt::format("a spec entry is the number {}, not an axis of the mesh", node.text), axes_help(reader));
     return false;
   }
   if (node.kind != YamlKind::Sequence) {
@@ -79,12 +79,12 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
     const YamlNode& inner = node_at(reader, item);
     if (inner.kind != YamlKind::Scalar || (inner.is_plain && inner.text == "...")) {
       const Code code = inner.kind == YamlKind::Scalar ? Code::UnknownAxis : Code::InvalidPlanValue;
-      fault(reader, code, item, fmt::format("a spec entry contains {}, not an axis", describe(inner)),
-            "write one entry for each dim: null, an axis, or [axes, major to minor]");
+      report_error(reader, code, item, fmt::format("a spec entry contains {}, not an axis", describe(inner)),
+                   "write one entry for each dim: null, an axis, or [axes, major to minor]");
       good = false;
     } else if (is_yaml_number(inner)) {
-      fault(reader, Code::UnknownAxis, item,
-            fmt::format("a spec entry contains the number {}, not an axis", inner.text), axes_help(reader));
+      report_error(reader, Code::UnknownAxis, item,
+                   fmt::format("a spec entry contains the number {}, not an axis", inner.text), axes_help(reader));
       good = false;
     } else {
       good = read_axis(reader, item, "an axis inside a spec entry", axes.emplace_back()) && good;
@@ -100,25 +100,25 @@ std::optional<SpecTemplate> read_spec(PlanReader& reader, YamlId id) {
   for (const YamlId item : node_at(reader, id).children) {
     const YamlNode& node = node_at(reader, item);
     if (node.kind == YamlKind::Map) {
-      fault(reader, Code::InvalidPlanValue, item, "a spec entry is a mapping, not an axis",
-            "write options of a rule as a mapping, without `- `: `{style: colwise}`");
+      report_error(reader, Code::InvalidPlanValue, item, "a spec entry is a mapping, not an axis",
+                   "write options of a rule as a mapping, without `- `: `{style: colwise}`");
       return std::nullopt;
     }
     if (node.kind == YamlKind::Scalar && is_style(node.text) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-      fault(reader, Code::UnknownAxis, item,
-            fmt::format("`{}` is a style, but a spec has an axis for each dim", node.text),
-            fmt::format("write one style, without brackets: `{}`", node.text));
+      report_error(reader, Code::UnknownAxis, item,
+                   fmt::format("`{}` is a style, but a spec has an axis for each dim", node.text),
+                   fmt::format("write one style, without brackets: `{}`", node.text));
       return std::nullopt;
     }
     if (is_placement(node) && find_axis(reader.plan.mesh, node.text) == kNoAxis) {
-      fault(reader, Code::UnknownAxis, item,
-            fmt::format("`{}` is a placement, but a spec has an axis for each dim", node.text),
-            "write the axis for a sharded dim, and null for a replicated dim: `[tp, null]`");
+      report_error(reader, Code::UnknownAxis, item,
+                   fmt::format("`{}` is a placement, but a spec has an axis for each dim", node.text),
+                   "write the axis for a sharded dim, and null for a replicated dim: `[tp, null]`");
       return std::nullopt;
     }
     if (node.kind == YamlKind::Scalar && node.text == "...") {
       if (spec.has_ellipsis) {
-        fault(reader, Code::UnknownLayout, item, "`...` occurs twice in one spec");
+        report_error(reader, Code::UnknownLayout, item, "`...` occurs twice in one spec");
         good = false;
       }
       spec.has_ellipsis = true;

@@ -33,17 +33,17 @@ void read_suppression(PlanReader& reader, YamlId id) {
         if (kind != nullptr && kind->severity == Severity::Warning)
           suppression.code = kind->code;
         else if (kind != nullptr)
-          fault(reader, Code::UnknownSetting, value,
-                fmt::format("{} is an error, but only warnings can be suppressed", text),
-                "fix the error, or write `optional: true` for a rule that only other models need");
+          report_error(reader, Code::UnknownSetting, value,
+                       fmt::format("{} is an error, but only warnings can be suppressed", text),
+                       "fix the error, or write `optional: true` for a rule that only other models need");
         else
-          fault(reader, Code::UnknownSetting, value, fmt::format("unknown diagnostic `{}`", text),
-                "write a code that `tpplan rules` lists, such as TP4006");
+          report_error(reader, Code::UnknownSetting, value, fmt::format("unknown diagnostic `{}`", text),
+                       "write a code that `tpplan rules` lists, such as TP4006");
       },
       kSuppressionForm);
   if (is_map && (!has_code || suppression.reason.empty())) {
-    fault(reader, Code::MissingPlanField, id, fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"),
-          std::string(kSuppressionForm));
+    report_error(reader, Code::MissingPlanField, id,
+                 fmt::format("a suppression has no `{}`", has_code ? "reason" : "code"), std::string(kSuppressionForm));
   }
   reader.plan.suppressions.push_back(std::move(suppression));
 }

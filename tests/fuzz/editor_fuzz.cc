@@ -55,6 +55,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   JsonWriter id;
   write_id(id, message.id);
   require(!id.out.empty(), "an answer has an id");
-  complete_everywhere(text_member(message.params, 0, "text"));
+  complete_everywhere(string_field(message.params, 0, "text"));
   return 0;
 }

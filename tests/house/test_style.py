@@ -34,7 +34,7 @@ def undecided(text):
 # The result is a convenience: the function has reported the error, or has done its work.
 MAY_BE_DROPPED = {
     "report",
-    "fault",
+    "report_error",
     "report_specs_error",
     "report_kind",
     "usage_error",

@@ -22,9 +22,9 @@ namespace {
 void read_options(Server& server, const JsonTree& params) {
   if (params.nodes.empty() || params.nodes[0].kind != JsonKind::Object) return;
   const uint32_t options = find_json_field(params, 0, "initializationOptions");
-  const std::string_view model = options == 0 ? std::string_view() : text_member(params, options, "model");
+  const std::string_view model = options == 0 ? std::string_view() : string_field(params, options, "model");
   if (model.empty()) return;
-  const std::filesystem::path root = path_of_uri(text_member(params, 0, "rootUri"));
+  const std::filesystem::path root = path_of_uri(string_field(params, 0, "rootUri"));
   server.arguments.model = (root / model).string();
 }
 

@@ -19,19 +19,20 @@ void forget_analysis(OpenPlan& open) {
 OpenPlan* document_of(Server& server, const EditorMessage& message) {
   if (message.params.nodes.empty() || message.params.nodes[0].kind != JsonKind::Object) return nullptr;
   const uint32_t document = find_json_field(message.params, 0, "textDocument");
-  const auto found = document == 0 ? server.open.end() : server.open.find(text_member(message.params, document, "uri"));
+  const auto found =
+      document == 0 ? server.open.end() : server.open.find(string_field(message.params, document, "uri"));
   return found == server.open.end() ? nullptr : &found->second;
 }
 
 void did_open(Server& server, const EditorMessage& message) {
   if (message.params.nodes.empty() || message.params.nodes[0].kind != JsonKind::Object) return;
   const uint32_t document = find_json_field(message.params, 0, "textDocument");
-  const std::string uri(document == 0 ? "" : text_member(message.params, document, "uri"));
+  const std::string uri(document == 0 ? "" : string_field(message.params, document, "uri"));
   if (uri.empty()) return;
   OpenPlan& open = server.open[uri];
   open = {.uri = uri,
           .path = path_of_uri(uri),
-          .text = std::string(text_member(message.params, document, "text")),
+          .text = std::string(string_field(message.params, document, "text")),
           .version = number_field(message.params, document, "version", 0),
           .analysis = nullptr};
 }
@@ -66,7 +67,7 @@ void did_change(Server& server, const EditorMessage& message) {
     if (params.nodes[at].kind != JsonKind::Object || find_json_field(params, at, "text") == 0) continue;
     size_t begin = 0, end = open->text.size();
     std::ignore = read_range(params, at, lines_of(open->text), begin, end);
-    open->text.replace(begin, end - begin, text_member(params, at, "text"));
+    open->text.replace(begin, end - begin, string_field(params, at, "text"));
   }
   forget_analysis(*open);
 }
