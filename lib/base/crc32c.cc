@@ -93,8 +93,8 @@ uint32_t crc32c_part(const void* bytes, uint64_t count, uint32_t before) {
   return add_in_software(from, count, before);
 }
 
-uint32_t crc32c_moved(uint32_t part, uint64_t behind) { return times(part, power_of(behind)); }
-Crc32cMove crc32c_move(uint64_t behind) { return make_move(power_of(behind)); }
+uint32_t crc32c_moved(uint32_t part, uint64_t bytes_after) { return times(part, power_of(bytes_after)); }
+Crc32cMove crc32c_move(uint64_t bytes_after) { return make_move(power_of(bytes_after)); }
 uint32_t crc32c_moved(uint32_t part, const Crc32cMove& move) { return moved(part, move); }
 uint32_t crc32c_of(uint32_t sum, uint64_t count) { return ~(sum ^ crc32c_moved(0xffffffff, count)); }
 

@@ -86,8 +86,8 @@ DimLayoutId indexed_dim(OpCall& call, OpResult& result, const Operand& x, const 
   DimLayoutId sliced = x.layout->dims[item.dim];
   if (takes_all(item)) return sliced;
   std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // a failure is in `result`
-  const LocalSlice whole = slice_of(call, item, x.shape[item.dim], 0, true);
-  if (whole.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), whole.begin, whole.end});
+  const LocalSlice global = slice_of(call, item, x.shape[item.dim], 0, true);
+  if (global.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), global.begin, global.end});
   return sliced;
 }
 

@@ -7,12 +7,12 @@
 namespace tpplan {
 
 std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, std::span<const LocalSlice> local,
-                                        const LocalSlice& whole, std::string& fault) {
+                                        const LocalSlice& global, std::string& fault) {
   const DimLayout map = table.maps[id];  // a copy, because interning can move the table
   const auto count = [](const LocalSlice& s) {
     return s.end <= s.begin ? int64_t{0} : (s.end - s.begin + s.step - 1) / s.step;
   };
-  const int64_t size = count(whole);
+  const int64_t size = count(global);
   if (map.kind == DimLayoutKind::Any) {
     std::vector<int64_t> sizes;
     for (const LocalSlice& slice : local) sizes.push_back(count(slice));
@@ -32,13 +32,13 @@ std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, s
         const int64_t n = (stop - at + slice.step - 1) / slice.step;
         const int64_t g = run.begin + (at - first);
         const int64_t last = g + (n - 1) * slice.step;
-        const bool inside = g >= whole.begin && last < whole.end && (g - whole.begin) % whole.step == 0;
-        if (!inside || (slice.step != whole.step && n > 1)) {
+        const bool inside = g >= global.begin && last < global.end && (g - global.begin) % global.step == 0;
+        if (!inside || (slice.step != global.step && n > 1)) {
           fault = fmt::format("rank {} selects global indices {}..{}, the unsharded model {}..{}", rank, g, last,
-                              whole.begin, whole.end - 1);
+                              global.begin, global.end - 1);
           return std::nullopt;
         }
-        append_interval(runs[rank], {(g - whole.begin) / whole.step, (g - whole.begin) / whole.step + n});
+        append_interval(runs[rank], {(g - global.begin) / global.step, (g - global.begin) / global.step + n});
         if (runs[rank].size() > kMaxIntervals) {
           fault = "its shards have too many intervals to track";
           return std::nullopt;

@@ -53,17 +53,17 @@ bool read_known_diagnostic(BaselineReader& reader, const JsonTree& tree) {
     return reject(reader, Code::InvalidPlanValue, span,
                   fmt::format("an entry of `findings` is {}, not an object", json_kind_name(tree.nodes[0].kind)));
   KnownDiagnostic finding;
-  const std::pair<std::string_view, std::string*> members[] = {{"fingerprint", &finding.fingerprint},
-                                                               {"code", &finding.code},
-                                                               {"file", &finding.file},
-                                                               {"message", &finding.message}};
-  for (const auto& [name, text] : members) {
+  const std::pair<std::string_view, std::string*> fields[] = {{"fingerprint", &finding.fingerprint},
+                                                              {"code", &finding.code},
+                                                              {"file", &finding.file},
+                                                              {"message", &finding.message}};
+  for (const auto& [name, text] : fields) {
     if (!read_text(reader, tree, name, *text)) return false;
   }
   if (find_json_field(tree, 0, "module") != 0 && !read_text(reader, tree, "module", finding.module)) return false;
   for (uint32_t at = 1; at < tree.nodes.size(); at = tree.nodes[at].end) {
     const std::string_view key = tree.nodes[at].key;
-    if (key != "module" && std::ranges::none_of(members, [key](const auto& member) { return member.first == key; }))
+    if (key != "module" && std::ranges::none_of(fields, [key](const auto& member) { return member.first == key; }))
       return reject(reader, Code::UnknownPlanKey, key_span(reader.file.id, tree.nodes[at]),
                     fmt::format("an entry of `findings` has no key `{}`", key));
   }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr Format kPrintFormats[] = {
     {"human", true, true, false, [](const Report& r) { return render_human(r.diagnostics, r.sources, r.look); }},
-    {"json", false, true, false, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.members); }},
+    {"json", false, true, false, [](const Report& r) { return render_json(r.diagnostics, r.sources, r.fields); }},
     {"jsonl", false, false, false, [](const Report& r) { return render_jsonl(r.diagnostics, r.sources); }},
     {"sarif", false, false, true,
      [](const Report& r) { return render_sarif(r.diagnostics, r.sources, r.tool, r.page, r.unchecked); }},

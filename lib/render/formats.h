@@ -19,9 +19,9 @@ struct Report {
   RenderOptions look;     // for the human-readable format
   std::string_view tool;  // "NAME VERSION"
   PageOfCode page;
-  std::span<const DocumentField> members{};  // further fields of the JSON document
-  std::string_view unchecked{};              // a sentence that names the skipped checks; may be empty
-  std::span<const CheckedPlan> checks{};     // all checks of a settings file; empty if one plan is checked
+  std::span<const DocumentField> fields{};  // further fields of the JSON document
+  std::string_view unchecked{};             // a sentence that names the skipped checks; may be empty
+  std::span<const CheckedPlan> checks{};    // all checks of a settings file; empty if one plan is checked
 };
 
 struct Format {

@@ -186,17 +186,16 @@ std::string render_human(const Fault& fault, std::string_view place, const Rende
   return out;
 }
 
-std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
-                        std::span<const DocumentField> members) {
+std::string render_json(const Diagnostics& diagnostics, const Sources& sources, std::span<const DocumentField> fields) {
   const Sources located = locate(diagnostics, sources);
   std::vector<std::string> findings;
   for (const Diagnostic& d : diagnostics.list)
     findings.push_back(json_of([&](JsonWriter& json) { write_diagnostic(json, d, located); }));
-  return render_document(findings, counts_of(diagnostics), members);
+  return render_document(findings, counts_of(diagnostics), fields);
 }
 
 std::string render_document(std::span<const std::string> findings, const DiagnosticCounts& counts,
-                            std::span<const DocumentField> members) {
+                            std::span<const DocumentField> fields) {
   JsonWriter json;
   begin_object(json);
   write_field(json, "format", "tpplan.diagnostics/1");
@@ -210,7 +209,7 @@ std::string render_document(std::span<const std::string> findings, const Diagnos
   }
   if (!findings.empty()) next_line(json, 0);
   end_array(json);
-  for (const DocumentField& member : members) {
+  for (const DocumentField& member : fields) {
     next_line(json, 1);
     write_key(json, member.name);
     write_json(json, member.json);

@@ -39,11 +39,11 @@ void write_edits(JsonWriter& json, const SourceFile& file, std::span<const TextE
 
 // Returns a JSON document that conforms to schemas/diagnostics.schema.json.
 [[nodiscard]] std::string render_json(const Diagnostics& diagnostics, const Sources& sources,
-                                      std::span<const DocumentField> members = {});
+                                      std::span<const DocumentField> fields = {});
 
 // Returns the document of render_json from rendered diagnostics: lines of render_jsonl without their line breaks.
 [[nodiscard]] std::string render_document(std::span<const std::string> findings, const DiagnosticCounts& counts,
-                                          std::span<const DocumentField> members = {});
+                                          std::span<const DocumentField> fields = {});
 
 // Returns the diagnostics of render_json as JSON Lines, one diagnostic per line.
 [[nodiscard]] std::string render_jsonl(const Diagnostics& diagnostics, const Sources& sources);

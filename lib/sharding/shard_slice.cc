@@ -25,12 +25,12 @@ void for_each_segment(int64_t size, std::span<const int64_t> segments, Visit vis
 }  // namespace
 
 // Splits like torch.chunk: chunks of ceil(size / count), the last ones shorter or empty.
-Interval chunk(Interval whole, int64_t count, int64_t index) {
-  const int64_t size = length(whole), piece = size / count + (size % count != 0);
+Interval chunk(Interval global, int64_t count, int64_t index) {
+  const int64_t size = length(global), piece = size / count + (size % count != 0);
   // index * piece can exceed 2^63 only if it also exceeds the end.
   const int64_t begin =
-      piece != 0 && index > size / piece ? whole.end : std::min(whole.begin + index * piece, whole.end);
-  return {begin, begin + std::min(piece, whole.end - begin)};
+      piece != 0 && index > size / piece ? global.end : std::min(global.begin + index * piece, global.end);
+  return {begin, begin + std::min(piece, global.end - begin)};
 }
 
 std::vector<std::vector<Interval>> shard_slice(std::span<const int64_t> shape, const Sharding& sharding,

@@ -21,7 +21,7 @@ struct Interval {
 // Returns chunk `index` of `count` of an interval: chunks of ceil(size / count) elements, the last ones shorter or
 // empty (torch.chunk, and DTensor's Shard, torch 2.13). If size % count == 0 all are equal, as in JAX. An empty chunk
 // is at the end of the interval.
-[[nodiscard]] Interval chunk(Interval whole, int64_t count, int64_t index);
+[[nodiscard]] Interval chunk(Interval global, int64_t count, int64_t index);
 
 // Returns for each dim the global indices that the coordinate holds, in storage order: one interval, or one for each
 // segment. Axes shard one after the other, major first. `coordinate` has one entry for each mesh axis.

@@ -34,11 +34,11 @@ struct Drafting {
 
 // Returns the style of a layer; empty for no rule. A large layer without a style gets the dialect's replicate style, if
 // it has one.
-std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftLayer& member) {
+std::string_view style_in(const Drafting& in, const ChosenUnit& chosen, const DraftLayer& layer) {
   const std::string_view style =
-      chosen.strategy == nullptr ? std::string_view{} : style_of(*chosen.strategy, member.role);
+      chosen.strategy == nullptr ? std::string_view{} : style_of(*chosen.strategy, layer.role);
   if (!style.empty()) return style;
-  return member.elements > kLargeParameter ? in.dialect.replicate_style : std::string_view{};
+  return layer.elements > kLargeParameter ? in.dialect.replicate_style : std::string_view{};
 }
 
 // Returns the key in the form of the dialect. In dialects that follow a framework, keys have no block and a star for
@@ -57,14 +57,14 @@ bool repeats(const TpPlan& plan, const PlanRule& rule) {
   });
 }
 
-void add_rule(DraftPlan& draft, const Drafting& in, const DraftLayer& member, std::string_view style, std::string key,
+void add_rule(DraftPlan& draft, const Drafting& in, const DraftLayer& layer, std::string_view style, std::string key,
               uint32_t block, std::string& comment) {
   PlanRule rule;
   rule.key = std::move(key);
   const StyleRow* row = find_style(style, in.dialect.styles);
-  if (member.ndim > 0 && !row->shard_dim.empty()) {
-    rule.spec.emplace().before.resize(member.ndim);
-    rule.spec->before[member.heads_at] = {in.axis};
+  if (layer.ndim > 0 && !row->shard_dim.empty()) {
+    rule.spec.emplace().before.resize(layer.ndim);
+    rule.spec->before[layer.heads_at] = {in.axis};
   } else {
     rule.style = row;
     rule.axis = in.axis;
@@ -93,21 +93,21 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
   draft.plan.mesh = in.mesh;
   add_data_axes(draft.plan, in.axis);
   for (const ChosenUnit& unit : chosen) {
-    for (const DraftLayer& member : unit.unit->members) {
-      const std::string block = key_in(in, member.key).block;
+    for (const DraftLayer& layer : unit.unit->layers) {
+      const std::string block = key_in(in, layer.key).block;
       if (!block.empty() &&
           std::ranges::find(draft.plan.blocks, block, &ModulePattern::text) == draft.plan.blocks.end())
-        if (!style_in(in, unit, member).empty()) draft.plan.blocks.push_back({block, {}});
+        if (!style_in(in, unit, layer).empty()) draft.plan.blocks.push_back({block, {}});
     }
   }
   for (uint32_t block = kNoRule; block != draft.plan.blocks.size(); ++block) {  // kNoRule + 1 is 0
     const std::string_view wanted = block == kNoRule ? std::string_view{} : draft.plan.blocks[block].text;
     for (const ChosenUnit& unit : chosen) {
       std::string comment = unit_comment(*unit.unit, unit.strategy, unit.reason);
-      for (const DraftLayer& member : unit.unit->members) {
-        const DraftKey key = key_in(in, member.key);
-        const std::string_view style = style_in(in, unit, member);
-        if (key.block == wanted && !style.empty()) add_rule(draft, in, member, style, key.name, block, comment);
+      for (const DraftLayer& layer : unit.unit->layers) {
+        const DraftKey key = key_in(in, layer.key);
+        const std::string_view style = style_in(in, unit, layer);
+        if (key.block == wanted && !style.empty()) add_rule(draft, in, layer, style, key.name, block, comment);
       }
     }
   }
@@ -129,17 +129,17 @@ std::vector<std::string> checked_rules(const Drafting& in, const TpPlan& plan, b
 }
 
 bool has_styles(const Drafting& in, const DraftUnit& unit, const UnitStrategy& strategy) {
-  return std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
-    const std::string_view style = style_of(strategy, member.role);
-    const bool is_spec = member.role == DraftRole::HeadParam && !style.empty();  // not possible in framework dialects
+  return std::ranges::all_of(unit.layers, [&](const DraftLayer& layer) {
+    const std::string_view style = style_of(strategy, layer.role);
+    const bool is_spec = layer.role == DraftRole::HeadParam && !style.empty();  // not possible in framework dialects
     return style.empty() ||
            (find_style(style, in.dialect.styles) != nullptr && !(is_spec && in.dialect.follows_framework));
   });
 }
 
 bool shards_any(const Drafting& in, const DraftUnit& unit, const UnitStrategy& strategy) {
-  return std::ranges::any_of(unit.members, [&](const DraftLayer& member) {
-    const StyleRow* style = find_style(style_of(strategy, member.role), in.dialect.styles);
+  return std::ranges::any_of(unit.layers, [&](const DraftLayer& layer) {
+    const StyleRow* style = find_style(style_of(strategy, layer.role), in.dialect.styles);
     return style != nullptr && !style->shard_dim.empty();
   });
 }

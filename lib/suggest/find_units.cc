@@ -115,19 +115,19 @@ int64_t size_of(const ModelGraph& graph, const Module& module, std::string_view 
   return 0;
 }
 
-void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftLayer member) {
+void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftLayer layer) {
   const std::string name = std::to_string(static_cast<int>(kind)) + "|" + scope.block + "|" + scope.name;
   const auto [at, is_new] = finder.known.emplace(name, finder.units.size());
-  if (is_new) finder.units.push_back({.kind = kind, .scope = scope, .members = {}});
-  std::vector<DraftLayer>& members = finder.units[at->second].members;
-  member.modules = {member.module};
-  const auto there = std::ranges::find(members, member.key, &DraftLayer::key);
-  if (there == members.end()) {
-    members.push_back(std::move(member));
+  if (is_new) finder.units.push_back({.kind = kind, .scope = scope, .layers = {}});
+  std::vector<DraftLayer>& layers = finder.units[at->second].layers;
+  layer.modules = {layer.module};
+  const auto there = std::ranges::find(layers, layer.key, &DraftLayer::key);
+  if (there == layers.end()) {
+    layers.push_back(std::move(layer));
     return;
   }
-  there->elements = std::max(there->elements, member.elements);
-  there->modules.push_back(member.module);
+  there->elements = std::max(there->elements, layer.elements);
+  there->modules.push_back(layer.module);
 }
 
 void add_module(UnitFinder& finder, UnitKind kind, ModuleId scope, ModuleId id, DraftRole role) {
@@ -357,8 +357,8 @@ void mark_unseen(UnitFinder& finder) {
     }
   }
   for (DraftUnit& unit : finder.units) {
-    unit.is_unseen = std::ranges::none_of(unit.members, [&](const DraftLayer& member) {
-      return std::ranges::any_of(member.modules, [&](ModuleId id) { return modules.contains(id); });
+    unit.is_unseen = std::ranges::none_of(unit.layers, [&](const DraftLayer& layer) {
+      return std::ranges::any_of(layer.modules, [&](ModuleId id) { return modules.contains(id); });
     });
   }
 }

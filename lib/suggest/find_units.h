@@ -33,7 +33,7 @@ struct DraftLayer {
 struct DraftUnit {
   UnitKind kind = UnitKind::Whole;
   DraftKey scope;
-  std::vector<DraftLayer> members;
+  std::vector<DraftLayer> layers;
   bool is_unseen = false;  // the model has operations, and none of them uses the unit
 };
 

@@ -83,7 +83,7 @@ std::string attempt(Suggesting& s, const std::vector<WantedRule>& targets, std::
   if (!preserves_rules(s.current, trial)) return "its keys also match other layers";
   for (const WantedRule& target : targets) {
     const bool is_covered_everywhere = std::ranges::all_of(
-        target.modules, [&](ModuleId id) { return is_covered(s.graph, trial.matches, *target.member, id); });
+        target.modules, [&](ModuleId id) { return is_covered(s.graph, trial.matches, *target.layer, id); });
     if (!is_covered_everywhere) return fmt::format("no key that matches every `{}` is known", target.key.name);
   }
   s.edits = std::move(edits);
@@ -107,8 +107,8 @@ bool try_rules(Suggesting& s, const std::vector<WantedRule>& targets, std::strin
 std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
   if (s.base.plan.dialect->keys == KeySyntax::Names)
     return "rules use names of dims, and only the model defines what a name means";
-  const bool is_new = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
-    return uncovered(s.graph, s.current.matches, member).size() == member.modules.size();
+  const bool is_new = std::ranges::all_of(unit.layers, [&](const DraftLayer& layer) {
+    return uncovered(s.graph, s.current.matches, layer).size() == layer.modules.size();
   });
   std::string reason;
   bool has_walk_error = false;
@@ -138,9 +138,9 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
 
 void add_uncovered(const Suggesting& s, const DraftUnit& unit, std::string reason, std::vector<UncoveredUnit>& left) {
   const bool is_open = std::ranges::any_of(
-      unit.members, [&](const DraftLayer& member) { return !uncovered(s.graph, s.current.matches, member).empty(); });
+      unit.layers, [&](const DraftLayer& layer) { return !uncovered(s.graph, s.current.matches, layer).empty(); });
   if (!is_open) return;
-  DraftKey key = unit.members.size() == 1 ? unit.members.front().key : unit.scope;
+  DraftKey key = unit.layers.size() == 1 ? unit.layers.front().key : unit.scope;
   if (!key.block.empty() && !key.name.empty()) key.block += separator(s.graph.framework);
   left.push_back({key.block + key.name, std::move(reason)});
 }

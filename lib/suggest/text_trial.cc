@@ -62,24 +62,24 @@ std::string new_error(const TextTrial& before, const TextTrial& after) {
   return {};
 }
 
-RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member, ModuleId id) {
+RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id) {
   const Module& module = graph.modules[id];
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-    const bool is_asked = member.param.empty() || graph.params[param].name == member.param;
+    const bool is_asked = layer.param.empty() || graph.params[param].name == layer.param;
     if (is_asked && matches.params[param].rule != kNoRule) return matches.params[param].rule;
   }
   return kNoRule;
 }
 
-bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member, ModuleId id) {
-  if (member.role == DraftRole::ExpertsModule) return has_boundary(matches, id);
-  return rule_of(graph, matches, member, id) != kNoRule;
+bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id) {
+  if (layer.role == DraftRole::ExpertsModule) return has_boundary(matches, id);
+  return rule_of(graph, matches, layer, id) != kNoRule;
 }
 
-std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member) {
+std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer) {
   std::vector<ModuleId> modules;
-  for (const ModuleId id : member.modules) {
-    if (!is_covered(graph, matches, member, id)) modules.push_back(id);
+  for (const ModuleId id : layer.modules) {
+    if (!is_covered(graph, matches, layer, id)) modules.push_back(id);
   }
   return modules;
 }

@@ -50,14 +50,13 @@ struct TextTrial {
 [[nodiscard]] std::string new_error(const TextTrial& before, const TextTrial& after);
 
 // Returns the first rule that applies to the parameters of a member in a module; kNoRule if there is none.
-[[nodiscard]] RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member, ModuleId id);
+[[nodiscard]] RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id);
 
-[[nodiscard]] bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& member,
-                              ModuleId id);
+[[nodiscard]] bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id);
 
 // Returns the modules of a member that no rule covers.
 [[nodiscard]] std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches,
-                                              const DraftLayer& member);
+                                              const DraftLayer& layer);
 
 using RuleName = std::pair<std::string_view, std::string_view>;  // block and key
 

@@ -125,7 +125,7 @@ std::span<const UnitStrategy> unit_strategies() { return kStrategies; }
 bool is_for(const UnitStrategy& strategy, const DraftUnit& unit) {
   return strategy.kind == unit.kind &&
          (strategy.needs == DraftRole::None ||
-          std::ranges::find(unit.members, strategy.needs, &DraftLayer::role) != unit.members.end());
+          std::ranges::find(unit.layers, strategy.needs, &DraftLayer::role) != unit.layers.end());
 }
 
 std::string_view style_of(const UnitStrategy& strategy, DraftRole role) {

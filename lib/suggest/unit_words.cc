@@ -38,7 +38,7 @@ std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, st
     if (unit.is_unseen) text += " Based on names, shapes and heads only: the traced run does not reach it.";
     return text;
   }
-  const DraftRole role = unit.members.front().role;
+  const DraftRole role = unit.layers.front().role;
   if (role == DraftRole::Router) return "The router: replicated, so that all ranks send tokens to the same experts.";
   if (role == DraftRole::Table && unit.kind == UnitKind::Whole) return "Replicated: small compared with the others.";
   text = fmt::format("{}: replicated", kReplicatedTexts[static_cast<size_t>(unit.kind)]);
@@ -47,18 +47,18 @@ std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, st
 
 std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy) {
   if (graph.operations.is_there && !unit.is_unseen) return {};
-  for (const DraftLayer& member : unit.members) {
+  for (const DraftLayer& layer : unit.layers) {
     const bool is_other =
-        (member.role == DraftRole::ExpertsOther && style_of(strategy, member.role).empty()) ||
-        (strategy.by_heads && (member.role == DraftRole::HeadOther || member.role == DraftRole::HeadParam));
-    if (is_other) return fmt::format("without operations the use of `{}` is unknown", member.key.name);
+        (layer.role == DraftRole::ExpertsOther && style_of(strategy, layer.role).empty()) ||
+        (strategy.by_heads && (layer.role == DraftRole::HeadOther || layer.role == DraftRole::HeadParam));
+    if (is_other) return fmt::format("without operations the use of `{}` is unknown", layer.key.name);
   }
   if (!strategy.by_heads) return {};
-  for (const DraftLayer& member : unit.members) {
-    if (member.role == DraftRole::FullNorm) return fmt::format("`{}` is a norm over all heads", member.key.name);
+  for (const DraftLayer& layer : unit.layers) {
+    if (layer.role == DraftRole::FullNorm) return fmt::format("`{}` is a norm over all heads", layer.key.name);
   }
   const auto has = [&](DraftRole role) {
-    return std::ranges::find(unit.members, role, &DraftLayer::role) != unit.members.end();
+    return std::ranges::find(unit.layers, role, &DraftLayer::role) != unit.layers.end();
   };
   if (!has(DraftRole::Out)) return "no layer is known that uses the heads";
   return {};

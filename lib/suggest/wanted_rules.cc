@@ -54,12 +54,12 @@ bool shards_identically(const PlanRule& a, const PlanRule& b) {
 // Returns the count of the unit's layers whose existing rule differs from the strategy.
 size_t disagreements(const RuleWants& w, const DraftUnit& unit, const UnitStrategy& strategy) {
   size_t count = 0;
-  for (const DraftLayer& member : unit.members) {
+  for (const DraftLayer& layer : unit.layers) {
     PlanRule rule;
-    const std::string_view style = style_of(strategy, member.role);
+    const std::string_view style = style_of(strategy, layer.role);
     const bool has_style = !style.empty() && set_style(*w.plan.dialect, style, rule);
-    for (const ModuleId id : member.modules) {
-      const RuleId own = rule_of(w.graph, w.matches, member, id);
+    for (const ModuleId id : layer.modules) {
+      const RuleId own = rule_of(w.graph, w.matches, layer, id);
       if (own == kNoRule) continue;
       count += has_style ? !shards_identically(rule, w.plan.rules[own]) : shards_tensors(w.plan.rules[own]);
       break;
@@ -102,42 +102,42 @@ SpecTemplate spec_of(const RuleWants& w, const Param& param, size_t dim) {
 }
 
 // Returns the spec that shards a parameter like the style; nullopt if the style does not shard it.
-std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftLayer& member, const Param& param,
+std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftLayer& layer, const Param& param,
                                      const StyleRow& style) {
-  const Module& module = w.graph.modules[member.module];
+  const Module& module = w.graph.modules[layer.module];
   const int dim =
-      member.ndim > 0 ? static_cast<int>(member.heads_at) : find_dim(dims_of(w.graph, module, param), style.shard_dim);
+      layer.ndim > 0 ? static_cast<int>(layer.heads_at) : find_dim(dims_of(w.graph, module, param), style.shard_dim);
   if (dim < 0 || style.shard_dim.empty()) return std::nullopt;
   return spec_of(w, param, static_cast<size_t>(dim));
 }
 
 // Adds one rule with a spec per parameter, for plans whose keys name parameters.
-void add_param_rules(const RuleWants& w, const DraftLayer& member, const std::vector<ModuleId>& modules,
+void add_param_rules(const RuleWants& w, const DraftLayer& layer, const std::vector<ModuleId>& modules,
                      const StyleRow& style, std::vector<WantedRule>& wanted) {
   const char dot = separator(w.graph.framework);
-  for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
-    if (!member.param.empty() && param.name != member.param) continue;
-    WantedRule target{.member = &member, .modules = modules, .paths = {}, .key = member.key, .rule = {}};
-    target.rule.spec = spec_for(w, member, param, style);
+  for (const Param& param : params_of(w.graph, w.graph.modules[layer.module])) {
+    if (!layer.param.empty() && param.name != layer.param) continue;
+    WantedRule target{.layer = &layer, .modules = modules, .paths = {}, .key = layer.key, .rule = {}};
+    target.rule.spec = spec_for(w, layer, param, style);
     if (!target.rule.spec) continue;
-    if (member.param.empty()) target.key.name += fmt::format("{}{}", dot, glob_of_name(param.name));
+    if (layer.param.empty()) target.key.name += fmt::format("{}{}", dot, glob_of_name(param.name));
     for (const ModuleId id : modules)
       target.paths.push_back(fmt::format("{}{}{}", w.graph.modules[id].path, dot, param.name));
     wanted.push_back(std::move(target));
   }
 }
 
-void add_module_rule(const RuleWants& w, const DraftLayer& member, const std::vector<ModuleId>& modules, PlanRule rule,
+void add_module_rule(const RuleWants& w, const DraftLayer& layer, const std::vector<ModuleId>& modules, PlanRule rule,
                      std::vector<WantedRule>& wanted) {
-  WantedRule target{.member = &member, .modules = modules, .paths = {}, .key = member.key, .rule = std::move(rule)};
+  WantedRule target{.layer = &layer, .modules = modules, .paths = {}, .key = layer.key, .rule = std::move(rule)};
   for (const ModuleId id : modules) {
     std::string path(w.graph.modules[id].path);
-    if (!member.param.empty()) path += fmt::format("{}{}", separator(w.graph.framework), member.param);
+    if (!layer.param.empty()) path += fmt::format("{}{}", separator(w.graph.framework), layer.param);
     target.paths.push_back(std::move(path));
   }
-  if (member.ndim > 0 && !target.rule.style->shard_dim.empty()) {
-    for (const Param& param : params_of(w.graph, w.graph.modules[member.module])) {
-      if (param.name == member.param) target.rule.spec = spec_of(w, param, member.heads_at);
+  if (layer.ndim > 0 && !target.rule.style->shard_dim.empty()) {
+    for (const Param& param : params_of(w.graph, w.graph.modules[layer.module])) {
+      if (param.name == layer.param) target.rule.spec = spec_of(w, param, layer.heads_at);
     }
     target.rule.style = nullptr;
   }
@@ -145,8 +145,8 @@ void add_module_rule(const RuleWants& w, const DraftLayer& member, const std::ve
   wanted.push_back(std::move(target));
 }
 
-bool is_replicated_on_purpose(const DraftLayer& member) {
-  return member.role == DraftRole::Router || member.role == DraftRole::Table;
+bool is_replicated_on_purpose(const DraftLayer& layer) {
+  return layer.role == DraftRole::Router || layer.role == DraftRole::Table;
 }
 
 // True if keys of the plan must name parameters: by the dialect, or because every rule has a spec.
@@ -176,9 +176,9 @@ AxisId axis_of(const TpPlan& plan) {
 std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit) {
   std::vector<std::pair<size_t, const UnitStrategy*>> strategies;
   for (const UnitStrategy& strategy : unit_strategies()) {
-    const bool is_reported = std::ranges::all_of(unit.members, [&](const DraftLayer& member) {
+    const bool is_reported = std::ranges::all_of(unit.layers, [&](const DraftLayer& layer) {
       PlanRule rule;
-      const std::string_view style = style_of(strategy, member.role);
+      const std::string_view style = style_of(strategy, layer.role);
       return style.empty() || set_style(*w.plan.dialect, style, rule);
     });
     if (!is_for(strategy, unit) || !is_reported) continue;
@@ -195,18 +195,18 @@ std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& curre
                                      const UnitStrategy* strategy) {
   const DialectRow& dialect = *w.plan.dialect;
   std::vector<WantedRule> wanted;
-  for (const DraftLayer& member : unit.members) {
-    const std::vector<ModuleId> modules = uncovered(w.graph, current, member);
-    std::string_view style = strategy == nullptr ? std::string_view{} : style_of(*strategy, member.role);
-    if (style.empty() && (strategy != nullptr || is_replicated_on_purpose(member))) style = dialect.replicate_style;
+  for (const DraftLayer& layer : unit.layers) {
+    const std::vector<ModuleId> modules = uncovered(w.graph, current, layer);
+    std::string_view style = strategy == nullptr ? std::string_view{} : style_of(*strategy, layer.role);
+    if (style.empty() && (strategy != nullptr || is_replicated_on_purpose(layer))) style = dialect.replicate_style;
     PlanRule rule;
     if (modules.empty() || style.empty() || !set_style(dialect, style, rule)) continue;
     const bool stays = style == dialect.replicate_style;
-    if (stays && member.elements <= kLargeParameter) continue;
+    if (stays && layer.elements <= kLargeParameter) continue;
     if (names_parameters(w.plan))
-      add_param_rules(w, member, modules, *rule.style, wanted);
+      add_param_rules(w, layer, modules, *rule.style, wanted);
     else
-      add_module_rule(w, member, modules, std::move(rule), wanted);
+      add_module_rule(w, layer, modules, std::move(rule), wanted);
   }
   return wanted;
 }

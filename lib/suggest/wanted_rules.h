@@ -22,7 +22,7 @@ struct RuleWants {
 
 // A rule for all modules of a layer that have no rule.
 struct WantedRule {
-  const DraftLayer* member = nullptr;
+  const DraftLayer* layer = nullptr;
   std::vector<ModuleId> modules;
   std::vector<std::string> paths;  // by module
   DraftKey key;

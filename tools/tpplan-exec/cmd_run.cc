@@ -20,9 +20,9 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
   if (!run_schedule(comm, manifest.mesh, outcome.schedule, {arguments.iterations, arguments.warmup},
                     outcome.redistributions))
     return false;
-  outcome.results.resize(outcome.products.size());
-  for (size_t i = 0; i < outcome.products.size(); ++i) {
-    if (!run_module_matmul(comm, manifest, outcome.products[i], arguments.tokens, outcome.results[i])) return false;
+  outcome.results.resize(outcome.matmuls.size());
+  for (size_t i = 0; i < outcome.matmuls.size(); ++i) {
+    if (!run_module_matmul(comm, manifest, outcome.matmuls[i], arguments.tokens, outcome.results[i])) return false;
   }
   combine(comm, outcome);
   return true;
@@ -32,11 +32,11 @@ bool run_all(Comm& comm, const Manifest& manifest, const RunArguments& arguments
 Fault wrong_result_error(const Outcome& outcome) {
   const auto entry =
       std::ranges::find_if(outcome.redistributions.entries, [](const EntryResult& e) { return e.wrong != 0; });
-  const auto product = std::ranges::find_if(outcome.results, [](const MatmulResult& r) { return is_wrong(r); });
+  const auto matmul = std::ranges::find_if(outcome.results, [](const MatmulResult& r) { return is_wrong(r); });
   const std::string first =
       entry != outcome.redistributions.entries.end()
           ? outcome.schedule[static_cast<size_t>(entry - outcome.redistributions.entries.begin())].path
-          : outcome.products[static_cast<size_t>(product - outcome.results.begin())].path;
+          : outcome.matmuls[static_cast<size_t>(matmul - outcome.results.begin())].path;
   return {.code = Code::ResultsDiffer,
           .message = fmt::format("{} of {} redistributions and matmuls differ from the unsharded result, first at `{}`",
                                  count_wrong_steps(outcome), outcome.schedule.size() + outcome.results.size(),
@@ -51,7 +51,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
   if (const int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256); status != 0)
     return status;
   const Manifest& manifest = input.manifest;
-  Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .products = list_matmuls(manifest)};
+  Outcome plan{.schedule = build_schedule(manifest, {.tokens = arguments.tokens}), .matmuls = list_matmuls(manifest)};
   if (arguments.print == "schedule") return print(STDOUT_FILENO, print_schedule(plan.schedule, manifest.mesh)) ? 0 : 2;
   const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations,
                                           arguments.warmup, arguments.tokens);

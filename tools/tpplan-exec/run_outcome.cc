@@ -22,11 +22,11 @@ template <typename VisitCount, typename VisitSeconds>
 void for_each_number(Outcome& outcome, VisitCount visit_count, VisitSeconds visit_seconds) {
   for (EntryResult& entry : outcome.redistributions.entries) visit_count(entry.elements, entry.wrong);
   for (CollectiveResult& collective : outcome.redistributions.collectives) visit_seconds(collective.seconds);
-  for (MatmulResult& product : outcome.results) {
-    visit_count(product.elements, product.wrong);
-    visit_count(product.input_elements, product.input_wrong);
-    visit_count(product.weight_elements, product.weight_wrong);
-    visit_seconds(product.seconds);
+  for (MatmulResult& matmul : outcome.results) {
+    visit_count(matmul.elements, matmul.wrong);
+    visit_count(matmul.input_elements, matmul.input_wrong);
+    visit_count(matmul.weight_elements, matmul.weight_wrong);
+    visit_seconds(matmul.seconds);
   }
 }
 

@@ -14,7 +14,7 @@ namespace tpplan {
 struct Outcome {
   std::vector<ScheduleEntry> schedule;
   ScheduleResult redistributions;
-  std::vector<ModuleMatmul> products;
+  std::vector<ModuleMatmul> matmuls;
   std::vector<MatmulResult> results;
   std::string device;
 };

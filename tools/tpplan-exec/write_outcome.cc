@@ -50,18 +50,18 @@ std::string redistributions_text(const Manifest& manifest, const Outcome& outcom
 
 std::string matmuls_text(const Manifest& manifest, const Outcome& outcome) {
   std::string out;
-  for (size_t i = 0; i < outcome.products.size(); ++i) {
-    const ModuleMatmul& product = outcome.products[i];
+  for (size_t i = 0; i < outcome.matmuls.size(); ++i) {
+    const ModuleMatmul& matmul = outcome.matmuls[i];
     const MatmulResult& result = outcome.results[i];
-    const ParamLayout& layout = layout_of(manifest, *product.weight.param);
-    out += fmt::format("{}matmul {}\n  {} x {} {}, ", out.empty() ? "\n" : "", escape_for_terminal(product.pattern),
-                       product.count, product.weight.is_embedding ? "embedding" : "linear", shape_text(layout.shape));
+    const ParamLayout& layout = layout_of(manifest, *matmul.weight.param);
+    out += fmt::format("{}matmul {}\n  {} x {} {}, ", out.empty() ? "\n" : "", escape_for_terminal(matmul.pattern),
+                       matmul.count, matmul.weight.is_embedding ? "embedding" : "linear", shape_text(layout.shape));
     if (result.fault != MatmulError::None) {
       out += fmt::format("{}: {}\n", is_wrong(result.fault) ? "WRONG" : "not run", result.reason);
       continue;
     }
     out += fmt::format("{}\n  y {}", time_text(result.seconds), wrong_text(result.wrong, result.elements));
-    if (!product.weight.is_embedding)
+    if (!matmul.weight.is_embedding)
       out += fmt::format("; dx {}", wrong_text(result.input_wrong, result.input_elements));
     out += fmt::format("; dw {}\n", wrong_text(result.weight_wrong, result.weight_elements));
   }
@@ -137,18 +137,18 @@ void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outc
   end_object(json);
 }
 
-void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmul& product, const MatmulResult& r) {
+void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmul& matmul, const MatmulResult& r) {
   struct Part {
     std::string_view name;
     uint64_t elements, wrong;
   };
   begin_object(json);
-  write_field(json, "path", product.path);
-  write_field(json, "pattern", product.pattern);
-  write_field(json, "count", product.count);
-  write_field(json, "kind", product.weight.is_embedding ? "embedding" : "linear");
+  write_field(json, "path", matmul.path);
+  write_field(json, "pattern", matmul.pattern);
+  write_field(json, "count", matmul.count);
+  write_field(json, "kind", matmul.weight.is_embedding ? "embedding" : "linear");
   write_key(json, "shape");
-  write_array(json, layout_of(manifest, *product.weight.param).shape);
+  write_array(json, layout_of(manifest, *matmul.weight.param).shape);
   write_optional_field(json, "not_run", is_wrong(r.fault) ? "" : r.reason);
   write_optional_field(json, "fault", is_wrong(r.fault) ? r.reason : "");
   write_seconds_exactly(json, r.seconds);
@@ -181,9 +181,9 @@ std::string outcome_json(const Manifest& manifest, const Outcome& outcome, std::
   next_line(json, 0);
   write_key(json, "products");
   begin_array(json);
-  for (size_t i = 0; i < outcome.products.size(); ++i) {
+  for (size_t i = 0; i < outcome.matmuls.size(); ++i) {
     next_line(json, 1);
-    write_product(json, manifest, outcome.products[i], outcome.results[i]);
+    write_product(json, manifest, outcome.matmuls[i], outcome.results[i]);
   }
   end_array(json);
   next_line(json, 0);

@@ -206,14 +206,14 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
   const std::string unchecked = unchecked_text_of(report);
   std::vector<ForecastLimit> limits;
   for (const UncheckedModels& models : report.limits) limits.push_back(models.limit);
-  std::vector<DocumentField> members{{"checks", checks_field(report.checks)}};
-  if (!limits.empty()) members.push_back({"unchecked", unchecked_field(limits)});
+  std::vector<DocumentField> fields{{"checks", checks_field(report.checks)}};
+  if (!limits.empty()) fields.push_back({"unchecked", unchecked_field(limits)});
   std::string out = format.render({.diagnostics = report.diagnostics,
                                    .sources = sources_of(files),
                                    .look = look,
                                    .tool = kToolVersion,
                                    .page = embedded_page,
-                                   .members = members,
+                                   .fields = fields,
                                    .unchecked = unchecked,
                                    .checks = report.checks});
   if (format.is_human && !common.quiet) {

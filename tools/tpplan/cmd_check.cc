@@ -215,16 +215,16 @@ struct CheckExtras {
 // Returns the fields of a JSON document: costs, suggestion and examples, unless the format is human-readable, and the
 // skipped checks.
 std::vector<DocumentField> document_fields(const Session& session, const CheckExtras& extras, const Format& format) {
-  std::vector<DocumentField> members;
+  std::vector<DocumentField> fields;
   const Forecast& forecast = session.compilation.plan_result.forecast;
   if (!format.is_human) {
     if (extras.has_costs)
-      members.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
-    if (extras.has_suggestion) members.push_back({"suggestion", suggestion_field(extras.suggestion, session.plan)});
-    if (extras.has_examples) members.push_back({"examples", examples_field(forecast.examples)});
+      fields.push_back({"costs", json_of([&](JsonWriter& json) { write_costs(json, extras.costs); })});
+    if (extras.has_suggestion) fields.push_back({"suggestion", suggestion_field(extras.suggestion, session.plan)});
+    if (extras.has_examples) fields.push_back({"examples", examples_field(forecast.examples)});
   }
-  if (!unchecked_by(forecast.limit).empty()) members.push_back({"unchecked", unchecked_field({&forecast.limit, 1})});
-  return members;
+  if (!unchecked_by(forecast.limit).empty()) fields.push_back({"unchecked", unchecked_field({&forecast.limit, 1})});
+  return fields;
 }
 
 // Returns the human-readable text after the diagnostics. `summary` describes the baseline and the verdict.
@@ -308,7 +308,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                            .has_costs = with_costs,
                            .has_suggestion = suggests,
                            .has_examples = arguments.inputs.examples};
-  const std::vector<DocumentField> members = document_fields(session, extras, *format);
+  const std::vector<DocumentField> fields = document_fields(session, extras, *format);
   if (format->for_repository) {
     for (SourceFile* file : {&session.model, &session.plan}) file->name = path_in_repository(file->name);
   }
@@ -319,7 +319,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                           .look = look,
                                           .tool = kToolVersion,
                                           .page = embedded_page,
-                                          .members = members,
+                                          .fields = fields,
                                           .unchecked = unchecked});
   if (!format->is_human) {
     print(STDERR_FILENO, said);

@@ -19,6 +19,6 @@ const CublasLibrary& cublas_library();
 // Queues the matmul on `stream` (a cudaStream_t of the current device). Returns false if there is no cuBLAS or a size
 // exceeds 32 bits. Throws std::runtime_error if cuBLAS fails.
 [[nodiscard]] bool multiply_by_cublas(void* stream, int device_index, float* y, const float* a, const float* b,
-                                      const Matmul& product);
+                                      const Matmul& matmul);
 
 }  // namespace tpplan

@@ -29,8 +29,8 @@ __global__ void reduce_kernel(T* to, const T* from, uint64_t elements, ReduceOp 
   reduce_elements(to, from, elements, op, thread_number(), thread_count());
 }
 
-__global__ void multiply_kernel(float* y, const float* a, const float* b, Matmul product) {
-  multiply_elements(y, a, b, product, thread_number(), thread_count());
+__global__ void multiply_kernel(float* y, const float* a, const float* b, Matmul matmul) {
+  multiply_elements(y, a, b, matmul, thread_number(), thread_count());
 }
 
 using CopyKernel = void (*)(void*, const void*, StridedPlan);

@@ -14,7 +14,7 @@ namespace tpplan {
 [[nodiscard]] bool reduce_on_gpu(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op,
                                  cudaStream_t stream, cudaError_t& error);
 
-[[nodiscard]] cudaError_t multiply_on_gpu(float* y, const float* a, const float* b, const Matmul& product,
+[[nodiscard]] cudaError_t multiply_on_gpu(float* y, const float* a, const float* b, const Matmul& matmul,
                                           cudaStream_t stream);
 
 }  // namespace tpplan

@@ -48,7 +48,7 @@ struct Device {
   bool (*reduce)(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
   // Fills the box with random values, bit-identical to draw_element (exec/device/draw.h). `threads`: CPU threads.
   void (*draw)(void* to, const DrawBox& box, int threads);
-  void (*multiply)(float* y, const float* a, const float* b, const Matmul& product);
+  void (*multiply)(float* y, const float* a, const float* b, const Matmul& matmul);
   void (*use)(int index);  // makes GPU `index` current for the calling thread; no effect on the CPU
   void (*synchronize)();
   bool (*done)();     // true if synchronize would return at once; for waiting with a deadline

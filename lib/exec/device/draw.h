@@ -83,8 +83,8 @@ TPPLAN_HOST_DEVICE inline void row_offsets(const DrawBox& box, uint64_t row, uin
 // Rounds the product and the sum separately.
 template <typename T>
 [[nodiscard]] TPPLAN_HOST_DEVICE T uniform_small(uint32_t bits, float low, float span) {
-  const float product = T::of(unit_of(T{}, bits) * span);
-  const float value = T::of(product + low);
+  const float matmul = T::of(unit_of(T{}, bits) * span);
+  const float value = T::of(matmul + low);
   return T::of(value < low ? low : value);
 }
 

@@ -39,7 +39,7 @@ struct Sums {
 struct TargetsRead {
   tpplan_load& load;
   const tpplan_load_target* targets;
-  Targets asked;
+  Targets requested;
   std::optional<Sums> sums;
   std::vector<std::atomic<uint64_t>> left;      // remaining items, by tensor
   std::vector<std::once_flag> begun;            // by tensor: its buffer for the cast is allocated
@@ -56,7 +56,7 @@ void read_sums(TargetsRead& reading, const char* path) {
   sums.job.shardings_sha256 = reading.load.shardings_sha256;
   sums.job.path = path;
   sums.job.stores = {&reading.load.store, 1};
-  sums.job.omitted = reading.asked.omitted;
+  sums.job.omitted = reading.requested.omitted;
   const std::vector<Fault> faults = read_checksums(sums.job, sums.wanted);
   if (!faults.empty()) throw Fault(faults.front());
 }
@@ -74,7 +74,7 @@ void begin_cast(TargetsRead& reading, size_t tensor) {
 
 void finish_cast(TargetsRead& reading, size_t tensor) {
   Shard& shard = reading.load.store.shards[tensor];
-  void* target = reading.targets[reading.asked.of[tensor].front()].data;
+  void* target = reading.targets[reading.requested.of[tensor].front()].data;
   if (shard.bytes != 0)
     cast_elements(target, shard.layout->dtype, shard.data, reading.load.source.tensors[tensor].dtype,
                   elements_of(shard));
@@ -90,7 +90,7 @@ void finish_tensor(TargetsRead& reading, size_t tensor) {
     throw Fault(*fault);
   if (is_cast(load, tensor)) finish_cast(reading, tensor);
   const Shard& shard = load.store.shards[tensor];
-  const std::vector<size_t>& targets = reading.asked.of[tensor];
+  const std::vector<size_t>& targets = reading.requested.of[tensor];
   if (reading.sums) {
     const std::string hash = hash_of_shard(shard, *load.store.device);
     for (const size_t target : targets) {
@@ -160,7 +160,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   const size_t tensors = load.store.shards.size();
   TargetsRead reading{.load = load,
                       .targets = targets,
-                      .asked = check_targets(load, targets, count),
+                      .requested = check_targets(load, targets, count),
                       .sums = {},
                       .left = std::vector<std::atomic<uint64_t>>(tensors),
                       .begun = std::vector<std::once_flag>(tensors),
@@ -168,7 +168,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                       .kept = make_sums(load.source)};
   reject_shared_memory(load, targets, count);
   for (size_t t = 0; t < tensors; ++t) {
-    if (reading.asked.of[t].empty() || !is_cast(load, t)) continue;
+    if (reading.requested.of[t].empty() || !is_cast(load, t)) continue;
     const std::string path = escape_for_terminal(load.store.shards[t].path);
     if (options.checksums != nullptr)
       throw RequestError{fmt::format("`{}` is cast: its checksum is for another dtype", path)};
@@ -178,8 +178,8 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   if (options.checksums != nullptr) read_sums(reading, options.checksums);
   std::vector<bool> omitted(tensors);
   for (size_t t = 0; t < tensors; ++t) {
-    omitted[t] = reading.asked.of[t].empty();
-    load.store.shards[t].data = omitted[t] ? nullptr : targets[reading.asked.of[t].front()].data;
+    omitted[t] = reading.requested.of[t].empty();
+    load.store.shards[t].data = omitted[t] ? nullptr : targets[reading.requested.of[t].front()].data;
   }
   const int ranks[] = {load.store.rank};
   const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);

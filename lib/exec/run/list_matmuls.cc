@@ -63,7 +63,7 @@ bool is_reduced_above(const Manifest& manifest, std::string_view path, AxisId ax
 
 std::vector<ModuleMatmul> list_matmuls(const Manifest& manifest) {
   const auto weights = module_weights(manifest);
-  std::vector<ModuleMatmul> products;
+  std::vector<ModuleMatmul> matmuls;
   std::vector<std::vector<std::string_view>> paths;  // of each
   TextMap<std::string, size_t> known;
   for (const ManifestModule& module : manifest.modules) {
@@ -71,16 +71,16 @@ std::vector<ModuleMatmul> list_matmuls(const Manifest& manifest) {
     const auto weight = weights.find(path);
     if (weight == weights.end()) continue;
     const auto [place, is_new] = known.try_emplace(
-        key_of(manifest, starred_path(path), weight->second, layout_of(manifest, module)), products.size());
+        key_of(manifest, starred_path(path), weight->second, layout_of(manifest, module)), matmuls.size());
     if (is_new) {
-      products.push_back({.path = std::string(path), .weight = weight->second, .layout = &layout_of(manifest, module)});
+      matmuls.push_back({.path = std::string(path), .weight = weight->second, .layout = &layout_of(manifest, module)});
       paths.emplace_back();
     }
-    ++products[place->second].count;
+    ++matmuls[place->second].count;
     paths[place->second].push_back(path);
   }
-  for (size_t i = 0; i < products.size(); ++i) products[i].pattern = ranged_path(paths[i]);
-  return products;
+  for (size_t i = 0; i < matmuls.size(); ++i) matmuls[i].pattern = ranged_path(paths[i]);
+  return matmuls;
 }
 
 }  // namespace tpplan

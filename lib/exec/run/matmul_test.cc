@@ -29,8 +29,8 @@ bool shards_batch(const MatmulTest& w, AxisId axis) {
 
 // Returns the layout of y after the matmul.
 std::vector<Placement> y_given(const MatmulTest& w, std::vector<Placement> rows) {
-  put(rows, w.weight_spec[w.product.weight.out], shard(2));
-  put(rows, w.weight_spec[w.product.weight.in], {.kind = PlacementKind::Partial});
+  put(rows, w.weight_spec[w.matmul.weight.out], shard(2));
+  put(rows, w.weight_spec[w.matmul.weight.in], {.kind = PlacementKind::Partial});
   return rows;
 }
 
@@ -70,7 +70,7 @@ void put(std::vector<Placement>& placements, const DimAxes& axes, const Placemen
 }
 
 std::vector<Placement> x_needed(const MatmulTest& w, std::vector<Placement> rows) {
-  put(rows, w.weight_spec[w.product.weight.in], shard(2));
+  put(rows, w.weight_spec[w.matmul.weight.in], shard(2));
   return rows;
 }
 std::vector<int64_t> indices_of(std::span<const Interval> runs) {
@@ -82,7 +82,7 @@ std::vector<int64_t> indices_of(std::span<const Interval> runs) {
 }
 
 bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
-  const ModuleWeight& weight = w.product.weight;
+  const ModuleWeight& weight = w.matmul.weight;
   const ParamLayout& layout = layout_of(w.manifest, *weight.param);
   w.in = layout.shape[weight.in];
   w.out = layout.shape[weight.out];
@@ -97,8 +97,8 @@ bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
     return false;
   }
   const size_t axis_count = w.mesh.axes.size();
-  const ManifestValue* input = first_value(w.product.layout->inputs);
-  const ManifestValue* output = first_value(w.product.layout->outputs);
+  const ManifestValue* input = first_value(w.matmul.layout->inputs);
+  const ManifestValue* output = first_value(w.matmul.layout->outputs);
   const int ndim = weight.is_embedding ? 2 : 3;
   w.x_from = input != nullptr ? from_front(*input->from, ndim) : std::vector<Placement>(axis_count);
   w.x_to = input != nullptr ? from_front(*input->to, ndim) : std::vector<Placement>(axis_count);
@@ -152,8 +152,8 @@ bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
 }
 
 int x_value(const MatmulTest& w, int64_t row, int64_t in) {
-  return w.product.weight.is_embedding ? in == id_at(w, row)
-                                       : exact_value(kSaltX, static_cast<uint64_t>(row * w.in + in), 0);
+  return w.matmul.weight.is_embedding ? in == id_at(w, row)
+                                      : exact_value(kSaltX, static_cast<uint64_t>(row * w.in + in), 0);
 }
 int dy_value(const MatmulTest& w, int64_t row, int64_t out) {
   return exact_value(kSaltDy, static_cast<uint64_t>(row * w.out + out), 0);

@@ -20,7 +20,7 @@ struct MatmulTest {
   Comm& comm;
   const Manifest& manifest;
   const Mesh& mesh;
-  const ModuleMatmul& product;
+  const ModuleMatmul& matmul;
   int64_t batch = 1, tokens = 1, in = 0, out = 0;
   DType float32 = 0;
   std::vector<int64_t> coordinate;

@@ -38,7 +38,7 @@ bool has_promised_layout(const LocalTensor& tensor, const std::vector<Placement>
 // gradient of an input, as Partial.
 bool is_summed_above(const MatmulTest& w, const LocalTensor& tensor, bool gradient, MatmulResult& result) {
   for (const AxisId axis : partial_axes(tensor.placements)) {
-    if (is_reduced_above(w.manifest, w.product.path, axis, gradient)) continue;
+    if (is_reduced_above(w.manifest, w.matmul.path, axis, gradient)) continue;
     result.fault = gradient ? MatmulError::GradientLayout : MatmulError::OutputLayout;
     result.reason = fmt::format("{} is partial over {}, and no enclosing module reduces it",
                                 gradient ? "the gradient of its input" : "its output", axis_name(w.mesh, axis));
@@ -66,15 +66,15 @@ bool allocate_floats(MatmulTest& w, int64_t elements, DeviceFloats& floats) {
                  device.release};
   if (floats.data == nullptr)
     fail(w.comm, Code::OutOfMemory,
-         fmt::format("{}: cannot allocate {}", w.product.path,
+         fmt::format("{}: cannot allocate {}", w.matmul.path,
                      human_bytes(static_cast<uint64_t>(elements) * sizeof(float))));
   return floats.data != nullptr;
 }
 
-void multiply(MatmulTest& w, float* y, const void* a, const void* b, const Matmul& product, MatmulResult& result) {
+void multiply(MatmulTest& w, float* y, const void* a, const void* b, const Matmul& matmul, MatmulResult& result) {
   const Clock::time_point begin = Clock::now();
-  if (product.m != 0 && product.n != 0)
-    w.comm.device->multiply(y, static_cast<const float*>(a), static_cast<const float*>(b), product);
+  if (matmul.m != 0 && matmul.n != 0)
+    w.comm.device->multiply(y, static_cast<const float*>(a), static_cast<const float*>(b), matmul);
   w.comm.device->synchronize();
   result.seconds += seconds_since(begin);
 }
@@ -111,14 +111,14 @@ uint64_t count_wrong_matmul(const MatmulTest& w, const LocalTensor& tensor, size
 int64_t count(const MatmulTest& w, size_t dim) { return static_cast<int64_t>(w.weight_indices[dim].size()); }
 
 bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulResult& result) {
-  const ModuleWeight& shape = w.product.weight;
-  LocalTensor y = make_tensor(w, w.product.path + " output", w.out, w.y_from);
+  const ModuleWeight& shape = w.matmul.weight;
+  LocalTensor y = make_tensor(w, w.matmul.path + " output", w.out, w.y_from);
   if (!allocate_local(w.comm, w.mesh, y)) return false;
   const std::vector<Interval> y_box = activation_box(w, y);
   const int64_t rows = length(y_box[0]) * length(y_box[1]);
   multiply(w, static_cast<float*>(y.data.get()), x.data.get(), weight.get(),
            {.m = rows, .n = count(w, shape.out), .k = count(w, shape.in), .transpose_b = shape.out == 0}, result);
-  const ManifestValue* output = first_value(w.product.layout->outputs);
+  const ManifestValue* output = first_value(w.matmul.layout->outputs);
   if (output != nullptr && !redistribute_all(w, y, output->forward, w.y_to)) return false;
   if (!has_promised_layout(y, w.y_to, MatmulError::OutputLayout, "its output", result)) return true;
   if (output == nullptr && !is_summed_above(w, y, false, result)) return true;
@@ -132,9 +132,9 @@ bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulRe
 bool gradient_of_output(MatmulTest& w, LocalTensor& dy, MatmulResult& result) {
   const GradientLayouts needed = gradient_layouts(w.y_from, w.y_to, 0, GradientSums::None);
   const std::vector<Placement>& target = needed.to;
-  dy = make_tensor(w, w.product.path + " gradient of output", w.out, w.dy ? w.dy->from : needed.from);
-  const ManifestValue* output = first_value(w.product.layout->outputs);
-  if (!make_filled(w, dy, dy_value, w.product.weight.out)) return false;
+  dy = make_tensor(w, w.matmul.path + " gradient of output", w.out, w.dy ? w.dy->from : needed.from);
+  const ManifestValue* output = first_value(w.matmul.layout->outputs);
+  if (!make_filled(w, dy, dy_value, w.matmul.weight.out)) return false;
   if (output != nullptr && !w.dy) {
     result.fault = MatmulError::GradientLayout;
     result.reason = "the boundary specifies no gradient of its output";
@@ -150,10 +150,10 @@ bool gradient_of_output(MatmulTest& w, LocalTensor& dy, MatmulResult& result) {
 
 // dx = dy W' sums over the output features: dx is partial over an axis that shards them.
 bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTensor& dy, MatmulResult& result) {
-  const ModuleWeight& shape = w.product.weight;
+  const ModuleWeight& shape = w.matmul.weight;
   std::vector<Placement> placements = w.x_to;
   put(placements, w.weight_spec[shape.out], {.kind = PlacementKind::Partial});
-  LocalTensor dx = make_tensor(w, w.product.path + " gradient of input", w.in, placements);
+  LocalTensor dx = make_tensor(w, w.matmul.path + " gradient of input", w.in, placements);
   if (!allocate_local(w.comm, w.mesh, dx)) return false;
   const std::vector<Interval> dx_box = activation_box(w, dx);
   multiply(w, static_cast<float*>(dx.data.get()), dy.data.get(), weight.get(),
@@ -162,7 +162,7 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
             .k = count(w, shape.out),
             .transpose_b = shape.in == 0},
            result);
-  const ManifestValue* input = first_value(w.product.layout->inputs);
+  const ManifestValue* input = first_value(w.matmul.layout->inputs);
   if (input != nullptr && (!w.dx || w.dx->from != dx.placements)) {
     result.fault = MatmulError::GradientLayout;
     result.reason = fmt::format("the gradient of its input is {}, but the boundary {}", layout_text(dx.placements),
@@ -183,7 +183,7 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
 // Returns the number of local elements of dW that differ from the sum over all tokens of x dy.
 uint64_t wrong_gradients(const MatmulTest& w, const LocalTensor& gradient,
                          const std::vector<std::vector<int64_t>>& piece) {
-  const ModuleWeight& shape = w.product.weight;
+  const ModuleWeight& shape = w.matmul.weight;
   const std::vector<float> found = floats_of(w, gradient);
   const std::vector<int64_t>&out = piece[shape.out], &in = piece[shape.in];
   std::vector<float> expected(found.size(), 0.0f), left(piece[0].size()), right(piece[1].size());
@@ -204,7 +204,7 @@ uint64_t wrong_gradients(const MatmulTest& w, const LocalTensor& gradient,
 }
 
 bool gradient_of_weight(MatmulTest& w, const LocalTensor& x, const LocalTensor& dy, MatmulResult& result) {
-  const ModuleWeight& shape = w.product.weight;
+  const ModuleWeight& shape = w.matmul.weight;
   const ParamLayout& layout = layout_of(w.manifest, *shape.param);
   std::vector<Placement> placements = plain_placements(w.weight_spec, w.mesh);
   // The sum over the tokens is partial over every axis that shards them.
@@ -212,7 +212,7 @@ bool gradient_of_weight(MatmulTest& w, const LocalTensor& x, const LocalTensor& 
     if (is_shard(dy.placements[axis]) && dy.placements[axis].dim < 2)
       placements[axis] = {.kind = PlacementKind::Partial};
   }
-  LocalTensor gradient{.name = w.product.path + " gradient of weight",
+  LocalTensor gradient{.name = w.matmul.path + " gradient of weight",
                        .shape = layout.shape,
                        .segments = layout.sharding.segments,
                        .dtype = w.float32,
@@ -250,7 +250,7 @@ bool gradient_of_weight(MatmulTest& w, const LocalTensor& x, const LocalTensor& 
 // Fills the local weight of the matmul.
 bool fill_weight(MatmulTest& w, DeviceFloats& weight) {
   if (!allocate_floats(w, count(w, 0) * count(w, 1), weight)) return false;
-  const bool out_first = w.product.weight.out == 0;
+  const bool out_first = w.matmul.weight.out == 0;
   std::vector<float> values;
   values.reserve(w.weight_indices[0].size() * w.weight_indices[1].size());
   for (const int64_t r : w.weight_indices[0]) {
@@ -265,14 +265,14 @@ bool fill_weight(MatmulTest& w, DeviceFloats& weight) {
 // Makes x in the layout that the matmul needs. The x of an embedding is one-hot rows, made of ids that every rank has
 // for its tokens; a rank needs the columns of its rows of the weight.
 bool make_input(MatmulTest& w, LocalTensor& x) {
-  x = make_tensor(w, w.product.path + " input", w.in, w.x_from);
-  if (!w.product.weight.is_embedding) {
-    const ManifestValue* input = first_value(w.product.layout->inputs);
-    return make_filled(w, x, x_value, w.product.weight.in) &&
+  x = make_tensor(w, w.matmul.path + " input", w.in, w.x_from);
+  if (!w.matmul.weight.is_embedding) {
+    const ManifestValue* input = first_value(w.matmul.layout->inputs);
+    return make_filled(w, x, x_value, w.matmul.weight.in) &&
            (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
   }
   x.placements = x_needed(w, w.x_to);
-  return make_filled(w, x, x_value, w.product.weight.in);
+  return make_filled(w, x, x_value, w.matmul.weight.in);
 }
 
 // Estimates the peak bytes of the matmul on this rank: the weight, its gradient, and their copies on the host.
@@ -282,16 +282,16 @@ uint64_t bytes_needed(const MatmulTest& w) {
 
 }  // namespace
 
-bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul& product, int64_t tokens,
+bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul& matmul, int64_t tokens,
                        MatmulResult& result) {
   MatmulTest w{.comm = comm,
                .manifest = manifest,
                .mesh = manifest.mesh,
-               .product = product,
+               .matmul = matmul,
                .tokens = tokens,
                .coordinate = coordinate_of(manifest.mesh, comm.rank)};
   w.float32 = dtype_of("float32");
-  begin_step(comm, "matmul of " + product.path);
+  begin_step(comm, "matmul of " + matmul.path);
   if (!lay_out_matmul(w, result)) return true;
   if (!vote_on_memory(comm, bytes_needed(w))) {
     result.fault = MatmulError::NoMemory;
@@ -301,14 +301,14 @@ bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul&
   DeviceFloats weight;
   LocalTensor x, dy;
   if (!fill_weight(w, weight) || !make_input(w, x)) return false;
-  if (!has_promised_layout(x, product.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, MatmulError::InputLayout,
+  if (!has_promised_layout(x, matmul.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, MatmulError::InputLayout,
                            "its input", result))
     return true;
   if (!forward(w, weight, x, result)) return false;
   if (result.fault != MatmulError::None) return true;
   if (!gradient_of_output(w, dy, result)) return false;
   if (result.fault != MatmulError::None) return true;
-  if (!product.weight.is_embedding && !gradient_of_input(w, weight, dy, result)) return false;
+  if (!matmul.weight.is_embedding && !gradient_of_input(w, weight, dy, result)) return false;
   if (result.fault != MatmulError::None) return true;
   return gradient_of_weight(w, x, dy, result);
 }

@@ -17,7 +17,7 @@ namespace tpplan {
 // that the manifest declares. A declared Partial output must be reduced by an enclosing module, otherwise it is an
 // error. The batch axes (data, FSDP) shard the sequences even if the boundary does not list them; the weight is
 // gathered over FSDP's axis first. All ranks call it with the same matmul. Returns false if comm.fault is set.
-[[nodiscard]] bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul& product, int64_t tokens,
+[[nodiscard]] bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul& matmul, int64_t tokens,
                                      MatmulResult& result);
 
 }  // namespace tpplan

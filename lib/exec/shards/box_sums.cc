@@ -68,9 +68,9 @@ std::optional<std::vector<uint32_t>> read_sums(std::string_view digits, size_t c
 }
 
 std::vector<uint32_t> read_sums(const WeightsHeader& header) {
-  const auto kept = std::ranges::find(header.metadata, kSumsKey, [](const auto& entry) { return entry.first; });
-  if (kept == header.metadata.end()) return {};
-  if (std::optional<std::vector<uint32_t>> sums = read_sums(kept->second, header.tensors.size())) return *sums;
+  const auto stored = std::ranges::find(header.metadata, kSumsKey, [](const auto& entry) { return entry.first; });
+  if (stored == header.metadata.end()) return {};
+  if (std::optional<std::vector<uint32_t>> sums = read_sums(stored->second, header.tensors.size())) return *sums;
   throw Fault{.code = Code::InvalidChecksums,
               .message = fmt::format("its {} does not have {} digits for each of {}", kSumsKey, kSumDigits,
                                      counted(header.tensors.size(), "tensor")),
@@ -78,11 +78,11 @@ std::vector<uint32_t> read_sums(const WeightsHeader& header) {
               .place = header.source.name};
 }
 
-std::optional<Fault> checksum_error(uint32_t found, uint32_t kept, std::string_view tensor, const std::string& file) {
-  if (found == kept) return std::nullopt;
+std::optional<Fault> checksum_error(uint32_t found, uint32_t stored, std::string_view tensor, const std::string& file) {
+  if (found == stored) return std::nullopt;
   return Fault{.code = Code::ChecksumMismatch,
                .message = fmt::format("`{}` has CRC-32C {}, but the checksum in the file is {}",
-                                      escape_for_terminal(tensor), sum_text(found), sum_text(kept)),
+                                      escape_for_terminal(tensor), sum_text(found), sum_text(stored)),
                .help = "copy the file again, or use another checkpoint: the file was damaged after it was written",
                .place = file};
 }

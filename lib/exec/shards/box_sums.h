@@ -28,7 +28,7 @@ inline constexpr size_t kSumDigits = 8;
 [[nodiscard]] std::optional<std::vector<uint32_t>> read_sums(std::string_view digits, size_t count);
 
 // Returns TP8043 if the checksum of stored bytes is wrong.
-[[nodiscard]] std::optional<Fault> checksum_error(uint32_t found, uint32_t kept, std::string_view tensor,
+[[nodiscard]] std::optional<Fault> checksum_error(uint32_t found, uint32_t stored, std::string_view tensor,
                                                   const std::string& file);
 
 // The checksum so far of one stored box, which any number of threads update.

@@ -80,14 +80,14 @@ Group readers_of(const Comm& comm, bool is_alone, bool broadcast) {
 }  // namespace
 
 // Divides the processors among the node's processes: this one with all its ranks, and one for each other rank.
-int reading_threads(const Comm& comm, int asked) {
-  if (asked > 0) return asked;
+int reading_threads(const Comm& comm, int requested) {
+  if (requested > 0) return requested;
   return std::max(
       1, usable_processors() / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
 }
 
-int working_threads(const Comm& comm, int asked) {
-  return comm.device->is_host_memory ? reading_threads(comm, asked) : 1;
+int working_threads(const Comm& comm, int requested) {
+  return comm.device->is_host_memory ? reading_threads(comm, requested) : 1;
 }
 
 LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,

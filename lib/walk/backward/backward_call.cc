@@ -39,8 +39,8 @@ void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> sh
   }
 }
 
-void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& to) {
-  redistribute_made(c, kept, shape_of(c.b.walk, kept), layout_of(c.b.walk, kept).declared, to);
+void redistribute_saved(BackwardCall& c, SlotId saved, const DeclaredPlacements& to) {
+  redistribute_made(c, saved, shape_of(c.b.walk, saved), layout_of(c.b.walk, saved).declared, to);
 }
 
 OperandSpec operand_spec(const Walk& walk, SlotId slot, const Placement& at) {

@@ -33,7 +33,7 @@ void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to);
 void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
                        const DeclaredPlacements& to);
 // Lists the calls that redistribute an operand saved for backward.
-void redistribute_saved(BackwardCall& c, SlotId kept, const DeclaredPlacements& to);
+void redistribute_saved(BackwardCall& c, SlotId saved, const DeclaredPlacements& to);
 
 [[nodiscard]] OperandSpec operand_spec(const Walk& walk, SlotId slot, const Placement& at);
 // True if the strategy makes an operand partial that is not.

@@ -89,27 +89,27 @@ bool declare_matmul(BackwardCall& c, DeclaredPlacements& declared) {
   }
   const Walk& walk = c.b.walk;
   const MatmulViews folds = folds_of(c);
-  const SlotId kept = c.ins[1 - c.target];
+  const SlotId saved = c.ins[1 - c.target];
   std::vector<MatmulDim> dims;
   for (const MatmulDim& dim : folds.dims)
     dims.push_back({.a = dim.out, .b = c.target == 0 ? dim.b : dim.a, .out = c.target == 0 ? dim.a : dim.b});
-  const DeclaredPlacements from = layout_of(walk, kept).declared;
+  const DeclaredPlacements from = layout_of(walk, saved).declared;
   DeclaredPlacements grad_to = c.grad.declared, saved_to = from;
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
     const std::vector<OperandSpec> specs{folded_face(walk, c.result, c.grad.declared[axis], folds.out, ranks),
-                                         folded_face(walk, kept, from[axis], folds.operands[1 - c.target], ranks)};
+                                         folded_face(walk, saved, from[axis], folds.operands[1 - c.target], ranks)};
     const auto strategy = choose_strategy(matmul_strategies(specs, dims, false), specs, {.ranks = ranks});
     if (!strategy || makes_partial(*strategy, specs)) return false;
     if (strategy->ins[0] != specs[0].at)
       grad_to[axis] = placement_of_view(strategy->ins[0], folds.out, sizes_of(walk, c.result), ranks);
     if (strategy->ins[1] != specs[1].at)
-      saved_to[axis] = placement_of_view(strategy->ins[1], specs[1].shape, sizes_of(walk, kept), ranks);
+      saved_to[axis] = placement_of_view(strategy->ins[1], specs[1].shape, sizes_of(walk, saved), ranks);
     declared[axis] = placement_of_view(strategy->out, folds.operands[c.target], sizes_of(walk, c.ins[c.target]), ranks);
   }
   redistribute_incoming_grad(c, grad_to);
-  redistribute_saved(c, kept, saved_to);
+  redistribute_saved(c, saved, saved_to);
   return true;
 }
 
@@ -147,14 +147,14 @@ bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
     return true;
   }
   const Walk& walk = c.b.walk;
-  const SlotId kept = kind == ElementwiseStrategy::ByOther ? c.ins[1 - c.target] : saved_by_elementwise(c);
-  const DeclaredPlacements from = layout_of(walk, kept).declared;
+  const SlotId saved = kind == ElementwiseStrategy::ByOther ? c.ins[1 - c.target] : saved_by_elementwise(c);
+  const DeclaredPlacements from = layout_of(walk, saved).declared;
   const Linearity linearity = op_row(c.op).linearity;
   DeclaredPlacements grad_to = c.grad.declared, saved_to = from;
   declared = from;
   for (size_t axis = 0; axis < from.size(); ++axis) {
     const std::vector<OperandSpec> specs{operand_spec(walk, c.result, c.grad.declared[axis]),
-                                         operand_spec(walk, kept, from[axis])};
+                                         operand_spec(walk, saved, from[axis])};
     const auto strategy =
         choose_strategy(pointwise_strategies(specs, linearity, false), specs,
                         {.ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]), .takes_uneven = true});
@@ -164,7 +164,7 @@ bool declare_elementwise(BackwardCall& c, DeclaredPlacements& declared) {
     declared[axis] = strategy->out;
   }
   redistribute_incoming_grad(c, grad_to);
-  redistribute_saved(c, kept, saved_to);
+  redistribute_saved(c, saved, saved_to);
   declared = reduced_placements(c, std::move(declared));
   return true;
 }
