@@ -112,8 +112,8 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
     return figures;
   }
-  if (plan_result.forecast.gap != ForecastLimit::None) {
-    figures.why = std::string(to_text(plan_result.forecast.gap));
+  if (plan_result.forecast.limit != ForecastLimit::None) {
+    figures.why = std::string(to_text(plan_result.forecast.limit));
     return figures;
   }
   const Run run = settled_run(appraiser, plan);

@@ -93,7 +93,7 @@ void put_tensor_rules(Spelling& s) {
   put_layers(s);
   if (head.parallel_loss) {
     PlanLoss& loss = s.made.plan.loss.emplace();
-    loss.told.count = TokenCount::Global;
+    loss.given.count = TokenCount::Global;
     loss.cross_entropy = CrossEntropy::Parallel;
   }
 }

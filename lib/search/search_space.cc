@@ -135,14 +135,14 @@ std::string first_path(const SpaceBuilder& b, const DraftKey& key) {
 }
 
 bool has_role(const DraftUnit& unit, DraftRole role) {
-  return std::ranges::find(unit.members, role, &DraftLayer::role) != unit.members.end();
+  return std::ranges::find(unit.layers, role, &DraftLayer::role) != unit.layers.end();
 }
 
 // Adds a rule for every member of the unit: that of `style_of`, or `replicate` for large ones.
 template <typename StyleOf>
 bool add_members(SpaceBuilder& b, const DraftUnit& unit, SpaceWay& way, StyleOf style_of_member) {
   bool is_good = true;
-  for (const DraftLayer& member : unit.members) {
+  for (const DraftLayer& member : unit.layers) {
     std::string text(style_of_member(member));
     if (text.empty() && member.elements > kLargeParameter) text = kReplicate;
     if (!text.empty()) is_good = add_rule(b, way, member.key, text) && is_good;
@@ -164,7 +164,7 @@ void add_way(SpaceUnit& unit, SpaceWay way) {
 // Returns the unit with only the layers of this role: table and head of tied vocabularies have ways of their own.
 DraftUnit only(const DraftUnit& unit, DraftRole role) {
   DraftUnit part = unit;
-  std::erase_if(part.members, [&](const DraftLayer& member) { return member.role != role; });
+  std::erase_if(part.layers, [&](const DraftLayer& member) { return member.role != role; });
   return part;
 }
 
@@ -192,7 +192,7 @@ void add_search_way(SpaceBuilder& b, const DraftUnit& unit, const SearchWay& row
   if (!is_good) return;
   for (const WayRule& rule : row.rules) {
     if (rule.place != WayPlace::Weight) continue;
-    for (const DraftLayer& member : unit.members) {
+    for (const DraftLayer& member : unit.layers) {
       if (member.role != rule.role) continue;
       DraftKey key = member.key;
       key.name += ".weight";
@@ -240,7 +240,7 @@ void find_norms(const SpaceBuilder& b, const std::vector<DraftUnit>& units, std:
   std::set<ModuleId> taken;
   for (const DraftUnit& unit : units) {
     if (unit.kind == UnitKind::Whole) continue;
-    for (const DraftLayer& member : unit.members) taken.insert(member.modules.begin(), member.modules.end());
+    for (const DraftLayer& member : unit.layers) taken.insert(member.modules.begin(), member.modules.end());
   }
   const std::string layer = std::string(b.graph.modules[b.first_layer].path) + ".";
   for (ModuleId id = 0; id < b.graph.modules.size(); ++id) {

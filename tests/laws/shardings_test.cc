@@ -206,7 +206,7 @@ TEST_CASE("law: fsdp changes nothing or adds its axis to one dim") {
       if (choice.decision != FsdpDecision::Sharded) return;
       REQUIRE(!uses_axis(spec, 0));
       sharding.spec[choice.dim].push_back(0);
-      REQUIRE(check_sharding(shape, sharding, mesh, policy.pieces).empty());
+      REQUIRE(check_sharding(shape, sharding, mesh, policy.uneven_policy).empty());
       if (policy.name == "largest_dim") REQUIRE(spec[choice.dim].empty());
       if (policy.name == "dim0") REQUIRE(choice.dim == 0);
     });

@@ -187,7 +187,7 @@ Distribution distribution() {
   do {
     for (size_t i = 0; i < distribution_table()[static_cast<size_t>(d.kind)].argument_count; ++i)
       d.arguments[i] = any_of(kNumbers);
-  } while (!fault_of(d).empty());
+  } while (!distribution_error(d).empty());
   return d;
 }
 
@@ -217,14 +217,14 @@ TpPlan random_plan() {
     plan.data = {.axes = {data_axis}, .dim = static_cast<int>(below(3))};
   if (one_in(3)) {
     PlanLoss& loss = plan.loss.emplace();
-    loss.told.output = static_cast<int>(below(3));
-    loss.told.reduction = static_cast<Reduction>(below(2));
-    if (loss.told.reduction == Reduction::Mean) loss.told.count = static_cast<TokenCount>(below(2));
+    loss.given.output = static_cast<int>(below(3));
+    loss.given.reduction = static_cast<Reduction>(below(2));
+    if (loss.given.reduction == Reduction::Mean) loss.given.count = static_cast<TokenCount>(below(2));
     loss.names_axes = one_in(2);
-    if (loss.names_axes) loss.told.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))};
+    if (loss.names_axes) loss.given.axes = {static_cast<AxisId>(below(plan.mesh.axes.size()))};
     loss.names_gradients = one_in(2);
     loss.cross_entropy = static_cast<CrossEntropy>(below(std::size(kCrossEntropyNames)));
-    if (loss.names_gradients) loss.told.gradients = static_cast<Reduction>(below(2));
+    if (loss.names_gradients) loss.given.gradients = static_cast<Reduction>(below(2));
   }
   if (one_in(2)) {
     plan.fsdp.emplace();

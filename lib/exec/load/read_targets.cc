@@ -185,7 +185,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);
   const ReadPace pace = pace_of(options.threads > 0 ? options.threads : usable_processors(), staging);
   std::vector<const ReadRange*> cells;
-  for (const ReadRange& cell : plan.cells) {
+  for (const ReadRange& cell : plan.file_ranges) {
     cells.push_back(&cell);
     reading.left[cell.tensor] += item_count(cell, pace.block);
   }
@@ -210,7 +210,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                [&](WorkQueue& work) {
                  load.store.device->use(load.device_number);
                  read_ranges(to, list, work, [&](const ReadItem& item) {
-                   if (--reading.left[item.cell->tensor] == 0) finish_tensor(reading, item.cell->tensor);
+                   if (--reading.left[item.file_range->tensor] == 0) finish_tensor(reading, item.file_range->tensor);
                  });
                });
     watch(reading, queue, list.bytes, options);
