@@ -132,3 +132,24 @@ def test_a_batch_that_no_mesh_divides(folder):
 def test_wrong_options(folder, options, text):
     result = search(folder, *options)
     assert result.returncode == 2 and text in result.stderr.decode()
+
+
+def test_measured_steps_of_the_topology_count(folder):
+    """search and check fit the same efficiencies to the measured steps."""
+    plan = sequence_plan([(HEADS, False)] * 4)
+    (folder / "measured.yaml").write_bytes(plan)
+    (folder / "step.yaml").write_text("format: tpplan.run/1\nbatch: 2\nsequence: 2048\n")
+    entry = "{model: model.json, plan: measured.yaml, run: step.yaml, seconds: 0.5}"
+    (folder / "topology.yaml").write_text(TOPOLOGY.read_text() + f"calibrate:\n  - {entry}\n")
+    step = ("--run", "run.yaml", "--topology", "topology.yaml", "--sequence", 2048)
+    arguments = ("model.json", "--ranks", 2, "--batch", 2, *step, "--mesh", "fsdp", "-o", "fitted.yaml")
+    result = run("search", *arguments, "--format", "json", cwd=folder)
+    assert result.returncode == 0, result.stderr
+    best = json.loads(result.stdout)["best"]
+    batch = ("--batch", best["batch"], *step, "--costs", "--format", "json")
+    checked = json.loads(run("check", "model.json", "fitted.yaml", *batch, cwd=folder).stdout)
+    assert best["seconds"] == pytest.approx(checked["costs"]["step"]["seconds"], rel=1e-9)
+    plain = json.loads(
+        run("check", "model.json", "fitted.yaml", "--batch", 1, *STEP, "--costs", "--format", "json", cwd=folder).stdout
+    )
+    assert plain["costs"]["step"]["seconds"] < 0.9 * best["seconds"]

@@ -10,6 +10,7 @@
 #include "commands.h"
 #include "inputs.h"
 #include "plan/read_plan.h"
+#include "priced_run.h"
 #include "report/render_search.h"
 #include "search/find_best_plan.h"
 #include "timed_step.h"
@@ -207,19 +208,20 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   if (const int status = read_any_model(arguments.model, {}, common, model); status != kExitFine) return status;
   CostInputs inputs{.run = {}, .speeds = {}, .infer = arguments.mode == "infer"};
   if (const int status = read_run_of_search(arguments, common, inputs.run); status != kExitFine) return status;
-  std::vector<SpeedFile> speeds;
-  Diagnostics diagnostics;
-  if (read_speed_files(arguments.speeds, 4, speeds, diagnostics)) {
+  Session session;  // of the topologies and their measured steps
+  if (read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics)) {
     Mesh mesh;
     mesh.axes.push_back({"tp", arguments.ranks});
-    const Topology topology = read_speeds(speeds, mesh, diagnostics);
+    const Topology topology = read_speeds(session.speeds, mesh, session.diagnostics);
+    if (!has_errors(session.diagnostics)) inputs.scale = fitted_scale(session, topology);
     if (!request.memory && topology.gpu.memory_bytes > 0)
       request.memory = static_cast<uint64_t>(topology.gpu.memory_bytes * (1 - kMargin));
   }
   std::vector<const SourceFile*> files;
-  for (const SpeedFile& file : speeds) files.push_back(&file.file);
-  if (const int status = print_diagnostics(diagnostics, sources_of(files), common); status != kExitFine) return status;
-  inputs.speeds = speeds;
+  for (const SpeedFile& file : session.speeds) files.push_back(&file.file);
+  if (const int status = print_diagnostics(session.diagnostics, sources_of(files), common); status != kExitFine)
+    return status;
+  inputs.speeds = session.speeds;
   std::vector<std::string> read = model.paths;
   for (const std::string& path : {arguments.run, arguments.keep}) {
     if (!path.empty()) read.push_back(path);

@@ -195,6 +195,12 @@ std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology
 
 }  // namespace
 
+AssumptionScale fitted_scale(Session& session, const Topology& topology) {
+  const std::deque<ReadyStep> steps = read_steps(session, topology);
+  StepAnswer answer;
+  return has_errors(session.diagnostics) ? kAsGiven : calibrate_steps(session, topology, steps, answer).scale;
+}
+
 std::optional<PricedRun> price_run(Session& session, const Run& run, std::optional<int64_t> context) {
   Topology topology = read_speeds(session.speeds, session.compilation.plan.mesh, session.diagnostics);
   if (has_errors(session.diagnostics)) return std::nullopt;

@@ -20,4 +20,9 @@ struct PricedRun {
 // @pre the session has compiled its model and plan without errors, and has read its topologies
 [[nodiscard]] std::optional<PricedRun> price_run(Session& session, const Run& run, std::optional<int64_t> context);
 
+// Returns the scale of the topology's efficiencies that its measured steps give; the preset's without measured steps.
+// Reports a step that cannot be priced, and steps that contradict each other.
+// @pre the session has read its topologies, of which `topology` is the result
+[[nodiscard]] AssumptionScale fitted_scale(Session& session, const Topology& topology);
+
 }  // namespace tpplan
