@@ -66,7 +66,8 @@ void put_layers(Spelling& s) {
   std::vector<std::pair<size_t, uint16_t>> kinds;
   for (const auto& [way, first] : order) kinds.emplace_back(first, way);
   std::ranges::sort(kinds);
-  for (const auto& [first, id] : kinds) {
+  for (const auto& [first, kind] : kinds) {
+    const auto id = kind;  // clang 14 cannot capture a structured binding
     const LayerWay& way = s.space.layer_ways[id];
     for (const std::string& glob : globs_where(s, [&](size_t i) { return s.choice.layers[i].way == id; })) {
       const auto block = static_cast<uint32_t>(s.made.plan.blocks.size());
