@@ -198,17 +198,17 @@ std::string escape_for_terminal(std::string_view text) {
 void shorten(std::string& text, size_t shown) {
   if (text.size() <= shown / 6) return;  // an escaped byte takes at most six
   // From either end, as much as fits into half of the limit.
-  const auto taken = [shown](std::string_view part, bool dim_index) {
+  const auto taken = [shown](std::string_view part, bool from_end) {
     size_t cost = 0, bytes = 0;
     while (bytes < part.size()) {
       size_t from = bytes;
-      if (dim_index) {
+      if (from_end) {
         from = part.size() - bytes - 1;
         while (from > 0 && part.size() - bytes - from < 4 && (static_cast<unsigned char>(part[from]) & 0xc0) == 0x80)
           --from;
       }
       const size_t length =
-          dim_index ? part.size() - bytes - from : std::max<size_t>(1, utf8_length(part.substr(from, 4)));
+          from_end ? part.size() - bytes - from : std::max<size_t>(1, utf8_length(part.substr(from, 4)));
       cost += escape_for_terminal(part.substr(from, length)).size();
       if (cost > shown / 2) break;
       bytes += length;

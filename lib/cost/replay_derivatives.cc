@@ -106,11 +106,11 @@ void expand_back(OpBackward& b) {
 }
 
 // True if an index selects all elements: full slices and new axes.
-bool is_linear_partial(const OpBackward& b) { return elements_of(shape(b, b.out)) == elements_of(shape(b, b.ins[0])); }
+bool keeps_size(const OpBackward& b) { return elements_of(shape(b, b.out)) == elements_of(shape(b, b.ins[0])); }
 
 void index_back(OpBackward& b) {
   if (!wants(b, 0)) return;
-  if (is_linear_partial(b)) return regroup_back(b);
+  if (keeps_size(b)) return regroup_back(b);
   give_dense(b, 0);
 }
 

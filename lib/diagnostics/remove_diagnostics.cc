@@ -4,12 +4,12 @@
 
 namespace tpplan {
 
-void remove_diagnostics(Diagnostics& diagnostics, const std::function<bool(const Diagnostic&)>& has_walk_error) {
+void remove_diagnostics(Diagnostics& diagnostics, const std::function<bool(const Diagnostic&)>& is_replaced) {
   std::vector<size_t> place(diagnostics.list.size());  // new index by old index; a removed one has that of the next
   size_t kept = 0;
   for (size_t i = 0; i < diagnostics.list.size(); ++i) {
     place[i] = kept;
-    if (has_walk_error(diagnostics.list[i])) continue;
+    if (is_replaced(diagnostics.list[i])) continue;
     if (kept != i) diagnostics.list[kept] = std::move(diagnostics.list[i]);
     ++kept;
   }

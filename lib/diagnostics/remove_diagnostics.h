@@ -7,8 +7,8 @@
 
 namespace tpplan {
 
-// Removes the diagnostics for which `has_walk_error` is true, because better ones replace them. Later reports still
+// Removes the diagnostics for which `is_replaced` is true, because better ones replace them. Later reports still
 // merge with the remaining causes.
-void remove_diagnostics(Diagnostics& diagnostics, const std::function<bool(const Diagnostic&)>& has_walk_error);
+void remove_diagnostics(Diagnostics& diagnostics, const std::function<bool(const Diagnostic&)>& is_replaced);
 
 }  // namespace tpplan

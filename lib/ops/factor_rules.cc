@@ -42,8 +42,8 @@ void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& toke
 }
 
 // Combines the factors of all operands. Sets the index of each operand's addend.
-Factors add_partners(OpCall& call, OpResult& result, const Notation& notation, std::span<const Operand> operands,
-                     std::vector<size_t>& addend_of) {
+Factors combine_operands(OpCall& call, OpResult& result, const Notation& notation, std::span<const Operand> operands,
+                         std::vector<size_t>& addend_of) {
   size_t norm_dims = 1;
   if (notation.norm >= 0) norm_dims = numbers_at(call, static_cast<size_t>(notation.norm), "normalized_shape").size();
   Factors factors;
@@ -198,7 +198,7 @@ void apply_factors(OpCall& call, OpResult& result, std::string_view text, std::v
     return;
   }
   std::vector<size_t> addend_of;  // by operand
-  const Factors factors = add_partners(call, result, notation, operands, addend_of);
+  const Factors factors = combine_operands(call, result, notation, operands, addend_of);
   const AxisMask summed = sum_factors(call, result, notation, factors);
   ValueLayout out;
   out.dims = out_dims(call, notation, factors);

@@ -160,7 +160,7 @@ PlanNode pairs_node(const TpPlan& plan, const PlanComments& comments) {
   return list;
 }
 
-RuleNodes rule_split(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
+RuleNodes rule_nodes(const TpPlan& plan, const PlanComments& comments, AxisId default_axis) {
   RuleNodes pieces;
   for (const ModulePattern& block : plan.blocks)
     add_entry(pieces.blocks, block.text, quoted_text(block.text), block_map());
@@ -266,7 +266,7 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
     add_entry(root, "axis", axis_text(plan.mesh.axes[axis].name));
   if (plan.uneven != standard.uneven) add_entry(root, "uneven", std::string(to_text(plan.uneven)));
   const bool is_list = plan.dialect->keys == KeySyntax::Names;
-  RuleNodes rules = is_list ? RuleNodes{} : rule_split(plan, comments, axis);
+  RuleNodes rules = is_list ? RuleNodes{} : rule_nodes(plan, comments, axis);
   add_entry(root, "tp_plan", is_list ? pairs_node(plan, comments) : std::move(rules.whole));
   if (!plan.blocks.empty() && !is_list) add_entry(root, "blocks", std::move(rules.blocks));
   if (plan.data) add_entry(root, "data", data_node(*plan.data, plan.mesh));

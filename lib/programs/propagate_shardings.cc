@@ -36,7 +36,7 @@ struct Propagator {
   Round round = Round::SingleUse;
   std::vector<EarlyKind> early;         // by operation
   std::vector<bool> is_broadcast;       // by operation
-  std::vector<bool> has_walk_error;     // nothing has changed since the operation ran in this or an earlier round ...
+  std::vector<bool> is_settled;         // nothing has changed since the operation ran in this or an earlier round ...
   std::vector<Direction> settled_at;    // ... with these directions of factors that pass, ...
   std::vector<Direction> settled_rest;  // ... and of other factors
   std::vector<OperationIndex> stack;    // operations to run, the next one last
@@ -55,7 +55,7 @@ struct Propagator {
 // ---- what runs next ----
 
 void wake(Propagator& s, OperationIndex id) {
-  s.has_walk_error[id] = false;
+  s.is_settled[id] = false;
   if (id == s.current || s.is_on_stack[id]) return;
   s.is_on_stack[id] = true;
   s.stack.push_back(id);
@@ -330,8 +330,8 @@ void run_operation(Propagator& s, OperationIndex id) {
   if (!rule.exists) return;
   const auto [pass, rest] = directions_of(s, id);
   if (pass == Direction::None && rest == Direction::None) return;
-  if (s.has_walk_error[id] && s.settled_at[id] == pass && s.settled_rest[id] == rest) return;
-  s.has_walk_error[id] = true;
+  if (s.is_settled[id] && s.settled_at[id] == pass && s.settled_rest[id] == rest) return;
+  s.is_settled[id] = true;
   s.settled_at[id] = pass;
   s.settled_rest[id] = rest;
   const ProgramOperation& operation = s.program.operations[id];
@@ -430,7 +430,7 @@ EarlyKind early_kind(const ProgramOperation& operation) {
 void propagate_shardings(Program& program, const FactorRules& rules) {
   const size_t count = program.operations.size();
   Propagator s{.program = program, .rules = rules};
-  s.has_walk_error.resize(count);
+  s.is_settled.resize(count);
   s.settled_at.resize(count);
   s.settled_rest.resize(count);
   s.is_on_stack.resize(count);

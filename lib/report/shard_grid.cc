@@ -13,7 +13,7 @@ constexpr int64_t kAny = -1;
 constexpr size_t kMaxCaptionDims = 16;  // dims listed in a caption
 
 // Sets the coordinates on `axes` to those of shard index `piece`, major axis first.
-void place_box(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
+void set_coordinates(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
   for (size_t k = axes.size(); k-- > 0;) {
     coordinate[axes[k]] = piece % mesh.axes[axes[k]].size;
     piece /= mesh.axes[axes[k]].size;
@@ -66,7 +66,7 @@ ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t m
     grid.complete = grid.complete && pieces <= max_shards;
     std::vector<int64_t> coordinate(mesh.axes.size(), 0);
     for (int64_t piece = 0; piece < std::min(pieces, max_shards); ++piece) {
-      place_box(axes, mesh, piece, coordinate);
+      set_coordinates(axes, mesh, piece, coordinate);
       const auto slice =
           piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
       for (const Interval& run : slice) {
@@ -136,7 +136,7 @@ std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
 
 CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces, int64_t most) {
   std::vector<int64_t> fixed(mesh.axes.size(), kAny);
-  for (size_t dim = 0; dim < pieces.size(); ++dim) place_box(layout.sharding.spec[dim], mesh, pieces[dim], fixed);
+  for (size_t dim = 0; dim < pieces.size(); ++dim) set_coordinates(layout.sharding.spec[dim], mesh, pieces[dim], fixed);
   return matching_ranks(mesh, fixed, most);
 }
 
@@ -150,7 +150,7 @@ CellRanks empty_ranks(const ParamLayout& layout, const Mesh& mesh, int64_t most)
     const std::vector<int64_t>& shape = layout.local_shapes[i];
     if (std::find(shape.begin(), shape.end(), 0) == shape.end()) continue;
     std::vector<int64_t> fixed(mesh.axes.size(), kAny);
-    place_box(axes, mesh, static_cast<int64_t>(i), fixed);
+    set_coordinates(axes, mesh, static_cast<int64_t>(i), fixed);
     out.count += layout.replicas;
     // The smallest `most` ranks overall are among the smallest `most` of each shape.
     for (const RankRange& run : matching_ranks(mesh, fixed, most).ranks) {

@@ -54,7 +54,7 @@ std::vector<Interval> intervals_of(std::span<const int64_t> segments, int64_t si
 
 // Appends the next shard of a segment with unequal shards; `end` is the end of the shard before. False if they are not
 // consecutive.
-bool add_box(const Interval& found, std::vector<EqualShards>& runs, int64_t& end) {
+bool add_shard(const Interval& found, std::vector<EqualShards>& runs, int64_t& end) {
   if (length(found) < 0 || (length(found) > 0 && found.begin != end)) return false;
   end += length(found);
   if (runs.empty() || runs.back().length != length(found)) runs.push_back({0, length(found)});
@@ -86,7 +86,7 @@ bool find_equal_shards(DimOffsets& offsets, const std::vector<Interval>& segment
       if (is_equal(segments[s])) {
         const int64_t size = length(segments[s]) / count, begin = segments[s].begin + piece * size;
         if (own != Interval{begin, begin + size}) return false;
-      } else if (!add_box(own, offsets.runs[s], ends[s])) {
+      } else if (!add_shard(own, offsets.runs[s], ends[s])) {
         return false;
       }
     }

@@ -116,7 +116,7 @@ DraftPlan assemble(const Drafting& in, const std::vector<ChosenUnit>& chosen) {
 
 // Returns the diagnostics of check_plan() that a plan without rules does not have. While the draft is incomplete,
 // diagnostics on coverage are ignored.
-std::vector<std::string> checked_rules(const Drafting& in, const TpPlan& plan, bool is_done) {
+std::vector<std::string> new_diagnostics(const Drafting& in, const TpPlan& plan, bool is_done) {
   Diagnostics diagnostics;
   std::ignore = check_plan(in.checker, plan, diagnostics, Phase::Operations);
   std::vector<std::string> found;
@@ -164,7 +164,7 @@ ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, con
       const TpPlan plan = assemble(in, with).plan;
       const std::vector<std::string> found = has_clash(plan)
                                                  ? std::vector<std::string>{"its keys also match other layers"}
-                                                 : checked_rules(in, plan, false);
+                                                 : new_diagnostics(in, plan, false);
       if (found.empty()) {
         choice.strategy = &strategy;
         return choice;
@@ -181,12 +181,12 @@ ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, con
 DraftPlan draft_plan(Checker& checker, const DialectRow& dialect, const Mesh& mesh, AxisId axis) {
   const ModelGraph& graph = checker.graph;
   Drafting in{.checker = checker, .graph = graph, .dialect = dialect, .mesh = mesh, .axis = axis, .known = {}};
-  for (std::string& text : checked_rules(in, assemble(in, {}).plan, false)) in.known.insert(std::move(text));
+  for (std::string& text : new_diagnostics(in, assemble(in, {}).plan, false)) in.known.insert(std::move(text));
   const std::vector<DraftUnit> units = find_units(graph, kLargeParameter);
   std::vector<ChosenUnit> chosen;
   for (const DraftUnit& unit : units) chosen.push_back(choose(in, chosen, unit));
   DraftPlan draft = assemble(in, chosen);
-  draft.findings = checked_rules(in, draft.plan, true);
+  draft.findings = new_diagnostics(in, draft.plan, true);
   for (const ChosenUnit& unit : chosen) {
     draft.cut += unit.strategy != nullptr;
     if (unit.strategy == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);

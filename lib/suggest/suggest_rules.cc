@@ -111,12 +111,12 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
     return uncovered(s.graph, s.current.matches, layer).size() == layer.modules.size();
   });
   std::string reason;
-  bool has_walk_error = false;
+  bool is_settled = false;
   for (const UnitStrategy* strategy : strategies_of(s.wants, unit)) {
     const std::vector<WantedRule> targets = wanted_rules(s.wants, s.current.matches, unit, strategy);
     if (targets.empty()) {
       if (s.current.findings.empty()) return {};
-      has_walk_error = true;
+      is_settled = true;
       continue;
     }
     if (std::string fault = unseen_error(s.graph, unit, *strategy); !fault.empty()) {
@@ -126,11 +126,11 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
     const std::vector<TextEdit> edits = s.edits;
     const TextTrial before = s.current;
     if (!try_rules(s, targets, is_new ? unit_comment(unit, strategy, reason) : "", reason)) continue;
-    if (!has_walk_error || is_better(before, s.current)) return {};
+    if (!is_settled || is_better(before, s.current)) return {};
     s.edits = edits;
     s.current = before;
   }
-  if (has_walk_error) return {};
+  if (is_settled) return {};
   const std::vector<WantedRule> whole = wanted_rules(s.wants, s.current.matches, unit, nullptr);
   if (!whole.empty() && try_rules(s, whole, is_new ? unit_comment(unit, nullptr, {}) : "", reason)) return {};
   return reason.empty() ? "no sharding is known for it" : reason;

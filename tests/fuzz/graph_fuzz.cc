@@ -32,15 +32,15 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const TpPlan plan = read_plan(plan_file, {}, diagnostics);
   if (has_errors(diagnostics)) return 0;
   for (const bool infer : {false, true}) {
-    Diagnostics checked_rules;
+    Diagnostics found;
     Checker checker = make_checker(model);
     const CheckResult plan_result =
-        check_plan(checker, plan, checked_rules, Phase::Boundaries, {.runtime = {}, .infer = infer});
+        check_plan(checker, plan, found, Phase::Boundaries, {.runtime = {}, .infer = infer});
     require(plan_result.forecast.limit != ForecastLimit::None || model.operations.is_there,
             "a forecast comes from a graph");
     for (const CollectiveCall& call : plan_result.forecast.calls)
       require(call.bytes >= 0 && call.axis < plan.mesh.axes.size(), "a forecast call has bytes and an axis");
-    show(checked_rules, sources);
+    show(found, sources);
   }
   return 0;
 }

@@ -22,7 +22,7 @@ int main(int argc, char** argv) {
   const ModelGraph graph = read_model(model_file, reading);
   const TpPlan plan = read_plan(plan_file, argc > 3 ? sizes_of(argv[3]) : MeshSizes{}, reading);
   if (has_errors(reading)) return 2;
-  uint32_t repeated = 0, repeated_backward = 0, checked_rules = 0, wrong = 0;
+  uint32_t repeated = 0, repeated_backward = 0, checked = 0, wrong = 0;
   for (size_t omitted = 0; omitted <= plan.rules.size(); ++omitted) {
     TpPlan tried = plan;
     if (omitted < plan.rules.size()) tried.rules.erase(tried.rules.begin() + static_cast<std::ptrdiff_t>(omitted));
@@ -44,12 +44,12 @@ int main(int argc, char** argv) {
         }
         repeated += folded.plan_result.forecast.repeated;
         repeated_backward += folded.plan_result.forecast.repeated_backward;
-        ++checked_rules;
+        ++checked;
         wrong += has_errors(folded.found);
       }
     }
   }
-  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", checked_rules, wrong, repeated,
+  std::printf("%u judged, %u wrong: %u layers repeated, %u on the way back\n", checked, wrong, repeated,
               repeated_backward);
   return 0;
 }

@@ -17,7 +17,7 @@ using namespace tpplan;
 namespace {
 
 struct Tally {
-  uint32_t checked_rules = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
+  uint32_t checked = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
 };
 
 // Returns the first difference between the judges in the results for the plan, with the runtime; empty if there is
@@ -37,7 +37,7 @@ std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Che
                  (each == judges[0] ? "" : ", of tables that keep little");
         tally.found += kept > 0 && each->walk.tables.memo.size() == kept;
       }
-      ++tally.checked_rules;
+      ++tally.checked;
       tally.wrong += has_errors(walked_alone.found);
     }
   }
@@ -84,6 +84,6 @@ int main(int argc, char** argv) {
       if (tally.wrong == wrong) right = std::move(at);
     }
   }
-  std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.checked_rules, tally.wrong, tally.found);
+  std::printf("%u judged, %u wrong, %u by what was kept alone\n", tally.checked, tally.wrong, tally.found);
   return 0;
 }

@@ -509,8 +509,8 @@ void declare_program(CLI::App& app, LineArguments& line) {
 
 // Applies flags, environment variables and the settings file to the arguments of the command. Returns false after
 // reporting an error.
-[[nodiscard]] bool compute_result(const CLI::App& command, const CommandRow& row, const ParsedLine& parsed,
-                                  LineArguments& line) {
+[[nodiscard]] bool apply_line_settings(const CLI::App& command, const CommandRow& row, const ParsedLine& parsed,
+                                       LineArguments& line) {
   Settings settings;
   if (!line.no_config && !load_settings(line.config, line.common.settings, settings)) return false;
   trace(line.common.verbose, "settings",
@@ -548,7 +548,7 @@ int run(int argc, char** argv) {
     if (!run_at_each_change([&] { return watched_inputs(line.check, line.config, line.no_config); }, status))
       return status;
   }
-  return !row.reads_settings || compute_result(command, row, parsed, line) ? row.run(line) : kExitUsage;
+  return !row.reads_settings || apply_line_settings(command, row, parsed, line) ? row.run(line) : kExitUsage;
 }
 
 }  // namespace

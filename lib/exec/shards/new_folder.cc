@@ -76,15 +76,15 @@ std::string new_work_folder(const std::string& path, bool is_folder) {
   std::error_code error;
   begin_call("stat", path);
   const bool exists = fs::exists(path, error);
-  const bool is_index_taken = exists && !(is_folder ? fs::is_directory(path, error) && fs::is_empty(path, error)
-                                                    : fs::is_regular_file(path, error));
+  const bool is_taken = exists && !(is_folder ? fs::is_directory(path, error) && fs::is_empty(path, error)
+                                              : fs::is_regular_file(path, error));
   end_call();
-  if (is_folder && is_index_taken)
+  if (is_folder && is_taken)
     throw Fault{.code = Code::OutputExists,
                 .message = "the folder already exists",
                 .help = "choose a new folder, or remove this one first",
                 .place = path};
-  if (is_index_taken)
+  if (is_taken)
     throw Fault{.code = Code::OutputExists,
                 .message = "the path is not a regular file",
                 .help = "choose another path",

@@ -34,7 +34,7 @@ void read_through_staging(const ReadTo& to, const RangeList& list, WorkQueue& qu
     throw Fault{.code = Code::OutOfMemory,
                 .message = fmt::format("cannot allocate {} of staging memory", human_bytes(2 * block))};
   std::optional<ReadItem> before;  // whose copies may still run
-  const auto compute_result = [&] {
+  const auto finish_copies = [&] {
     device.synchronize();
     if (before && done) done(*before);
   };
@@ -44,13 +44,13 @@ void read_through_staging(const ReadTo& to, const RangeList& list, WorkQueue& qu
     char* read = static_cast<char*>(host.get()) + half;
     char* there = static_cast<char*>(scratch.get()) + half;
     const uint64_t bytes = read_packed(to, item, read);
-    compute_result();  // the copies of the other half, which ran meanwhile
+    finish_copies();  // the copies of the other half, which ran meanwhile
     device.from_host(there, read, bytes);
     copy_to_targets(to, item, there);
     before = item;
     queue.done_bytes += bytes;
   }
-  compute_result();
+  finish_copies();
 }
 
 void read_on_host(const ReadTo& to, const RangeList& list, WorkQueue& queue, const ItemDone& done) {

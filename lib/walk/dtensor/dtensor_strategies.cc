@@ -36,7 +36,7 @@ bool fits(const OperandSpec& spec_of_operand, const Placement& to, const Strateg
 }
 
 // Returns the kinds of shards among the operands. Each of them is a strategy for each dim.
-std::vector<Placement> boundaries_of(std::span<const OperandSpec> specs) {
+std::vector<Placement> shards_of(std::span<const OperandSpec> specs) {
   std::vector<Placement> cuts;
   for (const OperandSpec& spec_of_operand : specs) {
     Placement cut = spec_of_operand.at;
@@ -87,7 +87,7 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
   size_t ndim = 0;
   for (const OperandSpec& spec_of_operand : specs) ndim = std::max(ndim, spec_of_operand.shape.size());
   std::vector<Strategy> strategies{replicated_strategy(specs.size())};
-  const std::vector<Placement> cuts = boundaries_of(specs);
+  const std::vector<Placement> cuts = shards_of(specs);
   const auto size_at = [&](const OperandSpec& spec_of_operand, size_t dim) {
     const size_t missing = ndim - spec_of_operand.shape.size();
     return dim < missing ? 1 : spec_of_operand.shape[dim - missing];
@@ -127,7 +127,7 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
 std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> specs, std::span<const MatmulDim> dims,
                                         bool bias) {
   std::vector<Strategy> strategies{replicated_strategy(specs.size())};
-  const std::vector<Placement> cuts = boundaries_of(specs);
+  const std::vector<Placement> cuts = shards_of(specs);
   int last = -1;
   for (const MatmulDim& dim : dims) last = std::max(last, dim.out);
   const auto add = [&](Placement out, Placement a, Placement b) {

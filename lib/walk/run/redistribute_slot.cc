@@ -25,7 +25,7 @@ struct AxisError {
   Code code = Code::ShardsMismatch;
 };
 
-void set_job_error(AxisError& fault, Code code, std::string reason) {
+void set_error(AxisError& fault, Code code, std::string reason) {
   if (fault.reason.empty()) fault = {std::move(reason), code};
 }
 
@@ -44,11 +44,10 @@ void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std:
   }
   layout.dims[dim] = gathered_dim(maps, map, change.axis, right);
   if ((layout.partial & axis_bit(change.axis)) != 0)
-    set_job_error(fault, Code::PartialUsedAsFull, "gathers a pending partial sum as if it were the full sum");
+    set_error(fault, Code::PartialUsedAsFull, "gathers a pending partial sum as if it were the full sum");
   if (!right)
-    set_job_error(
-        fault, Code::ShardsMismatch,
-        fmt::format("gathers dim {}, which is not sharded over the axis: {}", dim, dim_layout_text(maps, map)));
+    set_error(fault, Code::ShardsMismatch,
+              fmt::format("gathers dim {}, which is not sharded over the axis: {}", dim, dim_layout_text(maps, map)));
   if (change.from.kind == PlacementKind::StridedShard && right) {
     // Torch restores the global order of strided shards.
     const DimLayout gathered = maps.maps[layout.dims[dim]];
@@ -65,11 +64,11 @@ void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std:
 // Reduces over one axis. The mean of a complete value is the value itself, and no error.
 void sum_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, AxisError& fault) {
   if ((sharding_axes(walk.memory.table, layout) & axis_bit(change.axis)) != 0)
-    set_job_error(fault, Code::ShardsMismatch,
-                  fmt::format("adds up different shards: {}", layout_text(walk.memory.table, layout)));
+    set_error(fault, Code::ShardsMismatch,
+              fmt::format("adds up different shards: {}", layout_text(walk.memory.table, layout)));
   else if ((layout.partial & axis_bit(change.axis)) == 0 && !layout.zero && change.from.op != ReduceOp::Avg)
-    set_job_error(fault, Code::ReplicatedValueReduced,
-                  fmt::format("sums a replicated value: it counts {} times", walk.memory.table.maps.axes[change.axis]));
+    set_error(fault, Code::ReplicatedValueReduced,
+              fmt::format("sums a replicated value: it counts {} times", walk.memory.table.maps.axes[change.axis]));
   layout.partial &= ~axis_bit(change.axis);
 }
 
@@ -84,13 +83,13 @@ bool shard_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, RuleI
   const DimLayoutId held = layout.dims[dim];
   const bool fresh = (maps.maps[held].axes & axis_bit(change.axis)) == 0 && maps.maps[held].kind != DimLayoutKind::Any;
   if (!fresh)
-    set_job_error(fault, Code::ShardsMismatch,
-                  fmt::format("shards dim {}, which is already sharded: {}", dim, dim_layout_text(maps, held)));
+    set_error(fault, Code::ShardsMismatch,
+              fmt::format("shards dim {}, which is already sharded: {}", dim, dim_layout_text(maps, held)));
   layout.dims[dim] =
       sharded_dim(maps, held, change.axis, change.to.kind == PlacementKind::StridedShard ? change.to.split_factor : 1);
   if (!fresh) layout.dims[dim] = unknown_dim(maps, maps.maps[held].size, maps.maps[layout.dims[dim]].local);
   if ((layout.partial & axis_bit(change.axis)) != 0)
-    set_job_error(fault, Code::PartialUsedAsFull, "shards a pending partial sum as if it were the full sum");
+    set_error(fault, Code::PartialUsedAsFull, "shards a pending partial sum as if it were the full sum");
   return true;
 }
 

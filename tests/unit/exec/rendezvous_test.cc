@@ -60,7 +60,7 @@ void come(Caller& caller) {
   }
 }
 
-void add_partners(std::vector<Caller>& all) {
+void connect_all(std::vector<Caller>& all) {
   std::vector<std::thread> threads;
   for (Caller& caller : all) {
     threads.emplace_back([&caller] {
@@ -97,7 +97,7 @@ TEST_CASE("ranks rendezvous over IPv4 and IPv6 and find node peers") {
       continue;  // a machine without IPv6
     }
     std::vector<Caller> all = callers(5, 10, address);
-    add_partners(all);
+    connect_all(all);
     for (const Caller& caller : all) {
       CHECK_MESSAGE(caller.came, address, ": ", caller.fault);
       CHECK(caller.connections.node == std::vector<int>{0, 1, 2, 3, 4});
@@ -109,7 +109,7 @@ TEST_CASE("ranks rendezvous over IPv4 and IPv6 and find node peers") {
 TEST_CASE("a rank with other settings is named with both values") {
   std::vector<Caller> all = callers(3, 5);
   all[2].options.agreement = "manifest bb\ncommand run";
-  add_partners(all);
+  connect_all(all);
   CHECK(contains(all[0].fault,
                  "rank 2 has a different manifest or options than rank 0: \"manifest bb\" instead of \"manifest aa\""));
   CHECK(contains(all[2].fault, "manifest bb"));
@@ -138,14 +138,14 @@ TEST_CASE("a rank of another job is rejected, and the job continues") {
 TEST_CASE("a rank with another world size is named") {
   std::vector<Caller> all = callers(2, 2);
   all[1].options.world = 4;
-  add_partners(all);
+  connect_all(all);
   check_refused(all, "rank 1 has a world size of 4, rank 0 of 2", 3.5);
 }
 
 TEST_CASE("two processes with one rank are named by host and process") {
   std::vector<Caller> all = callers(3, 2);
   all[2].options.rank = 1;
-  add_partners(all);
+  connect_all(all);
   check_refused(all, "two processes have rank 1: ", 3.5);
   CHECK(contains(all[0].fault, "(process " + std::to_string(getpid()) + ")"));
 }
@@ -154,14 +154,14 @@ TEST_CASE("absent ranks are named within the deadline and two seconds") {
   std::vector<Caller> all = callers(5, 1);
   all.erase(all.begin() + 3);
   all.erase(all.begin() + 1);
-  add_partners(all);
+  connect_all(all);
   check_refused(all, "ranks 1 and 3 of 5 have not connected to rank 0 within 1 s", 3);
 }
 
 TEST_CASE("without rank 0 the others report the address") {
   std::vector<Caller> all = callers(3, 1);
   all.erase(all.begin());
-  add_partners(all);
+  connect_all(all);
   check_refused(all, "cannot reach rank 0 at 127.0.0.1:", 3);
 }
 
@@ -169,7 +169,7 @@ TEST_CASE("an occupied port is an error that names it on every rank") {
   std::vector<Caller> all = callers(2, 1);
   const int holder = listen_at("127.0.0.1", all[0].options.port);
   REQUIRE(holder >= 0);
-  add_partners(all);
+  connect_all(all);
   CHECK(contains(all[0].fault, "rank 0 cannot listen at 127.0.0.1:" + std::to_string(all[0].options.port) +
                                    ": Address already in use"));
   CHECK(contains(all[1].fault, "rank 1 cannot reach rank 0"));
@@ -206,7 +206,7 @@ TEST_CASE("garbage, silence, truncation and crowds are ignored") {
   std::thread late([&] {
     std::this_thread::sleep_for(std::chrono::milliseconds(300));
     std::vector<Caller> others(all.begin() + 1, all.end());
-    add_partners(others);
+    connect_all(others);
     std::copy(others.begin(), others.end(), all.begin() + 1);
   });
   come(all[0]);
@@ -293,7 +293,7 @@ TEST_CASE("a rank with the secret and other settings ends the job") {
   std::vector<Caller> all = callers(3, 30);
   for (Caller& caller : all) caller.options.secret = "right";
   all[2].options.agreement = "manifest bb\ncommand run";
-  add_partners(all);
+  connect_all(all);
   check_refused({all[0], all[2]}, "rank 2 has a different manifest or options than rank 0: \"manifest bb\" instead of",
                 10);
 }
@@ -301,7 +301,7 @@ TEST_CASE("a rank with the secret and other settings ends the job") {
 TEST_CASE("different secrets are named on both sides") {
   std::vector<Caller> all = callers(2, 1);
   for (Caller& caller : all) caller.options.secret = std::to_string(caller.options.rank);
-  add_partners(all);
+  connect_all(all);
   CHECK(contains(all[0].fault, "rank 1 of 2 has not connected to rank 0 within 1 s; "));
   CHECK(contains(all[0].fault, "not from a rank of this job, the last from 127.0.0.1"));
   CHECK(contains(all[0].fault, "the same TPPLAN_EXEC_SECRET"));
