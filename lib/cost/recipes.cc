@@ -43,6 +43,12 @@ TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements)
 
 std::span<const Recipe> recipes() { return kRecipes; }
 
+std::vector<std::string_view> recipe_names() {
+  std::vector<std::string_view> names;
+  for (const Recipe& recipe : kRecipes) names.push_back(recipe.name);
+  return names;
+}
+
 const Recipe* find_recipe(std::string_view name) {
   const auto found =
       std::find_if(std::begin(kRecipes), std::end(kRecipes), [&](const Recipe& row) { return row.name == name; });

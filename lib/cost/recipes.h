@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <span>
 #include <string_view>
+#include <vector>
 
 #include "sharding/dtype.h"
 
@@ -33,6 +34,7 @@ struct TrainedBytes {
 [[nodiscard]] TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements);
 
 [[nodiscard]] std::span<const Recipe> recipes();
+[[nodiscard]] std::vector<std::string_view> recipe_names();
 [[nodiscard]] const Recipe* find_recipe(std::string_view name);  // nullptr: there is none of that name
 
 // Where nobody names one.

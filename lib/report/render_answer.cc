@@ -11,11 +11,6 @@ namespace {
 
 constexpr double kPercent = 100;
 
-void write_seconds(JsonWriter& json, std::string_view key, double seconds) {
-  write_key(json, key);
-  write_json(json, fmt::format("{}", seconds));
-}
-
 // Returns the fit to measured steps, and how far it is from each of them.
 std::string residual_lines(const StepAnswer& answer) {
   if (answer.residuals.empty()) return {};
@@ -55,19 +50,19 @@ void write_answer(JsonWriter& json, const StepAnswer& answer) {
   write_key(json, "step");
   begin_object(json);
   write_field(json, "kind", answer.kind);
-  write_seconds(json, "seconds", answer.step.seconds);
+  write_exact_field(json, "seconds", answer.step.seconds);
   write_key(json, "interval");
   write_array(json, std::array{answer.interval.low, answer.interval.high},
-              [&](double bound) { write_json(json, fmt::format("{}", bound)); });
+              [&](double bound) { write_exact(json, bound); });
   write_field(json, "widest_assumption", to_text(answer.interval.widest));
-  write_seconds(json, "matmul_scale", answer.scale[0]);
-  write_seconds(json, "attention_scale", answer.scale[1]);
+  write_exact_field(json, "matmul_scale", answer.scale[0]);
+  write_exact_field(json, "attention_scale", answer.scale[1]);
   write_key(json, "measured");
   write_array(json, answer.residuals, [&](const MeasuredResidual& entry) {
     begin_object(json);
     write_field(json, "run", entry.run);
-    write_seconds(json, "seconds", entry.measured);
-    write_seconds(json, "predicted", entry.predicted);
+    write_exact_field(json, "seconds", entry.measured);
+    write_exact_field(json, "predicted", entry.predicted);
     end_object(json);
   });
   end_object(json);
@@ -76,7 +71,7 @@ void write_answer(JsonWriter& json, const StepAnswer& answer) {
   write_array(json, answer.step.terms, [&](const TimeTerm& term) {
     begin_object(json);
     write_field(json, "name", term.name);
-    write_seconds(json, "seconds", term.seconds);
+    write_exact_field(json, "seconds", term.seconds);
     write_field(json, "formula", term.formula);
     end_object(json);
   });

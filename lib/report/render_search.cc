@@ -27,12 +27,6 @@ std::string size_words(const SearchMesh& mesh) {
   return words.empty() ? "one rank" : join(words, ",");
 }
 
-std::string kept_mesh_words(const Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const MeshAxis& axis : mesh.axes) words.push_back(fmt::format("{}={}", axis.name, axis.size));
-  return join(words, ",");
-}
-
 // "21 remat, 11 whole".
 std::string layers_text(const SearchSpace& space, const PlanChoice& choice) {
   std::vector<std::pair<std::string, size_t>> kinds;
@@ -80,11 +74,6 @@ std::string proof_text(const SearchReport& report) {
                      bound_text(report), gap < 1e-9 ? "0" : fmt::format("{:.2g} %", 100 * gap));
 }
 
-void write_double(JsonWriter& json, std::string_view key, double value) {
-  write_key(json, key);
-  write_json(json, fmt::format("{}", value));
-}
-
 void write_mesh(JsonWriter& json, const SearchMesh& mesh) {
   write_key(json, "mesh");
   begin_object(json);
@@ -95,7 +84,7 @@ void write_mesh(JsonWriter& json, const SearchMesh& mesh) {
 }
 
 void write_figures(JsonWriter& json, const StepFigures& figures) {
-  write_double(json, "seconds", figures.seconds);
+  write_exact_field(json, "seconds", figures.seconds);
   write_field(json, "memory_bytes", figures.memory);
   write_field(json, "wire_bytes", figures.wire);
 }
@@ -151,10 +140,10 @@ std::string render_search(const SearchReport& report) {
                          human_bytes(shown.figures.wire), layers_text(report.space, shown.choice));
     }
   }
-  if (report.saved != nullptr)
+  if (report.kept != nullptr)
     out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.kept_name),
-                       escape_for_terminal(kept_mesh_words(report.kept_mesh)), human_seconds(report.saved->seconds),
-                       human_bytes(report.saved->memory), human_bytes(report.saved->wire));
+                       escape_for_terminal(option_text(report.kept_mesh)), human_seconds(report.kept->seconds),
+                       human_bytes(report.kept->memory), human_bytes(report.kept->wire));
   if (answer.best)
     out += fmt::format("{} (not in it: {})\npredicted by the topology, not measured\n", proof_text(report), kOutside);
   else if (answer.smallest)
@@ -184,8 +173,8 @@ std::string search_json(const SearchReport& report) {
     else
       write_field(json, "file", report.file);
     end_object(json);
-    write_double(json, "bound", answer.bound);
-    write_double(json, "gap", gap_of(report));
+    write_exact_field(json, "bound", answer.bound);
+    write_exact_field(json, "gap", gap_of(report));
     write_field(json, "exact", answer.is_exact);
   } else {
     write_value(json, nullptr);
@@ -202,14 +191,14 @@ std::string search_json(const SearchReport& report) {
     write_plan_row(json, row);
     end_object(json);
   });
-  if (report.saved != nullptr) {
+  if (report.kept != nullptr) {
     write_key(json, "yours");
     begin_object(json);
     write_key(json, "mesh");
     begin_object(json);
     for (const MeshAxis& axis : report.kept_mesh.axes) write_field(json, axis.name, axis.size);
     end_object(json);
-    write_figures(json, *report.saved);
+    write_figures(json, *report.kept);
     end_object(json);
   }
   write_key(json, "left_out");

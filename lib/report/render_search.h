@@ -19,7 +19,7 @@ struct SearchReport {
   std::string file;       // name of the plan file; empty: standard output
   std::string kept_name;  // of the plan to compare with
   Mesh kept_mesh;
-  const StepFigures* saved = nullptr;  // nullptr: there is none
+  const StepFigures* kept = nullptr;  // nullptr: there is none
 };
 
 // Returns the plan file, with the command, the prediction and the bound above it. @pre there is a best plan

@@ -10,12 +10,6 @@
 namespace tpplan {
 namespace {
 
-std::string mesh_words(const Mesh& mesh) {
-  std::vector<std::string> words;
-  for (const MeshAxis& axis : mesh.axes) words.push_back(fmt::format("{}={}", axis.name, axis.size));
-  return join(words, ",");
-}
-
 std::string bytes_moved(const MeshTrial& trial) {
   return trial.limit == ForecastLimit::None ? human_bytes(trial.wire_bytes) : std::string("unknown");
 }
@@ -25,7 +19,7 @@ std::string memory_held(const MeshTrial& trial) {
 }
 
 // Meshes that fail for the same reason.
-struct RequestError {
+struct FailedMeshes {
   std::string meshes;
   const MeshTrial* first;
 };
@@ -40,19 +34,19 @@ std::string shape_of_reason(std::string_view reason) {
   return shape;
 }
 
-std::vector<RequestError> refusals(const Suggestion& suggestion) {
-  std::vector<RequestError> rows;
+std::vector<FailedMeshes> failed_meshes(const Suggestion& suggestion) {
+  std::vector<FailedMeshes> rows;
   for (const MeshTrial& trial : suggestion.trials) {
     if (trial.is_right) continue;
-    const auto same = std::ranges::find_if(rows, [&](const RequestError& row) {
+    const auto same = std::ranges::find_if(rows, [&](const FailedMeshes& row) {
       return row.first->code == trial.code && shape_of_reason(row.first->reason) == shape_of_reason(trial.reason);
     });
     const bool one_axis = trial.mesh.axes.size() == 1 && suggestion.axis != kNoAxis;
     if (same == rows.end())
-      rows.push_back({mesh_words(trial.mesh), &trial});
+      rows.push_back({option_text(trial.mesh), &trial});
     else
       same->meshes += one_axis ? fmt::format(", {}", trial.mesh.axes[suggestion.axis].size)
-                               : fmt::format("; {}", mesh_words(trial.mesh));
+                               : fmt::format("; {}", option_text(trial.mesh));
   }
   return rows;
 }
@@ -77,7 +71,7 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
 std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   size_t mesh_width = 4;
   for (const MeshTrial& trial : suggestion.trials)
-    mesh_width = std::max(mesh_width, escape_for_terminal(mesh_words(trial.mesh)).size());
+    mesh_width = std::max(mesh_width, escape_for_terminal(option_text(trial.mesh)).size());
   const bool any = std::ranges::any_of(suggestion.trials, &MeshTrial::is_right);
   std::string out = any ? fmt::format("{}: sizes with which the plan passes (* the sizes of the plan)\n",
                                       escape_for_terminal(suggestion.model))
@@ -91,7 +85,7 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
     if (!trial.is_right) continue;
     if (trial.limit != ForecastLimit::None) limit = trial.limit;
     out += fmt::format("{} {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", trial.is_own ? '*' : ' ',
-                       escape_for_terminal(mesh_words(trial.mesh)), mesh_width, device_count(trial.mesh),
+                       escape_for_terminal(option_text(trial.mesh)), mesh_width, device_count(trial.mesh),
                        human_bytes(trial.parameter_bytes), memory_held(trial), bytes_moved(trial));
   }
   if (limit != ForecastLimit::None)
@@ -103,9 +97,9 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
                                                   "lists its parts",
                                                   suggestion.recipe),
                    0, width);
-  const auto rows = refusals(suggestion);
+  const auto rows = failed_meshes(suggestion);
   if (!rows.empty()) out += "rejected:\n";
-  for (const RequestError& row : rows) {
+  for (const FailedMeshes& row : rows) {
     out += wrapped(escape_for_terminal(row.meshes), 2, width);
     out +=
         wrapped(fmt::format("{}: {}", kind_of(row.first->code).id, escape_for_terminal(row.first->reason)), 6, width);

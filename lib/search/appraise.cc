@@ -6,7 +6,6 @@
 
 #include "cost/check_run.h"
 #include "cost/measure_collectives.h"
-#include "cost/peak_memory.h"
 #include "judge/counted_step.h"
 #include "ops/resize_graph.h"
 #include "resolve/infer/build_manifest.h"
@@ -25,10 +24,8 @@ const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
 // Returns the run of a step with this plan, as `tpplan check` settles it.
 Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
   RunFile file{.run = appraiser.inputs->run, .keys = {}};
-  Diagnostics ignored;  // the search refuses keys that can contradict a plan
-  check_run(file, plan, ignored);
-  file.run.batch = appraiser.graph->operations.batch;
-  file.run.sequence = appraiser.graph->operations.sequence;
+  Diagnostics ignored;  // the search rejects keys that can contradict a plan
+  settle_run(file, plan, appraiser.graph->operations, ignored);
   return std::move(file.run);
 }
 
@@ -118,24 +115,17 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
   }
   const Run run = settled_run(appraiser, plan);
   const Recipe& recipe = *find_recipe(run.recipe);
-  const PatternMatches& patterns = plan_result.matches.patterns;
   const Manifest manifest = build_manifest(plan, *appraiser.graph, plan_result.matches, plan_result.shardings,
                                            plan_result.boundaries, plan_result.init, plan.dialect->runtime);
-  if (appraiser.inputs->infer || recipe.gradient == StoredAs::None) {
-    const TrainingMemory memory = measure_step_memory(manifest, plan_result.forecast, recipe);
-    figures.memory = reserved_for(memory.total);
-    figures.profile = flat_profile(memory.total, appraiser.layers);
-  } else {
-    std::vector<ReplaySpan> spans;
-    const TrainingMemory memory = measure_peak(plan_result.forecast.trace, *appraiser.graph, plan, manifest, run,
-                                               patterns.fsdp_units, patterns.remat, &spans);
-    if (!memory.peak) {
-      figures.why = "the memory of its step is not known";
-      return figures;
-    }
-    figures.memory = memory.peak->reserved;
-    figures.profile = profile_of(spans, appraiser.layers);
+  std::vector<ReplaySpan> spans;
+  const TrainingMemory memory = measure_run_memory(*appraiser.graph, plan, manifest, plan_result, run, recipe, &spans);
+  const bool has_backward = !appraiser.inputs->infer && recipe.gradient != StoredAs::None;
+  if (has_backward && !memory.peak) {
+    figures.why = "the memory of its step is not known";
+    return figures;
   }
+  figures.memory = memory.peak ? memory.peak->reserved : reserved_for(memory.total);
+  figures.profile = has_backward ? profile_of(spans, appraiser.layers) : flat_profile(memory.total, appraiser.layers);
   const CountedStep step = count_checked_step(*appraiser.graph, plan, plan_result, run);
   const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
   const Topology& topology = topology_of(appraiser, plan.mesh);

@@ -19,7 +19,7 @@
 namespace tpplan {
 
 struct CostInputs {
-  Run run;                            // its batch and sequence are replaced by those of the model
+  Run run;                            // without batch and sequence, which are those of the model
   std::span<const SpeedFile> speeds;  // topologies
   bool infer = false;
   AssumptionScale scale = kAsGiven;  // what measured steps correct

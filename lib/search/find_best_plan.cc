@@ -113,8 +113,10 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
 struct MeshWork {
   SearchMesh mesh;
   MeshCosts costs;
-  Solution best;  // by the sums of parts
+  Solution best;  // by the sums of parts; not set before the mesh is solved
 };
+
+using SolvedMeshes = std::vector<const MeshWork*>;
 
 bool fits(const Searching& s, const MeshPlan& plan) {
   return plan.figures.is_right && (!s.memory || plan.figures.memory <= *s.memory);
@@ -134,7 +136,7 @@ double bound_of(const Searching& s, const Solution& found) {
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
-void skip_repeated_layers(Searching& s, const SearchMesh& mesh, std::string why) {
+void omit_mesh(Searching& s, const SearchMesh& mesh, std::string why) {
   s.answer.omitted.push_back({mesh, std::move(why)});
 }
 
@@ -151,13 +153,13 @@ std::string batch_fault(const Searching& s) {
 std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool has_fsdp) {
   const int64_t data_ranks = mesh.dp * mesh.fsdp;
   if (s.request.batch % data_ranks != 0) {
-    skip_repeated_layers(s, mesh, batch_fault(s));
+    omit_mesh(s, mesh, batch_fault(s));
     return std::nullopt;
   }
   std::string why;
   Prober* prober = prober_of(s, s.request.batch / data_ranks, why);
   if (prober == nullptr) {
-    skip_repeated_layers(s, mesh, why);
+    omit_mesh(s, mesh, why);
     return std::nullopt;
   }
   s.answer.tried += has_fsdp || mesh.fsdp == 1 ? 1 : 0;
@@ -165,7 +167,7 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
   MeasuredParts parts = measure_parts(*prober, mesh, has_fsdp);
   s.answer.probes += prober->probes - before;
   if (parts.costs.layers.empty() || parts.costs.ends.empty()) {
-    skip_repeated_layers(s, mesh, parts.why);
+    omit_mesh(s, mesh, parts.why);
     return std::nullopt;
   }
   s.answer.ways = std::max(s.answer.ways, parts.costs.layers.size());
@@ -251,13 +253,13 @@ void find_smallest(Searching& s, const std::vector<MeshWork>& work) {
 }
 
 // Replaces the best plan by one with fewer kinds of layers that is within the share.
-void simplify(Searching& s, const std::vector<MeshWork>& work) {
+void simplify(Searching& s, const SolvedMeshes& solved) {
   const double most = s.answer.bound * (1 + s.request.simple);
   for (size_t kinds = 1; kinds < std::min(s.answer.best->kinds, kMostKinds + 1); ++kinds) {
     std::optional<MeshPlan> best;
-    for (const MeshWork& mesh : work) {
-      if (predicted(s, mesh.best) > most) continue;
-      auto plan = fitting_plan(s, mesh, kinds);
+    for (const MeshWork* mesh : solved) {
+      if (predicted(s, mesh->best) > most) continue;
+      auto plan = fitting_plan(s, *mesh, kinds);
       if (!plan || plan->kinds > kinds || objective_of(s.request, plan->figures) > most) continue;
       if (!best || objective_of(s.request, plan->figures) < objective_of(s.request, best->figures))
         best = std::move(plan);
@@ -331,19 +333,19 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
     if (mesh.fsdp == 1 || !is_left_in(s, mesh)) continue;
     if (auto costs = measure_mesh(s, mesh, false)) work.push_back({mesh, std::move(*costs), {}});
   }
-  std::vector<MeshWork> solved;
+  SolvedMeshes solved;
   s.answer.bound = std::numeric_limits<double>::infinity();
-  for (const MeshWork& mesh : work) {
+  for (MeshWork& mesh : work) {
     auto found = solve_mesh(mesh.costs, limits_of(s));
     if (!found) continue;
-    solved.push_back(mesh);
-    solved.back().best = std::move(*found);
-    s.answer.bound = std::min(s.answer.bound, bound_of(s, solved.back().best));
+    mesh.best = std::move(*found);
+    solved.push_back(&mesh);
+    s.answer.bound = std::min(s.answer.bound, bound_of(s, mesh.best));
   }
-  std::ranges::stable_sort(solved, {}, [&](const MeshWork& mesh) { return predicted(s, mesh.best); });
-  for (const MeshWork& mesh : solved) {
-    if (is_listed(s, mesh)) break;
-    auto plan = request.objective == Objective::Memory ? smallest_plan(s, mesh) : fitting_plan(s, mesh, 0);
+  std::ranges::stable_sort(solved, {}, [&](const MeshWork* mesh) { return predicted(s, mesh->best); });
+  for (const MeshWork* mesh : solved) {
+    if (is_listed(s, *mesh)) break;
+    auto plan = request.objective == Objective::Memory ? smallest_plan(s, *mesh) : fitting_plan(s, *mesh, 0);
     if (plan && fits(s, *plan)) add_mesh(s, std::move(*plan));
   }
   std::ranges::stable_sort(s.answer.meshes, {},

@@ -10,6 +10,22 @@ TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& for
                         : measure_training(manifest, recipe);
 }
 
+TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, const Manifest& manifest,
+                                  const CheckResult& plan_result, const Run& run, const Recipe& recipe,
+                                  std::vector<ReplaySpan>* spans) {
+  const Forecast& forecast = plan_result.forecast;
+  TrainingMemory memory = measure_step_memory(manifest, forecast, recipe);
+  if (forecast.limit == ForecastLimit::None && !forecast.infer && recipe.gradient != StoredAs::None) {
+    const PatternMatches& patterns = plan_result.matches.patterns;
+    TrainingMemory peak =
+        measure_peak(forecast.trace, graph, plan, manifest, run, patterns.fsdp_units, patterns.remat, spans);
+    if (peak.peak) memory = std::move(peak);
+  } else if (memory.infer && memory.has_step) {
+    memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};
+  }
+  return memory;
+}
+
 Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& plan_result, const WalkOptions& walk,
                  const Recipe& recipe, const Topology* topology) {
   const CheckResult& j = plan_result;

@@ -4,6 +4,7 @@
 #include "cost/measure_collectives.h"
 #include "cost/measure_time.h"
 #include "cost/measure_training.h"
+#include "cost/peak_memory.h"
 #include "judge/judge.h"
 
 namespace tpplan {
@@ -21,6 +22,12 @@ struct Price {
 // Returns the memory of a step of the forecast. `recipe` applies to training.
 [[nodiscard]] TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& forecast,
                                                  const Recipe& recipe);
+
+// Returns the memory of a step that runs as `run` specifies: the peak over the step's time if the walk recorded all
+// operations of a training step (TrainingMemory::peak), else that of measure_step_memory. `spans`: see measure_peak.
+[[nodiscard]] TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, const Manifest& manifest,
+                                                const CheckResult& plan_result, const Run& run, const Recipe& recipe,
+                                                std::vector<ReplaySpan>* spans = nullptr);
 
 // Returns the costs of a plan from its check result.
 // @pre the plan has no errors, and the walk recorded its trace

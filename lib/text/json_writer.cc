@@ -115,6 +115,8 @@ void write_number(JsonWriter& json, double number, int digits) {
   write_item(json, fmt::format("{:.{}f}", number, digits));
 }
 
+void write_exact(JsonWriter& json, double number) { write_json(json, fmt::format("{}", number)); }
+
 void send_text(JsonWriter& json) {
   if (json.sink == nullptr) return;
   if (!json.is_lost) json.is_lost = !(*json.sink)(json.out);

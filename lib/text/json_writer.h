@@ -42,6 +42,14 @@ void write_value(JsonWriter& json, uint64_t number);
 void write_value(JsonWriter& json, std::nullptr_t null);
 // Writes a finite number with `digits` digits after the decimal point.
 void write_number(JsonWriter& json, double number, int digits);
+
+// Writes the shortest number that reads back as the same double.
+void write_exact(JsonWriter& json, double number);
+inline void write_exact_field(JsonWriter& json, std::string_view key, double number) {
+  write_key(json, key);
+  write_exact(json, number);
+}
+
 // Writes text that is JSON already: a value, or in an object one or more fields with commas between them.
 void write_json(JsonWriter& json, std::string_view text);
 

@@ -27,13 +27,12 @@ auto fields(RankMoves& moves) { return std::tie(moves.read, moves.written, moves
 // Throws if a tensor has another shape in the second manifest: the manifests are those of two models.
 void require_same_model(const ManifestInput& before, const ManifestInput& after) {
   TextMap<std::string_view, uint32_t> known;  // tensors of `before`
-  const auto count_of = [](const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); };
   const auto layout_of = [](const Manifest& manifest, size_t i) -> const ParamLayout& {
     return manifest.layouts[tensor_of(manifest, i).layout];
   };
-  for (size_t i = 0; i < count_of(before.manifest); ++i)
+  for (size_t i = 0; i < tensor_count(before.manifest); ++i)
     known.try_emplace(path_of(before.manifest, tensor_of(before.manifest, i)), static_cast<uint32_t>(i));
-  for (size_t i = 0; i < count_of(after.manifest); ++i) {
+  for (size_t i = 0; i < tensor_count(after.manifest); ++i) {
     const std::string_view path = path_of(after.manifest, tensor_of(after.manifest, i));
     const auto found = known.find(path);
     if (found == known.end()) continue;

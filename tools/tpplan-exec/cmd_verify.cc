@@ -9,6 +9,7 @@
 #include "commands.h"
 #include "exec/ranks/gather.h"
 #include "exec/shards/checksums.h"
+#include "exec/shards/shard_store.h"
 #include "exec/shards/verify_shards.h"
 #include "job.h"
 #include "manifest/shardings_digest.h"
@@ -64,8 +65,7 @@ void print_proof(const VerifyArguments& arguments, const ManifestInput& input, c
     });
   } else if (prints_human(job)) {
     print(STDERR_FILENO,
-          fmt::format("the shards tile {}{}{}{}\n",
-                      counted(input.manifest.parameters.size() + input.manifest.buffers.size(), "tensor"),
+          fmt::format("the shards tile {}{}{}{}\n", counted(tensor_count(input.manifest), "tensor"),
                       compared ? " and equal the source: " + speed_text(result.compared_bytes, result.seconds) : "",
                       result.checked_bytes == 0
                           ? ""

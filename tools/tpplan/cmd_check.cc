@@ -8,7 +8,6 @@
 #include "cost/measure_collectives.h"
 #include "cost/measure_time.h"
 #include "cost/measure_training.h"
-#include "cost/peak_memory.h"
 #include "fix_plan.h"
 #include "inputs.h"
 #include "priced_run.h"
@@ -72,16 +71,9 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   const Compilation& c = session.compilation;
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
-  numbers.memory = measure_step_memory(c.manifest, c.plan_result.forecast, *recipe);
-  if (!arguments.run.empty() && c.plan_result.forecast.limit == ForecastLimit::None && !c.plan_result.forecast.infer &&
-      recipe->gradient != StoredAs::None) {
-    const PatternMatches& patterns = c.plan_result.matches.patterns;
-    TrainingMemory peak = measure_peak(c.plan_result.forecast.trace, c.graph, c.plan, c.manifest, run.run,
-                                       patterns.fsdp_units, patterns.remat);
-    if (peak.peak) numbers.memory = std::move(peak);
-  } else if (!arguments.run.empty() && numbers.memory.infer && numbers.memory.has_step) {
-    numbers.memory.peak = {.reserved = reserved_for(numbers.memory.total), .phase = "forward"};
-  }
+  numbers.memory = arguments.run.empty()
+                       ? measure_step_memory(c.manifest, c.plan_result.forecast, *recipe)
+                       : measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, run.run, *recipe);
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
     return numbers;
@@ -100,13 +92,8 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
 
 // Reads the run file. Options of the command line replace its values, and a run without a recipe has the default one.
 RunFile read_run_file(Session& session, const CheckArguments& arguments) {
-  RunFile file;
-  if (arguments.run.empty()) return file;
-  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-  std::vector<std::string_view> names;
-  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
-  if (read_input(arguments.run, kMostBytes, session.run, session.diagnostics))
-    file = read_run(session.run, names, session.diagnostics);
+  if (arguments.run.empty()) return {};
+  RunFile file = read_run_input(arguments.run, session.run, session.diagnostics);
   const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
     if (!is_given) return;
     value = own;
@@ -116,14 +103,6 @@ RunFile read_run_file(Session& session, const CheckArguments& arguments) {
   override("sequence", arguments.inputs.sequence > 0, file.run.sequence, arguments.inputs.sequence);
   override("recipe", !arguments.recipe.empty(), file.run.recipe, arguments.recipe);
   return file;
-}
-
-// Checks the run against the plan, and sets the sizes that it does not specify.
-void settle_run(RunFile& file, Session& session) {
-  check_run(file, session.compilation.plan, session.diagnostics);
-  const OpGraph& graph = session.compilation.graph.operations;
-  if (file.run.batch == 0) file.run.batch = graph.batch;
-  if (file.run.sequence == 0) file.run.sequence = graph.sequence;
 }
 
 void write_cell(JsonWriter& json, const ExampleCell& cell) {
@@ -282,7 +261,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
   const bool has_run = !arguments.run.empty() || arguments.inputs.mode == "decode";
-  if (has_run && !session.usage && !has_errors(session.diagnostics)) settle_run(run, session);
+  if (has_run && !session.usage && !has_errors(session.diagnostics))
+    settle_run(run, session.compilation.plan, session.compilation.graph.operations, session.diagnostics);
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
   check_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });

@@ -9,12 +9,12 @@
 #include "base/text.h"
 #include "commands.h"
 #include "inputs.h"
+#include "manifest/coverage_gate.h"
 #include "plan/read_plan.h"
 #include "priced_run.h"
 #include "report/render_search.h"
 #include "search/find_best_plan.h"
 #include "timed_step.h"
-#include "topology/read_run.h"
 
 namespace tpplan {
 namespace {
@@ -48,15 +48,6 @@ bool read_size(std::string_view text, uint64_t& bytes) {
   const double product = number * factor;
   bytes = static_cast<uint64_t>(product + 0.5);
   return product < 1e18;
-}
-
-// Reads "1%", "0.01" or "0".
-bool read_share(std::string_view text, double& share) {
-  const bool is_percent = text.ends_with('%');
-  if (is_percent) text.remove_suffix(1);
-  if (!read_number(text, share)) return false;
-  share = is_percent ? share / 100 : share;
-  return share <= 1;
 }
 
 // Reads "dp,fsdp=2..4,tp=2": an axis that is not named has size 1.
@@ -100,8 +91,8 @@ std::string read_request(const SearchArguments& arguments, SearchRequest& reques
                          escape_for_terminal(arguments.memory));
     request.memory = bytes;
   }
-  if (!read_share(arguments.simple, request.simple))
-    return fmt::format("--simple {}: expected a share, such as 1% or 0.01", escape_for_terminal(arguments.simple));
+  if (!parse_share(arguments.simple, request.simple))
+    return fmt::format("--simple {}: expected {}", escape_for_terminal(arguments.simple), kShareForm);
   if (!read_bounds(arguments.mesh, request))
     return fmt::format("--mesh {}: expected axes of dp, fsdp and tp, as in --mesh dp,fsdp=2..8,tp=2",
                        escape_for_terminal(arguments.mesh));
@@ -119,11 +110,8 @@ constexpr std::string_view kDeterminedKeys[] = {"batch", "sequence", "accumulati
 int read_run_of_search(const SearchArguments& arguments, const CommonArguments& common, Run& run) {
   SourceFile file{.id = 3};
   if (!arguments.run.empty()) {
-    constexpr uint64_t kMostBytes = uint64_t{1} << 20;
-    std::vector<std::string_view> names;
-    for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
     Diagnostics diagnostics;
-    if (read_input(arguments.run, kMostBytes, file, diagnostics)) run = read_run(file, names, diagnostics).run;
+    run = read_run_input(arguments.run, file, diagnostics).run;
     if (const int status = print_diagnostics(diagnostics, sources_of(file), common); status != kExitFine) return status;
     for (const std::string_view key : kDeterminedKeys) {
       if (std::ranges::find(run.given, key) == run.given.end()) continue;
@@ -144,34 +132,33 @@ struct KeptPlan {
   StepFigures figures;
 };
 
-int read_saved(const SearchArguments& arguments, const CommonArguments& common, KeptPlan& saved) {
+int read_kept(const SearchArguments& arguments, const CommonArguments& common, KeptPlan& kept) {
   Diagnostics diagnostics;
-  if (read_input(arguments.keep, YamlLimits{}.bytes, saved.file, diagnostics))
-    saved.plan = read_plan(saved.file, {}, diagnostics);
-  if (const int status = print_diagnostics(diagnostics, sources_of(saved.file), common); status != kExitFine)
+  if (read_input(arguments.keep, YamlLimits{}.bytes, kept.file, diagnostics))
+    kept.plan = read_plan(kept.file, {}, diagnostics);
+  if (const int status = print_diagnostics(diagnostics, sources_of(kept.file), common); status != kExitFine)
     return status;
-  if (device_count(saved.plan.mesh) != arguments.ranks)
+  if (device_count(kept.plan.mesh) != arguments.ranks)
     return usage_error(fmt::format("--keep {}: its mesh {} has {} ranks, but --ranks is {}",
-                                   escape_for_terminal(arguments.keep), to_text(saved.plan.mesh),
-                                   device_count(saved.plan.mesh), arguments.ranks));
+                                   escape_for_terminal(arguments.keep), to_text(kept.plan.mesh),
+                                   device_count(kept.plan.mesh), arguments.ranks));
   return kExitFine;
 }
 
-int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs,
-                  KeptPlan& saved) {
+int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs, KeptPlan& kept) {
   int64_t data_ranks = 1;
-  for (const AxisId axis : data_axes_of(saved.plan)) data_ranks *= saved.plan.mesh.axes[axis].size;
+  for (const AxisId axis : data_axes_of(kept.plan)) data_ranks *= kept.plan.mesh.axes[axis].size;
   std::string why =
       fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
   if (arguments.batch % data_ranks == 0) {
     why.clear();
     Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, 0, why);
     if (appraiser.graph != nullptr) {
-      saved.figures = appraise(appraiser, saved.plan);
-      why = saved.figures.why;
+      kept.figures = appraise(appraiser, kept.plan);
+      why = kept.figures.why;
     }
   }
-  if (saved.figures.is_right) return kExitFine;
+  if (kept.figures.is_right) return kExitFine;
   print(STDERR_FILENO,
         fmt::format("tpplan: error: --keep {}: {}\n", escape_for_terminal(arguments.keep), escape_for_terminal(why)));
   return kExitContent;
@@ -234,12 +221,12 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
     return usage_error(
         fmt::format("{} cannot be searched: {}", escape_for_terminal(model.graph.name), escape_for_terminal(why)));
   if (request.sequence == 0) request.sequence = model.graph.operations.sequence;
-  KeptPlan saved;
+  KeptPlan kept;
   if (!arguments.keep.empty()) {
     SearchArguments sized = arguments;
     sized.sequence = request.sequence;
-    if (const int status = read_saved(arguments, common, saved); status != kExitFine) return status;
-    if (const int status = appraise_kept(sized, model.graph, inputs, saved); status != kExitFine) return status;
+    if (const int status = read_kept(arguments, common, kept); status != kExitFine) return status;
+    if (const int status = appraise_kept(sized, model.graph, inputs, kept); status != kExitFine) return status;
   }
   const SearchAnswer answer = find_best_plan(model.graph, *space, inputs, request);
   const SearchReport report{.model = model.graph.name,
@@ -249,8 +236,8 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
                             .space = *space,
                             .file = arguments.output == "-" ? std::string() : file_name(arguments.output),
                             .kept_name = file_name(arguments.keep),
-                            .kept_mesh = saved.plan.mesh,
-                            .saved = arguments.keep.empty() ? nullptr : &saved.figures};
+                            .kept_mesh = kept.plan.mesh,
+                            .kept = arguments.keep.empty() ? nullptr : &kept.figures};
   const bool is_json = arguments.format == "json";
   const bool prints_plan = arguments.output == "-";
   if (answer.best) {

@@ -81,6 +81,11 @@ bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagn
   return false;
 }
 
+RunFile read_run_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics) {
+  constexpr uint64_t kMostBytes = uint64_t{1} << 20;
+  return read_input(path, kMostBytes, file, diagnostics) ? read_run(file, recipe_names(), diagnostics) : RunFile{};
+}
+
 void hide_content(FileId file, Diagnostics& diagnostics) {
   for (Diagnostic& d : diagnostics.list) {
     if (d.span.file != file || d.code == Code::FileUnreadable || d.code == Code::FileTooLarge) continue;

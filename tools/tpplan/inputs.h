@@ -13,6 +13,7 @@
 #include "git_file.h"
 #include "manifest/manifest.h"
 #include "render/render.h"
+#include "topology/read_run.h"
 
 namespace tpplan {
 
@@ -20,6 +21,9 @@ namespace tpplan {
 // must be a regular file in this folder: settings name it. Returns false after reporting an error.
 [[nodiscard]] bool read_input(const std::string& path, uint64_t limit, SourceFile& file, Diagnostics& diagnostics,
                               const std::string& within = {});
+
+// Reads a run file into `file`. Reports errors, after which the run has the values that were read so far.
+[[nodiscard]] RunFile read_run_input(const std::string& path, SourceFile& file, Diagnostics& diagnostics);
 
 // Replaces the texts of a file's diagnostics, which quote its content, by the titles of their kinds. Settings can name
 // any file of the project, and its content can be secret.

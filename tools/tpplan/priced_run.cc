@@ -12,7 +12,6 @@
 #include "cost/check_run.h"
 #include "inputs.h"
 #include "judge/counted_step.h"
-#include "topology/read_run.h"
 #include "topology/read_speeds.h"
 #include "topology/read_timings.h"
 
@@ -29,12 +28,6 @@ struct ReadyStep {
   const Mesh* mesh = nullptr;
   const Recipe* recipe = nullptr;
 };
-
-std::vector<std::string_view> recipe_names() {
-  std::vector<std::string_view> names;
-  for (const Recipe& recipe : recipes()) names.push_back(recipe.name);
-  return names;
-}
 
 // Returns the file of a measured step: relative to the topology.
 std::string beside(const SourceFile& topology, const std::string& path) {
@@ -62,13 +55,10 @@ const SpeedFile& topology_file(const Session& session) {
 // Reads, compiles and counts a measured step. Reports in `own`, and returns false, if that fails.
 bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& own) {
   const SourceFile& topology = topology_file(session).file;
-  constexpr uint64_t kMostRunBytes = uint64_t{1} << 20;
   if (!read_input(beside(topology, measured.model), kMaxModelBytes, step.model, own) ||
-      !read_input(beside(topology, measured.plan), YamlLimits{}.bytes, step.plan, own) ||
-      !read_input(beside(topology, measured.run), kMostRunBytes, step.run_file, own))
+      !read_input(beside(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
     return false;
-  const auto names = recipe_names();
-  RunFile run = read_run(step.run_file, names, own);
+  RunFile run = read_run_input(beside(topology, measured.run), step.run_file, own);
   if (has_errors(own)) return false;
   step.compilation = compile({.model = step.model,
                               .plan = step.plan,

@@ -151,7 +151,7 @@ LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source) {
     if (!good || !findings.text.empty()) return findings;
   } else {
     check_packing(load.manifest);
-    load.source.missing.resize(load.manifest.parameters.size() + load.manifest.buffers.size());
+    load.source.missing.resize(tensor_count(load.manifest));
   }
   load.has_weights = source.weights != nullptr;
   load.store = describe_shards(load.manifest, rank);

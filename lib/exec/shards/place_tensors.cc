@@ -183,17 +183,20 @@ bool place_tensor(const std::vector<StoredPart>& parts, const ParamLayout& layou
               "copy the folder again, or save it again");
 }
 
+// Returns the places of a stored tensor; nullptr if there is none of this name.
+const std::vector<WeightPlace>* find_places(const StoredIndex& stored, std::string_view name) {
+  const auto found = stored.find(name);
+  return found == stored.end() ? nullptr : &found->second;
+}
+
 // Returns where a manifest tensor is stored: under its name, else under the name of a tied tensor; nullptr if neither
 // exists.
 const std::vector<WeightPlace>* find_stored(const StoredIndex& stored, const Manifest& manifest, size_t index,
                                             std::span<const uint32_t> group) {
-  const auto found = stored.find(path_of(manifest, tensor_of(manifest, index)));
-  if (found != stored.end()) return &found->second;
-  for (const uint32_t member : group) {
-    const auto tied = stored.find(path_of(manifest, manifest.parameters[member]));
-    if (tied != stored.end()) return &tied->second;
-  }
-  return nullptr;
+  const std::vector<WeightPlace>* places = find_places(stored, path_of(manifest, tensor_of(manifest, index)));
+  for (size_t i = 0; places == nullptr && i < group.size(); ++i)
+    places = find_places(stored, path_of(manifest, manifest.parameters[group[i]]));
+  return places;
 }
 
 // The input of find_parts for all tensors.
@@ -280,10 +283,6 @@ std::vector<StoredPart> wrong_parts(Fusing& fusing, const FuseRule& rule, std::s
 std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::string_view path,
                                    const ParamLayout& layout) {
   const std::vector<uint64_t> own(layout.shape.begin(), layout.shape.end());
-  const auto find = [&](const std::string& name) -> const std::vector<WeightPlace>* {
-    const auto found = fusing.stored.find(name);
-    return name.empty() || found == fusing.stored.end() ? nullptr : &found->second;
-  };
   const auto divides = [&](std::span<const uint64_t> sizes) {
     return std::ranges::all_of(sizes, [&](uint64_t size) { return size % rule.groups == 0; });
   };
@@ -298,7 +297,7 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
     std::vector<std::vector<uint64_t>> shapes;
     for (const std::string& part : rule.parts) {
       names.push_back(with_name(path, rule.fused, part));
-      const std::vector<WeightPlace>* places = find(names.back());
+      const std::vector<WeightPlace>* places = find_places(fusing.stored, names.back());
       if (places == nullptr) return {};
       parts.push_back({.places = places, .runs = {}});
       shapes.push_back(stored_shape(*places, fusing.source));
@@ -317,7 +316,7 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
   }
   for (size_t k = 0; k < rule.parts.size(); ++k) {
     const std::string name = with_name(path, rule.parts[k], rule.fused);
-    const std::vector<WeightPlace>* places = find(name);
+    const std::vector<WeightPlace>* places = name.empty() ? nullptr : find_places(fusing.stored, name);
     if (places == nullptr) continue;
     std::vector<std::vector<uint64_t>> shapes;
     for (const std::string& part : rule.parts) {
@@ -344,12 +343,9 @@ std::vector<StoredPart> find_parts(Fusing& fusing, const FuseRule& rule, std::st
 // they are not stored. Reports an expert without matrices.
 std::vector<StoredPart> find_experts(Fusing& fusing, std::string_view path, const ParamLayout& layout) {
   if (layout.shape.size() != 3) return {};
-  const auto find = [&](const std::string& name) {
-    const auto found = fusing.stored.find(name);
-    return found == fusing.stored.end() ? nullptr : &found->second;
-  };
   for (const ExpertRow& row : expert_rows()) {
-    if (row.stacked != path.substr(path.rfind('.') + 1) || find(expert_name(path, 0, row.parts[0])) == nullptr)
+    if (row.stacked != path.substr(path.rfind('.') + 1) ||
+        find_places(fusing.stored, expert_name(path, 0, row.parts[0])) == nullptr)
       continue;
     std::vector<StoredPart> parts;
     for (uint64_t expert = 0; expert < static_cast<uint64_t>(layout.shape[0]); ++expert) {
@@ -357,7 +353,7 @@ std::vector<StoredPart> find_experts(Fusing& fusing, std::string_view path, cons
       for (const std::string_view leaf : row.parts) {
         if (leaf.empty()) continue;
         const std::string name = expert_name(path, expert, leaf);
-        const std::vector<WeightPlace>* places = find(name);
+        const std::vector<WeightPlace>* places = find_places(fusing.stored, name);
         const std::vector<uint64_t> matrix =
             places == nullptr ? std::vector<uint64_t>{} : stored_shape(*places, fusing.source);
         if (matrix.size() != 2) {

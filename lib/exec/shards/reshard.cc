@@ -401,7 +401,7 @@ void seal_local_files(Mover& mover, const MovedSums& sums, int rank) {
 
 bool list_moves(ReshardInput& input) {
   const Manifest& after = *input.after;
-  const size_t tensors = after.parameters.size() + after.buffers.size();
+  const size_t tensors = tensor_count(after);
   input.wanted = list_rank_boxes(after);
   if (!input.is_known) {
     input.missing = input.source.missing;

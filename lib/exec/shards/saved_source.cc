@@ -15,8 +15,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-size_t tensor_count(const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); }
-
 // Returns the names of the ranks' files: for each rank as many as the largest number of boxes that a tensor has there.
 std::vector<std::string> names_of(const SavedFolder& folder) {
   const Manifest& manifest = *folder.manifest;

@@ -26,6 +26,8 @@ std::vector<uint32_t> first_of_tied(const Manifest& manifest) {
   return first;
 }
 
+size_t tensor_count(const Manifest& manifest) { return manifest.parameters.size() + manifest.buffers.size(); }
+
 const ManifestParam& tensor_of(const Manifest& manifest, size_t index) {
   const size_t parameters = manifest.parameters.size();
   return index < parameters ? manifest.parameters[index] : manifest.buffers[index - parameters];
@@ -39,7 +41,7 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
   const std::vector<uint32_t> first = first_of_tied(manifest);
   uint64_t bytes = 0;
-  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+  for (size_t i = 0; i < tensor_count(manifest); ++i) {
     if (i < first.size() && first[i] != i) continue;
     const ParamLayout& layout = layout_of(manifest, tensor_of(manifest, i));
     const uint64_t more = bytes_of(layout.dtype, local_shape_of(layout, manifest.mesh, coordinate));
@@ -55,7 +57,7 @@ uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
 }  // namespace
 
 void check_packing(const Manifest& manifest) {
-  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+  for (size_t i = 0; i < tensor_count(manifest); ++i) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     const uint64_t bits = dtypes()[layout.dtype].bits;
@@ -75,7 +77,7 @@ uint64_t memory_of_rank(const Manifest& manifest, int rank) { return add_up(mani
 ShardStore describe_shards(const Manifest& manifest, int rank) {
   ShardStore store{.manifest = &manifest, .rank = rank};
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+  for (size_t i = 0; i < tensor_count(manifest); ++i) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     const std::vector<int64_t>& shape = local_shape_of(layout, manifest.mesh, coordinate);

@@ -51,7 +51,8 @@ void check_packing(const Manifest& manifest);
 // Returns for each parameter the index of the first parameter that it is tied to; its own index if it is not tied.
 [[nodiscard]] std::vector<uint32_t> first_of_tied(const Manifest& manifest);
 
-// Returns the parameter or buffer with this index in ShardStore::shards.
+// tensor_count returns the number of parameters and buffers, tensor_of the one with this index in ShardStore::shards.
+[[nodiscard]] size_t tensor_count(const Manifest& manifest);
 const ManifestParam& tensor_of(const Manifest& manifest, size_t index);
 
 }  // namespace tpplan

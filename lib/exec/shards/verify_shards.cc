@@ -184,7 +184,7 @@ std::vector<Fault> tiling_errors(const Manifest& manifest) {
   std::vector<Fault> faults;
   std::set<const ParamLayout*> seen;
   const int64_t ranks = device_count(manifest.mesh);
-  for (size_t i = 0; i < manifest.parameters.size() + manifest.buffers.size(); ++i) {
+  for (size_t i = 0; i < tensor_count(manifest); ++i) {
     const ManifestParam& param = tensor_of(manifest, i);
     const ParamLayout& layout = layout_of(manifest, param);
     if (!seen.insert(&layout).second) continue;

@@ -109,12 +109,8 @@ def _find(transformers, name, kwargs, has_dtype):
     if name in CONFIG_MAPPING:
         config = _make_config(CONFIG_MAPPING[name], kwargs)
         return _class_of(transformers, config, name), config
-    model_class = getattr(transformers, name, None) if name.isidentifier() else None
-    if (
-        not isinstance(model_class, type)
-        or not issubclass(model_class, transformers.PreTrainedModel)
-        or model_class.config_class is None
-    ):
+    model_class = _class_named(transformers, name)
+    if model_class is None or model_class.config_class is None:
         raise InputError(f"transformers {transformers.__version__} has no model `{printable(name)}`", remedy)
     return model_class, _make_config(model_class.config_class, kwargs)
 
