@@ -2,6 +2,8 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
 namespace tpplan::programs {
 
 std::string axis_text(const Program& program, const AxisPart& part) {
@@ -143,6 +145,10 @@ void program_fault(const Program& program, const ProgramOperation& operation, st
                    Diagnostics& diagnostics) {
   report_message(diagnostics, Code::InvalidProgram, {program.file, operation.offset, 1}, std::move(message),
                  "record the program again");
+}
+
+bool is_equal_sharding(std::span<const AxesOfDim> a, std::span<const AxesOfDim> b) {
+  return std::ranges::equal(a, b, {}, &AxesOfDim::axes, &AxesOfDim::axes);
 }
 
 }  // namespace tpplan::programs

@@ -129,6 +129,9 @@ struct Program {
   const ProgramValue& holder = program.values[program.values[value].holder];
   return {program.dims.data() + holder.first_dim, holder.rank};
 }
+
+// True if both have the same axes in each dim.
+[[nodiscard]] bool is_equal_sharding(std::span<const AxesOfDim> a, std::span<const AxesOfDim> b);
 [[nodiscard]] inline bool has_sharding(const Program& program, ValueIndex value) {
   return program.values[program.values[value].holder].has_sharding;
 }

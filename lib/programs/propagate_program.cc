@@ -5,6 +5,7 @@
 #include "programs/add_edges.h"
 #include "programs/apply_constraints.h"
 #include "programs/close_boundary.h"
+#include "programs/count_turns.h"
 #include "programs/propagate_shardings.h"
 #include "programs/split_constants.h"
 #include "programs/xla_mode.h"
