@@ -2,13 +2,12 @@
 
 #include <algorithm>
 #include <iterator>
+#include <utility>
 
 #include "sharding/dtype.h"
 
 namespace tpplan {
 namespace {
-
-constexpr uint64_t kGranule = 512;  // of CUDA's caching allocator, and of MemTracker
 
 constexpr std::string_view kTensorUseNames[] = {"parameters",
                                                 "master weights",
@@ -27,21 +26,22 @@ constexpr std::string_view kTensorUseNames[] = {"parameters",
                                                 "optimizer temporaries"};
 static_assert(std::size(kTensorUseNames) == static_cast<size_t>(TensorUse::Temporary) + 1);
 
-constexpr std::string_view kPhaseNames[] = {"forward", "backward", "optimizer"};
-static_assert(std::size(kPhaseNames) == static_cast<size_t>(StepPhase::Optimizer) + 1);
+void flush_change(MemoryPool& pool, ShardSize size, bool frees) {
+  pool.change.size = size;
+  pool.change.frees = frees;
+  pool.log->changes.push_back(std::exchange(pool.change, {}));
+}
 
-// FSDP2 allocates the outputs of all_gather and the inputs of reduce_scatter in streams of their own.
-MemoryStream stream_of(TensorUse use) {
-  return use == TensorUse::AllGather       ? MemoryStream::AllGather
-         : use == TensorUse::ReduceScatter ? MemoryStream::ReduceScatter
-                                           : MemoryStream::Compute;
+void log_change(MemoryPool& pool, const Block& block, bool frees) {
+  if (block.size.count != kNoCount) return flush_change(pool, block.size, frees);
+  pool.change.end += frees ? -static_cast<int64_t>(block.bytes) : static_cast<int64_t>(block.bytes);
+  pool.change.peak = std::max(pool.change.peak, pool.change.end);
 }
 
 }  // namespace
 
-BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
-  const uint64_t rounded =
-      bytes > kMostInTotal - kGranule ? kMostInTotal : (bytes + kGranule - 1) / kGranule * kGranule;
+BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as, ShardSize size) {
+  const uint64_t rounded = allocated_bytes(bytes);
   if (rounded > kMostInTotal - pool.now) {
     pool.overflow = true;
     return kNoBlock;
@@ -53,11 +53,11 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
     id = pool.free.back();
     pool.free.pop_back();
   }
-  pool.blocks[id] = {
-      .bytes = rounded, .holders = 1, .as = as, .part = allocate(pool.allocator, rounded, stream_of(as))};
+  pool.blocks[id] = {.bytes = rounded, .holders = 1, .as = as, .size = size};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
   pool.span_peak = std::max(pool.span_peak, pool.now);
+  if (pool.log != nullptr) log_change(pool, pool.blocks[id], false);
   if (pool.now > pool.peak) {
     pool.peak = pool.now;
     pool.at_peak = pool.held;
@@ -77,11 +77,16 @@ void release(MemoryPool& pool, BlockId block) {
   if (--own.holders > 0) return;
   pool.held[static_cast<size_t>(own.as)] -= own.bytes;
   pool.now -= own.bytes;
-  release(pool.allocator, own.part);
+  if (pool.log != nullptr) log_change(pool, own, true);
   pool.free.push_back(block);
 }
 
+void end_logged_span(MemoryPool& pool) {
+  if (pool.log == nullptr) return;
+  flush_change(pool, {}, false);
+  pool.log->ends.push_back(pool.log->changes.size());
+}
+
 std::string_view to_text(TensorUse as) { return kTensorUseNames[static_cast<size_t>(as)]; }
-std::string_view to_text(StepPhase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 }  // namespace tpplan

@@ -3,11 +3,10 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
-#include "cost/caching_allocator.h"
+#include "cost/memory_log.h"
 
 namespace tpplan {
 
@@ -31,13 +30,11 @@ enum class TensorUse : uint8_t {
 };
 inline constexpr size_t kTensorUses = static_cast<size_t>(TensorUse::Temporary) + 1;
 
-enum class StepPhase : uint8_t { Forward, Backward, Optimizer };
-
-// Where a step is.
+// Where a step is. The names belong to the model.
 struct StepPlace {
   StepPhase phase = StepPhase::Forward;
-  std::string operation;  // of the trace, or what is done besides; empty: unknown
-  std::string module;     // its path
+  std::string_view operation;  // of the trace, or what is done besides; empty: unknown
+  std::string_view module;     // its path
 };
 
 using BlockId = uint32_t;
@@ -47,7 +44,7 @@ struct Block {
   uint64_t bytes = 0;
   uint32_t holders = 0;
   TensorUse as = TensorUse::Saved;
-  SegmentPart part = kNoPart;  // of the allocator
+  ShardSize size;
 };
 
 using BytesByUse = std::array<uint64_t, kTensorUses>;
@@ -55,30 +52,26 @@ using BytesByUse = std::array<uint64_t, kTensorUses>;
 struct MemoryPool {
   std::vector<Block> blocks;
   std::vector<BlockId> free;  // ids to use again
-  CachingAllocator allocator;
   BytesByUse held{}, at_peak{};
   uint64_t now = 0, peak = 0;
   uint64_t span_peak = 0;            // since the caller has last set it
+  MemoryLog* log = nullptr;          // nullptr: not requested
+  LoggedChange change;               // that has not been logged yet
   const StepPlace* place = nullptr;  // now
   StepPlace peak_place;
   bool overflow = false;  // a sum exceeds 63 bits
 };
 
-// Returns a new tensor with one holder.
-[[nodiscard]] BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as);
+// Returns a new tensor with one holder. `size` is given if it changes with the data axes.
+[[nodiscard]] BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as, ShardSize size = {});
 // Adds a holder. kNoBlock has none.
 [[nodiscard]] BlockId hold(MemoryPool& pool, BlockId block);
 // Removes a holder. A tensor without holders is freed.
 void release(MemoryPool& pool, BlockId block);
 
-// A part of the step: a layer's forward or backward pass, or what is between layers.
-struct ReplaySpan {
-  StepPhase phase = StepPhase::Forward;
-  int64_t layer = -1;          // number in its stack; -1: outside of layers
-  uint64_t peak = 0, end = 0;  // bytes
-};
+// Ends a span of the log.
+void end_logged_span(MemoryPool& pool);
 
 [[nodiscard]] std::string_view to_text(TensorUse as);
-[[nodiscard]] std::string_view to_text(StepPhase phase);
 
 }  // namespace tpplan

@@ -17,7 +17,9 @@ namespace tpplan {
 namespace {
 
 constexpr double kBits = 8;
+constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
 
+// Of an element.
 double bytes_of(DType dtype) { return dtypes()[dtype].bits / kBits; }
 
 // The dtype of most parameters' elements.
@@ -40,6 +42,11 @@ void hold_forever(Replay& r, uint64_t bytes, TensorUse as) {
   if (bytes > 0) std::ignore = allocate(r.pool, bytes, as);
 }
 
+// Holds `each` bytes for each of the rank's elements of a parameter.
+void hold_shard(Replay& r, ParamId id, double each, TensorUse as) {
+  if (each > 0 && r.params[id].own > 0) std::ignore = allocate_shard(r, {id, each}, as);
+}
+
 uint64_t data_ranks_without_fsdp(const Replay& r) {
   uint64_t ranks = 1;
   for (const AxisId axis : data_axes_of(r.in.plan)) {
@@ -48,22 +55,27 @@ uint64_t data_ranks_without_fsdp(const Replay& r) {
   return ranks;
 }
 
-// Elements of a parameter's gradient between steps: of all ranks' shards if `is_whole`, unless FSDP reduces it or a tie
-// adds it to a local gradient.
-uint64_t gradient_elements(const Replay& r, ParamId id) {
+// True if a parameter's gradient between steps is of all ranks' shards: FSDP does not reduce it, and no tie adds it to
+// a local gradient.
+bool keeps_whole_gradient(const Replay& r, ParamId id) {
   const ReplayParam& param = r.params[id];
-  if (!param.is_whole || param.is_gathered || param.uses > 1) return param.own;
-  return elements_of(shape_of(r.in.model, r.in.model.params[id]));
+  return param.is_whole && !param.is_gathered && param.uses <= 1;
 }
 
-// The momentum of SGD is a copy of the first gradient.
-uint64_t state_elements(const Replay& r, ParamId id) {
-  return r.in.recipe.name == "sgd_momentum" ? gradient_elements(r, id) : r.params[id].own;
+void hold_gradient(Replay& r, ParamId id, double each, TensorUse as) {
+  if (!keeps_whole_gradient(r, id)) return hold_shard(r, id, each, as);
+  const uint64_t elements = elements_of(shape_of(r.in.model, r.in.model.params[id]));
+  hold_forever(r, shard_bytes(elements, each), as);
 }
 
-uint64_t gradient_bytes(const Replay& r, ParamId id, DType dtype, bool is_wide) {
-  const uint64_t elements = gradient_elements(r, id);
-  return is_wide ? byte_size(dtype, elements) : trained_bytes(r.in.recipe, dtype, elements).gradient;
+// The bytes of what training adds to each element of a parameter.
+struct ElementBytes {
+  double gradient = 0, master = 0, state = 0;
+};
+
+ElementBytes element_bytes(const Replay& r, DType dtype) {
+  const TrainedBytes bytes = trained_bytes(r.in.recipe, dtype, 1);
+  return {static_cast<double>(bytes.gradient), static_cast<double>(bytes.master), static_cast<double>(bytes.state)};
 }
 
 // Everything that exists before the step: parameters, states, tokens, buffers, gradients of earlier micro-batches.
@@ -75,11 +87,11 @@ void hold_base(Replay& r) {
     if (!own.is_used) continue;
     const bool is_wide = keeps_float32_shards(r, param.dtype);
     const DType dtype = is_wide ? dtype_of("float32") : param.dtype;
-    hold_forever(r, byte_size(dtype, own.own), TensorUse::Parameters);
-    const TrainedBytes bytes = trained_bytes(r.in.recipe, dtype, own.own);
-    hold_forever(r, bytes.master, TensorUse::Master);
-    if (r.has_gradients) hold_forever(r, gradient_bytes(r, id, dtype, is_wide), TensorUse::Gradients);
-    if (is_ddp && is_trained(param.dtype)) hold_forever(r, byte_size(param.dtype, own.own), TensorUse::Buckets);
+    hold_shard(r, id, bytes_of(dtype), TensorUse::Parameters);
+    const ElementBytes bytes = element_bytes(r, dtype);
+    hold_shard(r, id, bytes.master, TensorUse::Master);
+    if (r.has_gradients) hold_gradient(r, id, is_wide ? bytes_of(dtype) : bytes.gradient, TensorUse::Gradients);
+    if (is_ddp && is_trained(param.dtype)) hold_shard(r, id, bytes_of(param.dtype), TensorUse::Buckets);
   }
   for (const ManifestParam& buffer : r.in.manifest.buffers)
     hold_forever(r, global_bytes(layout_of(r.in.manifest, buffer)), TensorUse::Buffers);
@@ -91,8 +103,13 @@ void hold_states(Replay& r) {
     if (!r.params[id].is_used) continue;
     const DType own = r.in.model.params[id].dtype;
     const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
-    for (int i = 0; i < r.in.recipe.states; ++i)
-      hold_forever(r, trained_bytes(r.in.recipe, dtype, state_elements(r, id)).state, TensorUse::Optimizer);
+    const double each = element_bytes(r, dtype).state;
+    for (int i = 0; i < r.in.recipe.states; ++i) {
+      if (r.in.recipe.name == "sgd_momentum")  // its momentum is a copy of the first gradient
+        hold_gradient(r, id, each, TensorUse::Optimizer);
+      else
+        hold_shard(r, id, each, TensorUse::Optimizer);
+    }
   }
 }
 
@@ -128,10 +145,10 @@ void find_whole_gradients(Replay& r) {
 
 // The optimizer: foreach AdamW makes the square roots of its second moments at once (torch.optim._multi_tensor_adamw).
 void run_optimizer(Replay& r) {
-  r.place = {.phase = StepPhase::Optimizer, .operation = std::string(r.in.recipe.name), .module = {}};
+  r.place = {.phase = StepPhase::Optimizer, .operation = r.in.recipe.name, .module = {}};
   for (ParamId id = 0; id < r.params.size(); ++id) {  // DTensor shards the gradients that are whole
-    if (gradient_elements(r, id) == r.params[id].own) continue;
-    release(r.pool, allocate(r.pool, byte_size(r.in.model.params[id].dtype, r.params[id].own), TensorUse::Temporary));
+    if (keeps_whole_gradient(r, id))
+      release(r.pool, allocate_shard(r, {id, bytes_of(r.in.model.params[id].dtype)}, TensorUse::Temporary));
   }
   if (r.in.run.optimizer != OptimizerKernel::Foreach || !r.in.recipe.name.starts_with("adamw")) return;
   std::vector<BlockId> roots;
@@ -139,8 +156,8 @@ void run_optimizer(Replay& r) {
     if (!r.params[id].is_used) continue;
     const DType own = r.in.model.params[id].dtype;
     const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
-    const uint64_t bytes = trained_bytes(r.in.recipe, dtype, r.params[id].own).state;
-    if (bytes > 0) roots.push_back(allocate(r.pool, bytes, TensorUse::Temporary));
+    const double each = element_bytes(r, dtype).state;
+    if (each > 0 && r.params[id].own > 0) roots.push_back(allocate_shard(r, {id, each}, TensorUse::Temporary));
   }
   for (const BlockId block : roots) release(r.pool, block);
 }
@@ -151,8 +168,7 @@ void set_types(Replay& r) {
   if (r.in.plan.fsdp && r.in.plan.fsdp->axis != kNoAxis) r.ranks = r.in.plan.mesh.axes[r.in.plan.fsdp->axis].size;
   r.gather_bytes = bytes_of(run.gather_dtype.value_or(model));
   r.reduce_bytes = bytes_of(run.reduce_dtype.value_or(dtype_of("float32")));
-  r.shard_bytes =
-      static_cast<uint64_t>(keeps_float32_shards(r, model) ? bytes_of(dtype_of("float32")) : bytes_of(model));
+  r.shard_bytes = keeps_float32_shards(r, model) ? bytes_of(dtype_of("float32")) : bytes_of(model);
   const bool sums_in_float32 = r.in.recipe.gradient == StoredAs::Float32 && !has_fsdp(r);
   r.has_gradients = run.accumulation > 1 || sums_in_float32;
 }
@@ -201,10 +217,10 @@ std::string formula_of(const Replay& r, TensorUse as) {
 TrainingMemory result_of(const Replay& r) {
   TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
   memory.overflow = r.pool.overflow;
-  memory.peak = {.reserved = r.pool.allocator.reserved,
+  memory.peak = {.reserved = reserved_for(r.pool.peak),
                  .phase = std::string(to_text(r.pool.peak_place.phase)),
-                 .operation = r.pool.peak_place.operation,
-                 .module = r.pool.peak_place.module};
+                 .operation = std::string(r.pool.peak_place.operation),
+                 .module = std::string(r.pool.peak_place.module)};
   for (size_t i = 0; i < kTensorUses; ++i) {
     const auto use = static_cast<TensorUse>(i);
     if (r.pool.at_peak[i] > 0)
@@ -240,14 +256,18 @@ void run_step(Replay& r) {
 // What the caching allocator holds at least: the peak in segments of 2 MiB, which it takes from CUDA for small tensors,
 // and for each of up to 10 MiB in 20 MiB (c10/cuda/CUDACachingAllocator.cpp, torch 2.13). Fragmentation adds to it.
 uint64_t reserved_for(uint64_t active) {
-  constexpr uint64_t kSmallSegment = uint64_t{2} << 20, kLargeSegment = uint64_t{20} << 20;
   const uint64_t step = active > kLargeSegment ? kLargeSegment : kSmallSegment;
   return (active + step - 1) / step * step;
 }
 
+uint64_t active_within(uint64_t reserved) {
+  const uint64_t step = reserved >= kLargeSegment ? kLargeSegment : kSmallSegment;
+  return reserved / step * step;
+}
+
 TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                             const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                            std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans) {
+                            std::span<const ModuleId> remat, MemoryLog* log) {
   const Recipe* recipe = find_recipe(run.recipe);
   if (!trace.is_there || recipe == nullptr) return {};
   const StepTrace kernels = kernel_trace(trace, model.operations, run);
@@ -259,13 +279,13 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   build_events(r);
   find_whole_gradients(r);
   count_uses(r);
+  if (log != nullptr) r.pool.log = &r.log;
   hold_base(r);
   hold_inputs(r);
-  run_step(r);
   hold_states(r);
-  r.spans = spans;
   begin_span(r, StepPhase::Forward, -1);
   run_step(r);
+  if (log != nullptr) *log = std::move(r.log);
   return result_of(r);
 }
 

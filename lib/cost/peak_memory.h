@@ -17,12 +17,14 @@ namespace tpplan {
 // layers, and an optimizer whose states exist. Returns the tensors that are alive at the peak; they are counted as
 // torch's MemTracker counts them, without memory inside of kernels. `units` are the modules that FSDP gathers, `remat`
 // those that the plan recomputes. Without a trace the result has no `peak`.
-// `spans` receives the memory over the step: its first row ends where the forward pass begins.
+// `log` receives the memory over the step: its first span ends where the forward pass begins.
 [[nodiscard]] TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, const TpPlan& plan,
                                           const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
-                                          std::span<const ModuleId> remat, std::vector<ReplaySpan>* spans = nullptr);
+                                          std::span<const ModuleId> remat, MemoryLog* log = nullptr);
 
 // Returns what the caching allocator holds at least if `active` bytes are alive. It grows with them.
 [[nodiscard]] uint64_t reserved_for(uint64_t active);
+// Returns the most bytes that can be alive if the allocator holds at most `reserved` bytes.
+[[nodiscard]] uint64_t active_within(uint64_t reserved);
 
 }  // namespace tpplan

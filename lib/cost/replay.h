@@ -61,7 +61,6 @@ struct ReplayParam {
   uint32_t uses = 0;         // operations that add to its gradient and have not run yet
   uint64_t own = 0;          // elements of the rank's shard, padded to the ranks
   uint64_t full = 0;         // elements after gathering
-  uint64_t padded = 0;       // elements after gathering, with the padding
   GradTensor grad;           // collected so far
 };
 
@@ -69,7 +68,6 @@ struct ReplayParam {
 struct ReplayUnit {
   ModuleId module = kNone;                        // kNone: the root
   uint64_t gathered = 0;                          // bytes of the gathered weights
-  uint64_t reduced = 0;                           // bytes of the input of reduce_scatter
   uint64_t own = 0;                               // elements of the rank's shards
   BlockId weights = kNoBlock, output = kNoBlock;  // gathered; the output of all_gather
 };
@@ -102,10 +100,10 @@ struct Replay {
   BlockId pending_reduce = kNoBlock;  // the reduce_scatter input of the unit before
   std::vector<BlockId> shards;        // gradients of the rank that reduce_scatter made
   bool has_gradients = false;         // of earlier micro-batches, or of buffers that exist in advance
-  uint64_t shard_bytes = 0;           // of one element of the rank's parameters
+  double shard_bytes = 0;             // of one element of the rank's parameters
   double gather_bytes = 0, reduce_bytes = 0;
-  int64_t ranks = 1;                         // of FSDP's axis
-  std::vector<ReplaySpan>* spans = nullptr;  // receives the parts of the step; nullptr: not requested
+  int64_t ranks = 1;  // of FSDP's axis
+  MemoryLog log;      // `counts`: of parameters by ParamId, then two for each unit
   StepPhase span_phase = StepPhase::Forward;
   int64_t span_layer = -1;
 };
@@ -159,6 +157,8 @@ void add_gradient(Replay& r, uint32_t value, GradTensor grad);
 
 // FSDP: gathers and reductions.
 void build_units(Replay& r);
+// Returns a new tensor of a shard; without a count it has no bytes. @pre `size` has a count
+[[nodiscard]] BlockId allocate_shard(Replay& r, const ShardSize& size, TensorUse as);
 void gather_root(Replay& r);
 void gather_unit(Replay& r, ModuleId module);
 void free_unit_after_forward(Replay& r, ModuleId module);

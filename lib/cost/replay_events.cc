@@ -207,8 +207,9 @@ void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string
 }
 
 void begin_span(Replay& r, StepPhase phase, int64_t layer) {
-  if (r.spans == nullptr) return;
-  r.spans->push_back({r.span_phase, r.span_layer, r.pool.span_peak, r.pool.now});
+  if (r.pool.log == nullptr) return;
+  r.log.spans.push_back({r.span_phase, r.span_layer, r.pool.span_peak, r.pool.now});
+  end_logged_span(r.pool);
   r.pool.span_peak = r.pool.now;
   r.span_phase = phase;
   r.span_layer = layer;
@@ -216,7 +217,7 @@ void begin_span(Replay& r, StepPhase phase, int64_t layer) {
 
 int64_t layer_of_event(const Replay& r, const ReplayEvent& event) {
   const bool is_boundary = event.kind == ReplayKind::Enter || event.kind == ReplayKind::Exit;
-  if (r.spans == nullptr || !is_boundary || event.module == kNone) return -1;
+  if (r.pool.log == nullptr || !is_boundary || event.module == kNone) return -1;
   const LayerPath path = layer_path(r.in.model.modules[event.module].path);
   return path.below.empty() ? path.number : -1;
 }

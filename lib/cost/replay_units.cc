@@ -17,8 +17,6 @@ ReplayEvent place_of(const ReplayUnit& unit) {
           .last = {}};
 }
 
-uint64_t times(uint64_t elements, double bytes) { return static_cast<uint64_t>(static_cast<double>(elements) * bytes); }
-
 // The unit of a parameter's module: of the innermost module that is a unit.
 uint32_t unit_at(const Replay& r, ModuleId module) {
   for (; module != kNone; module = r.in.model.modules[module].parent) {
@@ -27,18 +25,11 @@ uint32_t unit_at(const Replay& r, ModuleId module) {
   return 0;
 }
 
-uint64_t padded_elements(const std::vector<int64_t>& shape, int64_t ranks) {
-  if (shape.empty()) return static_cast<uint64_t>(ranks);
-  std::vector<int64_t> padded = shape;
-  padded[0] = (padded[0] + ranks - 1) / ranks * ranks;
-  return elements_of(padded);
-}
-
 // Reads the shards and the gathered sizes of the parameters from the trace.
 void read_params(Replay& r) {
   const StepTrace& trace = r.in.trace;
   r.params.resize(r.in.model.params.size());
-  std::vector<std::vector<int64_t>> full(r.params.size());
+  r.log.counts.resize(r.params.size());
   for (uint32_t value = 0; value < trace.values.size(); ++value) {
     const TracedValue& traced = trace.values[value];
     if (traced.param == kNone || r.in.model.params[traced.param].is_buffer) continue;
@@ -50,15 +41,27 @@ void read_params(Replay& r) {
     param.is_used = true;
     if (!is_larger) continue;
     param.full = elements_of(shape);
-    full[traced.param].assign(shape.begin(), shape.end());
+    r.log.counts[traced.param].rows = shape.empty() ? 1 : static_cast<uint64_t>(shape[0]);
   }
   for (ParamId id = 0; id < r.params.size(); ++id) {
     ReplayParam& param = r.params[id];
-    param.padded = param.full;
-    if (!param.is_gathered) continue;
-    param.padded = padded_elements(full[id], r.ranks);
-    param.own = param.padded / static_cast<uint64_t>(r.ranks);
+    r.log.counts[id].elements = param.is_gathered ? param.full : param.own;
+    if (!param.is_gathered) r.log.counts[id].rows = 0;
+    param.own = elements_at(r.log, id, r.ranks);
   }
+}
+
+// The counts of a unit follow those of the parameters: of the rank's shards, and of gathered weights.
+uint32_t own_count(const Replay& r, const ReplayUnit& unit) {
+  return static_cast<uint32_t>(r.params.size() + 2 * static_cast<size_t>(&unit - r.units.data()));
+}
+
+BlockId allocate_own(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as) {
+  return allocate_shard(r, {own_count(r, unit), bytes}, as);
+}
+
+BlockId allocate_gathered(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as) {
+  return allocate_shard(r, {own_count(r, unit) + 1, bytes}, as);
 }
 
 bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
@@ -67,14 +70,14 @@ bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
 void start_gather(Replay& r, ReplayUnit& unit) {
   if (!has_params(unit) || unit.weights != kNoBlock || unit.output != kNoBlock) return;
   set_place(r, r.place.phase, place_of(unit), "all_gather");
-  unit.output = allocate(r.pool, unit.gathered, TensorUse::AllGather);
+  unit.output = allocate_gathered(r, unit, r.gather_bytes, TensorUse::AllGather);
 }
 
 // Copies the output to the weights. The output stays until `pending_output` is replaced, or is freed at once.
 void finish_gather(Replay& r, ReplayUnit& unit) {
   if (unit.output == kNoBlock) return;
   set_place(r, r.place.phase, place_of(unit), "all_gather");
-  unit.weights = allocate(r.pool, unit.gathered, TensorUse::Gathered);
+  unit.weights = allocate_gathered(r, unit, r.gather_bytes, TensorUse::Gathered);
   release(r.pool, std::exchange(r.pending_output, kNoBlock));
   if (r.place.phase == StepPhase::Forward)
     r.pending_output = std::exchange(unit.output, kNoBlock);
@@ -101,15 +104,24 @@ void build_units(Replay& r) {
     r.unit_of[module] = static_cast<uint32_t>(r.units.size());
     r.units.push_back({.module = module});
   }
+  r.log.counts.resize(r.params.size() + 2 * r.units.size());
   for (ParamId id = 0; id < r.params.size(); ++id) {
     ReplayParam& param = r.params[id];
     if (!param.is_gathered) continue;
     param.unit = unit_at(r, r.in.model.params[id].module);
-    ReplayUnit& unit = r.units[param.unit];
-    unit.gathered += times(param.padded, r.gather_bytes);
-    unit.reduced += times(param.padded, r.reduce_bytes);
-    unit.own += param.own;
+    const uint32_t own = own_count(r, r.units[param.unit]);
+    r.log.counts[own].parts.push_back(id);
+    r.log.counts[own + 1].parts.push_back(id);
+    r.log.counts[own + 1].is_gathered = true;
   }
+  for (ReplayUnit& unit : r.units) {
+    unit.own = elements_at(r.log, own_count(r, unit), r.ranks);
+    unit.gathered = shard_bytes(elements_at(r.log, own_count(r, unit) + 1, r.ranks), r.gather_bytes);
+  }
+}
+
+BlockId allocate_shard(Replay& r, const ShardSize& size, TensorUse as) {
+  return allocate(r.pool, shard_bytes(elements_at(r.log, size.count, r.ranks), size.bytes), as, size);
 }
 
 void gather_root(Replay& r) {
@@ -151,17 +163,16 @@ void reduce_unit(Replay& r, uint32_t id) {
   for (ParamId param = 0; param < r.params.size(); ++param) shard_gradient(r, param, id);
   release(r.pool, std::exchange(unit.weights, kNoBlock));
   release(r.pool, std::exchange(r.pending_reduce, kNoBlock));
-  r.pending_reduce = allocate(r.pool, unit.reduced, TensorUse::ReduceScatter);
+  r.pending_reduce = allocate_gathered(r, unit, r.reduce_bytes, TensorUse::ReduceScatter);
   BlockId last = kNoBlock;  // a loop variable of foreach_reduce holds the last parameter's gradient
   for (ReplayParam& param : r.params) {
     if (!param.is_gathered || param.unit != id || param.grad.block == kNoBlock) continue;
     release(r.pool, last);
     last = std::exchange(param.grad.block, kNoBlock);
   }
-  const bool casts = times(unit.own, r.reduce_bytes) != unit.own * r.shard_bytes;
-  const BlockId result =
-      allocate(r.pool, times(unit.own, r.reduce_bytes), casts ? TensorUse::ReduceScatter : TensorUse::Gradients);
-  const BlockId own = casts ? allocate(r.pool, unit.own * r.shard_bytes, TensorUse::Gradients) : result;
+  const bool casts = r.reduce_bytes != r.shard_bytes;
+  const BlockId result = allocate_own(r, unit, r.reduce_bytes, casts ? TensorUse::ReduceScatter : TensorUse::Gradients);
+  const BlockId own = casts ? allocate_own(r, unit, r.shard_bytes, TensorUse::Gradients) : result;
   if (casts) release(r.pool, result);
   release(r.pool, last);
   if (r.has_gradients)

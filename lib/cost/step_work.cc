@@ -351,10 +351,9 @@ void add_parameters(WorkCounting& c, StepWork& work) {
   for (const StepParameter& parameter : c.source.parameters) {
     LayerWork& layer = c.layers[layer_at(c, parameter.module)];
     (parameter.is_gathered ? layer.gathered : layer.replicated) += parameter.elements;
-    const auto ranks = static_cast<double>(parameter.is_gathered ? c.source.fsdp_ranks : 1);
-    work.own_elements += parameter.elements / ranks;
     by_dtype[parameter.dtype] += parameter.elements;
   }
+  work.own_elements = own_elements(c.source.parameters, c.source.fsdp_ranks);
   const auto most = std::max_element(by_dtype.begin(), by_dtype.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != by_dtype.end()) work.parameter_dtype = most->first;
@@ -395,6 +394,13 @@ std::vector<LayerWork> joined_layers(std::vector<LayerWork> layers) {
 }
 
 }  // namespace
+
+double own_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks) {
+  double own = 0;
+  for (const StepParameter& parameter : parameters)
+    own += parameter.elements / static_cast<double>(parameter.is_gathered ? fsdp_ranks : 1);
+  return own;
+}
 
 StepWork count_step_work(const StepSource& source, const Run& run) {
   StepWork work;

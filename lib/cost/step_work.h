@@ -82,6 +82,10 @@ struct StepSource {
   std::span<const ModuleId> remat{};  // of the plan: layers that are computed again if the run has no checkpointing
 };
 
+// Returns the elements of the trained parameters that this rank updates, if `fsdp_ranks` ranks shard those that are
+// gathered.
+[[nodiscard]] double own_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks);
+
 // Returns the work of a micro-batch. Empty if the trace is empty.
 [[nodiscard]] StepWork count_step_work(const StepSource& source, const Run& run);
 

@@ -9,6 +9,7 @@
 #include "judge/counted_step.h"
 #include "ops/resize_graph.h"
 #include "resolve/infer/build_manifest.h"
+#include "resolve/match/match_patterns.h"
 #include "suggest/price.h"
 
 namespace tpplan {
@@ -27,6 +28,10 @@ Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
   Diagnostics ignored;  // the search rejects keys that can contradict a plan
   settle_run(file, plan, appraiser.graph->operations, ignored);
   return std::move(file.run);
+}
+
+bool has_backward(const Appraiser& appraiser, const Run& run) {
+  return !appraiser.inputs->infer && find_recipe(run.recipe)->gradient != StoredAs::None;
 }
 
 // Returns the profile of a step without a backward pass, whose memory is counted as a whole.
@@ -66,6 +71,17 @@ StepProfile profile_of(const std::vector<ReplaySpan>& spans, size_t layers) {
   return profile;
 }
 
+// Sets the seconds of the figures.
+void price_step(Appraiser& appraiser, const StepSetting& setting, StepFigures& figures) {
+  const Topology& topology = topology_of(appraiser, setting.mesh);
+  if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
+    figures.why = fmt::format("the topology has no `{}`", missing.front().key);
+    return;
+  }
+  figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
+  figures.is_right = true;
+}
+
 }  // namespace
 
 uint64_t active_of(const StepProfile& profile) {
@@ -97,46 +113,68 @@ Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int6
   return appraiser;
 }
 
-StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
+CheckedChoice check_choice(Appraiser& appraiser, const TpPlan& plan) {
+  CheckedChoice checked;
   Diagnostics diagnostics;
   const WalkOptions walk{.infer = appraiser.inputs->infer, .trace = true};
-  const CheckResult plan_result = check_plan(*appraiser.checker, plan, diagnostics, Phase::Manifest, walk);
+  checked.result = check_plan(*appraiser.checker, plan, diagnostics, Phase::Manifest, walk);
   const auto fault = std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) {
     return d.severity == Severity::Error || d.severity == Severity::Warning;
   });
-  StepFigures figures;
-  if (fault != diagnostics.list.end()) {
-    figures.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
-    return figures;
-  }
-  if (plan_result.forecast.limit != ForecastLimit::None) {
-    figures.why = std::string(to_text(plan_result.forecast.limit));
-    return figures;
-  }
-  const Run run = settled_run(appraiser, plan);
-  const Recipe& recipe = *find_recipe(run.recipe);
-  const Manifest manifest = build_manifest(plan, *appraiser.graph, plan_result.matches, plan_result.shardings,
-                                           plan_result.boundaries, plan_result.init, plan.dialect->runtime);
-  std::vector<ReplaySpan> spans;
-  const TrainingMemory memory = measure_run_memory(*appraiser.graph, plan, manifest, plan_result, run, recipe, &spans);
-  const bool has_backward = !appraiser.inputs->infer && recipe.gradient != StoredAs::None;
-  if (has_backward && !memory.peak) {
-    figures.why = "the memory of its step is not known";
-    return figures;
-  }
-  figures.memory = memory.peak ? memory.peak->reserved : reserved_for(memory.total);
-  figures.profile = has_backward ? profile_of(spans, appraiser.layers) : flat_profile(memory.total, appraiser.layers);
-  const CountedStep step = count_checked_step(*appraiser.graph, plan, plan_result, run);
-  const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
-  const Topology& topology = topology_of(appraiser, plan.mesh);
-  if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
-    figures.why = fmt::format("the topology has no `{}`", missing.front().key);
-    return figures;
-  }
-  figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
-  figures.wire = sum_calls(plan_result.forecast.calls, plan.mesh).wire;
-  figures.is_right = true;
+  if (fault != diagnostics.list.end())
+    checked.why = fmt::format("{} ({})", fault->message, kind_of(fault->code).id);
+  else if (checked.result.forecast.limit != ForecastLimit::None)
+    checked.why = std::string(to_text(checked.result.forecast.limit));
+  if (!checked.why.empty()) return checked;
+  const CheckResult& result = checked.result;
+  checked.manifest = build_manifest(plan, *appraiser.graph, result.matches, result.shardings, result.boundaries,
+                                    result.init, plan.dialect->runtime);
+  return checked;
+}
+
+JudgedStep judge_step(const Appraiser& appraiser, const TpPlan& plan, CheckedChoice& checked) {
+  JudgedStep judged{.why = checked.why, .run = {}, .step = {}, .log = {}};
+  if (!judged.why.empty()) return judged;
+  Diagnostics ignored;  // a glob of layers that the model does not have cannot be made
+  checked.result.matches.patterns.remat = match_patterns(plan, *appraiser.graph, ignored).remat;
+  judged.run = settled_run(appraiser, plan);
+  const Recipe& recipe = *find_recipe(judged.run.recipe);
+  const TrainingMemory memory =
+      measure_run_memory(*appraiser.graph, plan, checked.manifest, checked.result, judged.run, recipe, &judged.log);
+  judged.memory = memory.total;
+  if (has_backward(appraiser, judged.run) && !memory.peak) judged.why = "the memory of its step is not known";
+  judged.step = count_checked_step(*appraiser.graph, plan, checked.result, judged.run);
+  judged.wire = sum_calls(checked.result.forecast.calls, plan.mesh).wire;
+  return judged;
+}
+
+StepFigures figures_on(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh) {
+  StepFigures figures{.is_right = false, .why = judged.why, .wire = judged.wire, .profile = {}};
+  if (!figures.why.empty()) return figures;
+  const AxisId fsdp = judged.step.fsdp_axis;
+  const int64_t fsdp_ranks = fsdp == kNoAxis ? 1 : mesh.axes[fsdp].size;
+  figures.profile = has_backward(appraiser, judged.run) ? profile_of(spans_at(judged.log, fsdp_ranks), appraiser.layers)
+                                                        : flat_profile(judged.memory, appraiser.layers);
+  figures.memory = reserved_for(active_of(figures.profile));
+  StepWork work = judged.step.work;
+  work.own_elements = own_elements(judged.step.parameters, fsdp_ranks);
+  price_step(appraiser, {work, judged.run, *find_recipe(judged.run.recipe), mesh, judged.step.data_axes, fsdp},
+             figures);
   return figures;
+}
+
+StepFigures least_figures(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh) {
+  StepFigures figures{.is_right = false, .why = judged.why, .profile = flat_profile(0, appraiser.layers)};
+  if (!figures.why.empty()) return figures;
+  StepWork work = judged.step.work;
+  work.own_elements = 0;
+  price_step(appraiser, {work, judged.run, *find_recipe(judged.run.recipe), mesh, {}, kNoAxis}, figures);
+  return figures;
+}
+
+StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
+  CheckedChoice checked = check_choice(appraiser, plan);
+  return figures_on(appraiser, judge_step(appraiser, plan, checked), plan.mesh);
 }
 
 }  // namespace tpplan

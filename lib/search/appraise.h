@@ -7,9 +7,11 @@
 #include <span>
 #include <string>
 
-#include "cost/recipes.h"
+#include "cost/memory_log.h"
 #include "cost/step_time.h"
+#include "judge/counted_step.h"
 #include "judge/judge.h"
+#include "manifest/manifest.h"
 #include "model/model_graph.h"
 #include "search/choice.h"
 #include "search/part_memory.h"
@@ -41,12 +43,23 @@ struct StepProfile {
   std::vector<PartSpan> forward, backward;
 };
 
+// A plan that was judged. Its figures follow for every mesh with the same axes and the same size of model axes, on
+// which FSDP shards the same parameters.
+struct JudgedStep {
+  std::string why;  // the first error or warning, or why it has no figures; empty: it has
+  Run run;
+  CountedStep step;
+  MemoryLog log;        // empty without a backward pass
+  uint64_t memory = 0;  // then
+  uint64_t wire = 0;
+};
+
 struct StepFigures {
   bool is_right = false;  // without errors and warnings
   std::string why;        // the first of them otherwise
   double seconds = 0;
   uint64_t memory = 0;  // that the allocator reserves on the fullest rank
-  uint64_t wire = 0;
+  uint64_t wire = 0;    // on the mesh of the judged plan
   StepProfile profile;
 };
 
@@ -58,6 +71,26 @@ struct StepFigures {
 // Returns the memory at the peak of a profile.
 [[nodiscard]] uint64_t active_of(const StepProfile& profile);
 
+// A checked plan, before its `remat`: that changes no placement.
+struct CheckedChoice {
+  std::string why;  // the first error or warning, or why its step is unknown; empty: neither
+  CheckResult result;
+  Manifest manifest;
+};
+[[nodiscard]] CheckedChoice check_choice(Appraiser& appraiser, const TpPlan& plan);
+
+// Returns the judged step of a plan. `checked` can be that of the same plan without `remat`.
+// @post `checked` names the modules of the plan's `remat`
+[[nodiscard]] JudgedStep judge_step(const Appraiser& appraiser, const TpPlan& plan, CheckedChoice& checked);
+
+// Returns the figures of a judged plan on a mesh.
+[[nodiscard]] StepFigures figures_on(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh);
+
+// Returns the seconds of kernels and of collectives that they wait for: less than those of the step on any mesh. The
+// profile is empty.
+[[nodiscard]] StepFigures least_figures(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh);
+
+// Returns the figures of a plan on its mesh.
 [[nodiscard]] StepFigures appraise(Appraiser& appraiser, const TpPlan& plan);
 
 }  // namespace tpplan

@@ -136,7 +136,13 @@ std::vector<std::string> layer_globs(const std::string& stack, const std::vector
   return globs;
 }
 
-ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice) {
+Mesh whole_mesh(const SearchMesh& mesh) {
+  Mesh whole;
+  whole.axes = {{"dp", mesh.dp}, {"fsdp", mesh.fsdp}, {"tp", mesh.tp}};
+  return whole;
+}
+
+ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes) {
   Spelling s{.space = space, .choice = choice, .made = {}};
   TpPlan& plan = s.made.plan;
   const SearchMesh& mesh = choice.mesh;
@@ -147,9 +153,10 @@ ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice) {
     plan.mesh.axes.push_back({std::move(name), size});
     return static_cast<AxisId>(plan.mesh.axes.size() - 1);
   };
-  if (mesh.dp > 1) data.push_back(add_axis("dp", mesh.dp));
-  if (mesh.fsdp > 1) data.push_back(fsdp = add_axis("fsdp", mesh.fsdp));
-  if (mesh.tp > 1 || is_one) s.axis = add_axis("tp", mesh.tp);
+  const bool has_all = axes == PlanAxes::All;
+  if (mesh.dp > 1 || has_all) data.push_back(add_axis("dp", mesh.dp));
+  if (mesh.fsdp > 1 || has_all) data.push_back(fsdp = add_axis("fsdp", mesh.fsdp));
+  if (mesh.tp > 1 || is_one || has_all) s.axis = add_axis("tp", mesh.tp);
   plan.axis = s.axis;
   if (!data.empty()) plan.data = DataSharding{.axes = std::move(data)};
   if (mesh.tp > 1) {
@@ -161,7 +168,7 @@ ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice) {
                                         : "Every rank has the whole model.";
     put_rule(s, std::move(rule), "*", kNoRule, comment);
   }
-  if (fsdp != kNoAxis) put_fsdp(s, fsdp);
+  if (mesh.fsdp > 1) put_fsdp(s, fsdp);
   for (std::string& glob : globs_where(s, [&](size_t i) { return choice.layers[i].remat; }))
     plan.remat.push_back({std::move(glob), {}});
   return std::move(s.made);

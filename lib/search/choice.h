@@ -28,6 +28,7 @@ struct PlanChoice {
   uint16_t table = 0, head = 0;
   bool first_sharded = true, last_sharded = true;  // by FSDP: what is before and after the stack
   std::vector<LayerChoice> layers;                 // can be fewer than the model has: of a cut model
+  auto operator<=>(const PlanChoice&) const = default;
 };
 
 struct ChosenPlan {
@@ -35,8 +36,14 @@ struct ChosenPlan {
   PlanComments comments;
 };
 
-// Returns the plan of a choice. Without an axis of more than one rank its mesh is {tp: 1}.
-[[nodiscard]] ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice);
+// Which axes the mesh of a plan has: those of more than one rank ({tp: 1} if there is none), or all three.
+enum class PlanAxes : uint8_t { Needed, All };
+
+// Returns the plan of a choice.
+[[nodiscard]] ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes = PlanAxes::Needed);
+
+// Returns the mesh with all three axes.
+[[nodiscard]] Mesh whole_mesh(const SearchMesh& mesh);
 
 // Returns the fewest globs for these layers of `stack`, in order: "model.layers.[0-9]", "model.layers.1[0-5]";
 // "model.layers.*" if they are all of `count`.

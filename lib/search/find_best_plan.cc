@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <map>
 #include <set>
 
 #include "base/text.h"
+#include "cost/peak_memory.h"
 #include "search/cut_layers.h"
 #include "search/measure_parts.h"
 
@@ -18,6 +20,13 @@ namespace {
 constexpr uint32_t kFewLayers = 4;
 constexpr double kAsPredicted = 1e-9;
 constexpr size_t kMostKinds = 3;  // of layers in a simple plan
+
+// A mesh with the costs of its parts, with or without FSDP.
+struct MeshWork {
+  SearchMesh mesh;
+  MeshCosts costs;
+  std::optional<Solution> best;  // by the sums of parts
+};
 
 struct Searching {
   const ModelGraph& model;
@@ -29,6 +38,9 @@ struct Searching {
   bool is_cut = false;
   std::map<int64_t, Appraiser> whole;  // by batch of a data rank
   std::map<int64_t, Prober> probers;
+  std::deque<MeshWork> work;
+  std::vector<SearchMesh> deferred;         // meshes that are worse than enough others
+  std::map<int64_t, double> least_seconds;  // by tp: a lower bound of the step
   SearchAnswer answer;
 };
 
@@ -109,13 +121,6 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
   return plan;
 }
 
-// A mesh with the costs of its parts, with or without FSDP.
-struct MeshWork {
-  SearchMesh mesh;
-  MeshCosts costs;
-  Solution best;  // by the sums of parts; not set before the mesh is solved
-};
-
 using SolvedMeshes = std::vector<const MeshWork*>;
 
 bool fits(const Searching& s, const MeshPlan& plan) {
@@ -123,16 +128,20 @@ bool fits(const Searching& s, const MeshPlan& plan) {
 }
 
 SolveLimits limits_of(const Searching& s) {
-  return {.layers = s.space.layers, .memory = s.memory, .objective = s.request.objective};
+  SolveLimits limits{.layers = s.space.layers, .memory = {}, .objective = s.request.objective};
+  if (s.memory) limits.memory = active_within(*s.memory);
+  return limits;
 }
 
 double predicted(const Searching& s, const Solution& found) {
-  return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = found.memory});
+  return objective_of(s.request,
+                      {.is_right = true, .why = {}, .seconds = found.seconds, .memory = reserved_for(found.memory)});
 }
 
 // Returns the bound of a solution as an objective: the solver's are seconds, or bytes that are alive.
 double bound_of(const Searching& s, const Solution& found) {
-  if (s.request.objective == Objective::Memory) return found.bound;
+  if (s.request.objective == Objective::Memory)
+    return static_cast<double>(reserved_for(static_cast<uint64_t>(found.bound)));
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
@@ -163,9 +172,9 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
     return std::nullopt;
   }
   s.answer.tried += has_fsdp || mesh.fsdp == 1 ? 1 : 0;
-  const uint64_t before = prober->probes;
+  const size_t before = prober->judged.size();
   MeasuredParts parts = measure_parts(*prober, mesh, has_fsdp);
-  s.answer.probes += prober->probes - before;
+  s.answer.probes += prober->judged.size() - before;
   if (parts.costs.layers.empty() || parts.costs.ends.empty()) {
     omit_mesh(s, mesh, parts.why);
     return std::nullopt;
@@ -174,45 +183,23 @@ std::optional<MeshCosts> measure_mesh(Searching& s, const SearchMesh& mesh, bool
   return std::move(parts.costs);
 }
 
-// Returns the best plan of a mesh that fits when it is judged whole. The allocator reserves more than what is alive, by
-// a share that only the whole plan shows: a plan that does not fit lowers what may be alive in the next one.
+// Returns the best plan of a mesh that fits when it is judged whole. If the whole has more memory than its parts, the
+// next try has to have as much less.
 std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t most_kinds) {
-  constexpr int kMostTries = 24, kHalvings = 5;
+  constexpr int kMostTries = 16;
   SolveLimits limits = limits_of(s);
   limits.most_kinds = most_kinds;
-  std::optional<MeshPlan> best;
-  uint64_t too_much = 0;  // alive, with which the last plan did not fit
-  const auto try_limit = [&](uint64_t& alive) {
+  for (int tries = 0; tries < kMostTries; ++tries) {
     const auto found = solve_mesh(work.costs, limits);
-    if (!found) return false;
+    if (!found) return std::nullopt;
     MeshPlan plan = judge_whole(s, work.mesh, work.costs, *found);
-    alive = found->memory;
-    if (fits(s, plan)) {
-      const bool is_better = !best || objective_of(s.request, plan.figures) < objective_of(s.request, best->figures);
-      if (is_better) best = std::move(plan);
-    } else {
-      too_much = alive;
-      const uint64_t over = plan.figures.is_right ? plan.figures.memory - *s.memory : alive / 50;
-      alive = alive > over + 1 ? alive - std::max<uint64_t>(over / 4, 1)
-                               : 1;  // a part of it: the next plan can reserve less
-    }
-    return true;
-  };
-  uint64_t alive = 0;
-  for (int tries = 0; tries < kMostTries && !best; ++tries) {
-    if (!try_limit(alive)) return std::nullopt;
-    if (!best && !s.memory) return std::nullopt;
-    limits.memory = alive;
+    if (fits(s, plan)) return plan;
+    if (!plan.figures.is_right || !s.memory) return std::nullopt;
+    const uint64_t over = active_of(plan.figures.profile) - active_within(*s.memory);
+    if (over >= found->memory) return std::nullopt;
+    limits.memory = found->memory - over;
   }
-  if (!best || too_much == 0) return best;
-  uint64_t low = alive, high = too_much;
-  for (int step = 0; step < kHalvings && high - low > high / 1000; ++step) {
-    limits.memory = low + (high - low) / 2;
-    too_much = 0;
-    if (!try_limit(alive)) break;
-    (too_much == 0 ? low : high) = *limits.memory;
-  }
-  return best;
+  return std::nullopt;
 }
 
 bool is_left_in(const Searching& s, const SearchMesh& mesh) {
@@ -230,26 +217,69 @@ std::optional<MeshPlan> smallest_plan(Searching& s, const MeshWork& work) {
   return plan.figures.is_right ? std::optional(std::move(plan)) : std::nullopt;
 }
 
-void find_smallest(Searching& s, const std::vector<MeshWork>& work) {
-  for (const MeshWork& mesh : work) {
+void find_smallest(Searching& s) {
+  for (const MeshWork& mesh : s.work) {
     auto plan = smallest_plan(s, mesh);
     const bool is_smaller = plan && (!s.answer.smallest || plan->figures.memory < s.answer.smallest->figures.memory);
     if (is_smaller) s.answer.smallest = std::move(plan);
   }
-  if (!s.answer.smallest) return;
-  // The plan with the fewest bytes alive is not always the one for which the allocator reserves the fewest.
-  constexpr int kMostRounds = 20;
-  for (int round = 0, is_found = 1; is_found != 0 && round < kMostRounds; ++round) {
-    is_found = 0;
-    for (const MeshWork& mesh : work) {
-      s.memory = s.answer.smallest->figures.memory - 1;
-      auto plan = fitting_plan(s, mesh, 0);
-      if (!plan) continue;
-      s.answer.smallest = std::move(plan);
-      is_found = 1;
-    }
+}
+
+// Measures a mesh, with FSDP and without, and solves it by the sums of its parts.
+void solve_parts(Searching& s, const SearchMesh& mesh) {
+  for (const bool has_fsdp : {true, false}) {
+    if (has_fsdp ? mesh.fsdp == 1 : mesh.fsdp > 1 && !is_left_in(s, mesh)) continue;
+    auto costs = measure_mesh(s, mesh, has_fsdp);
+    if (!costs) continue;
+    s.work.push_back({mesh, std::move(*costs), std::nullopt});
+    MeshWork& own = s.work.back();
+    own.best = solve_mesh(own.costs, limits_of(s));
+    if (own.best) s.answer.bound = std::min(s.answer.bound, bound_of(s, *own.best));
   }
-  s.memory = s.request.memory;
+}
+
+SolvedMeshes solved_meshes(const Searching& s) {
+  SolvedMeshes solved;
+  for (const MeshWork& mesh : s.work) {
+    if (mesh.best) solved.push_back(&mesh);
+  }
+  std::ranges::stable_sort(solved, {}, [&](const MeshWork* mesh) { return predicted(s, *mesh->best); });
+  return solved;
+}
+
+// True if enough meshes are better than any plan of this one, by a lower bound of its kernels' seconds.
+bool can_be_deferred(Searching& s, const SearchMesh& mesh) {
+  const int64_t data_ranks = mesh.dp * mesh.fsdp;
+  if (s.request.objective == Objective::Memory || s.request.batch % data_ranks != 0) return false;
+  std::set<SearchMesh> better;
+  double slowest = 0;  // of the best meshes
+  for (const MeshWork* solved : solved_meshes(s)) {
+    if (better.size() >= s.request.top) break;
+    if (better.insert(solved->mesh).second) slowest = solved->best->seconds;
+  }
+  std::string why;
+  Prober* prober = prober_of(s, s.request.batch / data_ranks, why);
+  if (better.size() < s.request.top || prober == nullptr) return false;
+  const auto [bound, is_new] = s.least_seconds.try_emplace(mesh.tp);
+  if (is_new) bound->second = static_cast<double>(s.space.layers) * least_layer_seconds(*prober, mesh, mesh.fsdp > 1);
+  return slowest < bound->second;
+}
+
+// True if the meshes of the answer are known: this one and all that follow are worse by the sums of their parts.
+bool is_listed(Searching& s, const MeshWork& next) {
+  if (s.answer.meshes.size() < s.request.top) return false;
+  std::ranges::stable_sort(s.answer.meshes, {},
+                           [&](const MeshPlan& plan) { return objective_of(s.request, plan.figures); });
+  return predicted(s, *next.best) > objective_of(s.request, s.answer.meshes[s.request.top - 1].figures);
+}
+
+// Adds a plan of a mesh, or replaces one that is worse.
+void add_mesh(Searching& s, MeshPlan plan) {
+  const auto known = std::ranges::find(s.answer.meshes, plan.mesh, &MeshPlan::mesh);
+  if (known == s.answer.meshes.end())
+    s.answer.meshes.push_back(std::move(plan));
+  else if (objective_of(s.request, plan.figures) < objective_of(s.request, known->figures))
+    *known = std::move(plan);
 }
 
 // Replaces the best plan by one with fewer kinds of layers that is within the share.
@@ -258,7 +288,7 @@ void simplify(Searching& s, const SolvedMeshes& solved) {
   for (size_t kinds = 1; kinds < std::min(s.answer.best->kinds, kMostKinds + 1); ++kinds) {
     std::optional<MeshPlan> best;
     for (const MeshWork* mesh : solved) {
-      if (predicted(s, mesh->best) > most) continue;
+      if (predicted(s, *mesh->best) > most) continue;
       auto plan = fitting_plan(s, *mesh, kinds);
       if (!plan || plan->kinds > kinds || objective_of(s.request, plan->figures) > most) continue;
       if (!best || objective_of(s.request, plan->figures) < objective_of(s.request, best->figures))
@@ -270,21 +300,16 @@ void simplify(Searching& s, const SolvedMeshes& solved) {
   }
 }
 
-// True if the meshes of the answer are known: this one and all that follow are worse by the sums of their parts.
-bool is_listed(Searching& s, const MeshWork& next) {
-  if (s.answer.meshes.size() < s.request.top) return false;
+// Judges the best plans of the solved meshes on the whole model, until the answer has enough.
+void judge_best(Searching& s) {
+  for (const MeshWork* mesh : solved_meshes(s)) {
+    if (is_listed(s, *mesh)) break;
+    auto plan = s.request.objective == Objective::Memory ? smallest_plan(s, *mesh) : fitting_plan(s, *mesh, 0);
+    if (plan && fits(s, *plan)) add_mesh(s, std::move(*plan));
+  }
   std::ranges::stable_sort(s.answer.meshes, {},
                            [&](const MeshPlan& plan) { return objective_of(s.request, plan.figures); });
-  return predicted(s, next.best) > objective_of(s.request, s.answer.meshes[s.request.top - 1].figures);
-}
-
-// Adds a plan of a mesh, or replaces one that is worse.
-void add_mesh(Searching& s, MeshPlan plan) {
-  const auto known = std::ranges::find(s.answer.meshes, plan.mesh, &MeshPlan::mesh);
-  if (known == s.answer.meshes.end())
-    s.answer.meshes.push_back(std::move(plan));
-  else if (objective_of(s.request, plan.figures) < objective_of(s.request, known->figures))
-    *known = std::move(plan);
+  if (s.answer.meshes.size() > s.request.top) s.answer.meshes.resize(s.request.top);
 }
 
 }  // namespace
@@ -327,32 +352,21 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
               .probers = {},
               .answer = {}};
   cut_model(s);
-  std::vector<MeshWork> work;
-  for (const SearchMesh& mesh : meshes_of(request)) {
-    if (auto costs = measure_mesh(s, mesh, mesh.fsdp > 1)) work.push_back({mesh, std::move(*costs), {}});
-    if (mesh.fsdp == 1 || !is_left_in(s, mesh)) continue;
-    if (auto costs = measure_mesh(s, mesh, false)) work.push_back({mesh, std::move(*costs), {}});
-  }
-  SolvedMeshes solved;
   s.answer.bound = std::numeric_limits<double>::infinity();
-  for (MeshWork& mesh : work) {
-    auto found = solve_mesh(mesh.costs, limits_of(s));
-    if (!found) continue;
-    mesh.best = std::move(*found);
-    solved.push_back(&mesh);
-    s.answer.bound = std::min(s.answer.bound, bound_of(s, mesh.best));
+  for (const SearchMesh& mesh : meshes_of(request)) {
+    if (can_be_deferred(s, mesh))
+      s.deferred.push_back(mesh);
+    else
+      solve_parts(s, mesh);
   }
-  std::ranges::stable_sort(solved, {}, [&](const MeshWork* mesh) { return predicted(s, mesh->best); });
-  for (const MeshWork* mesh : solved) {
-    if (is_listed(s, *mesh)) break;
-    auto plan = request.objective == Objective::Memory ? smallest_plan(s, *mesh) : fitting_plan(s, *mesh, 0);
-    if (plan && fits(s, *plan)) add_mesh(s, std::move(*plan));
+  judge_best(s);
+  if (s.answer.meshes.size() < request.top && !s.deferred.empty()) {
+    for (const SearchMesh& mesh : std::exchange(s.deferred, {})) solve_parts(s, mesh);
+    judge_best(s);
   }
-  std::ranges::stable_sort(s.answer.meshes, {},
-                           [&](const MeshPlan& plan) { return objective_of(request, plan.figures); });
-  if (s.answer.meshes.size() > request.top) s.answer.meshes.resize(request.top);
+  s.answer.tried += s.deferred.size();
   if (s.answer.meshes.empty()) {
-    find_smallest(s, work);
+    find_smallest(s);
     if (!s.answer.smallest || !fits(s, *s.answer.smallest)) return std::move(s.answer);
     add_mesh(s, *std::exchange(s.answer.smallest, std::nullopt));
   }
@@ -361,7 +375,7 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
   const double objective = objective_of(request, s.answer.best->figures);
   if (s.answer.bound > objective || std::abs(s.answer.bound - objective) <= kAsPredicted * objective)
     s.answer.bound = objective;
-  if (request.simple > 0) simplify(s, solved);
+  if (request.simple > 0) simplify(s, solved_meshes(s));
   return std::move(s.answer);
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <limits>
 #include <optional>
 
 namespace tpplan {
@@ -11,16 +12,57 @@ struct Probing {
   Prober& prober;
   const SearchMesh& mesh;
   bool has_fsdp = true;
+  SearchMesh judged_on;   // the mesh of a group
+  bool is_bound = false;  // of least_figures
   MeasuredParts found;
 };
 
-std::optional<StepFigures> probe(Probing& p, Appraiser& appraiser, const PlanChoice& choice) {
-  ++p.prober.probes;
-  StepFigures figures = appraise(appraiser, plan_of(*p.prober.space, choice).plan);
+// Judges a choice. One that differs from the last one in `remat` only needs no other check.
+JudgedStep judge_choice(Prober& prober, Appraiser& appraiser, const PlanChoice& choice) {
+  PlanChoice plain = choice;
+  for (LayerChoice& layer : plain.layers) layer.remat = false;
+  if (prober.checked_plan == nullptr || plain != prober.checked_choice) {
+    prober.checked_plan = std::make_unique<TpPlan>(plan_of(*prober.space, plain, PlanAxes::All).plan);
+    prober.checked = check_choice(appraiser, *prober.checked_plan);
+    prober.checked_choice = std::move(plain);
+  }
+  return judge_step(appraiser, plan_of(*prober.space, choice, PlanAxes::All).plan, prober.checked);
+}
+
+std::optional<StepFigures> probe(Probing& p, Appraiser& appraiser, PlanChoice choice) {
+  choice.mesh = p.judged_on;
+  const auto [at, is_new] = p.prober.judged.try_emplace(choice);
+  if (is_new) at->second = judge_choice(p.prober, appraiser, choice);
+  StepFigures figures = (p.is_bound ? least_figures : figures_on)(appraiser, at->second, whole_mesh(p.mesh));
   if (figures.is_right) return figures;
   if (p.found.why.empty()) p.found.why = figures.why;
   ++p.found.omitted;
   return std::nullopt;
+}
+
+// Returns by parameter whether FSDP shards it on a mesh, with all layers sharded.
+std::vector<bool> sharded_by_fsdp(const Prober& prober, const SearchMesh& mesh) {
+  const PlanChoice choice{.mesh = mesh, .layers = std::vector<LayerChoice>(prober.few_layers)};
+  const TpPlan plan = plan_of(*prober.space, choice, PlanAxes::All).plan;
+  Diagnostics ignored;
+  const CheckResult result = check_plan(*prober.few.checker, plan, ignored, Phase::Shardings);
+  std::vector<bool> sharded;
+  for (ParamId id = 0; id < result.shardings.params.size(); ++id)
+    sharded.push_back(uses_axis(sharding_of(result.shardings, id).spec, plan.fsdp->axis));
+  return sharded;
+}
+
+// Returns the mesh on which the plans of a mesh are judged.
+SearchMesh judging_mesh(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
+  MeshGroup own{.mesh = mesh, .has_fsdp = has_fsdp, .sharded = {}};
+  if (has_fsdp) own.sharded = sharded_by_fsdp(prober, mesh);
+  for (const MeshGroup& group : prober.groups) {
+    const bool is_alike =
+        has_fsdp ? group.sharded == own.sharded : (group.mesh.dp * group.mesh.fsdp > 1) == (mesh.dp * mesh.fsdp > 1);
+    if (group.has_fsdp == has_fsdp && is_alike) return group.mesh;
+  }
+  prober.groups.push_back(own);
+  return mesh;
 }
 
 // What adds up over the layers of a step.
@@ -213,22 +255,80 @@ void measure_ends(Measuring& m) {
   }
 }
 
-}  // namespace
+void add_to(LayerCost& layer, const Sums& sums) {
+  layer.switch_seconds += sums.seconds;
+  for (LayerMemory& memory : layer.switch_memory) {
+    memory.own += sums.own;
+    memory.optimizer += sums.optimizer;
+  }
+}
 
-MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
-  Probing p{.prober = prober, .mesh = mesh, .has_fsdp = has_fsdp, .found = {}};
-  Measuring m{.p = p, .bases = {}, .count = static_cast<int64_t>(prober.few_layers)};
-  const bool is_infer = prober.few.inputs->infer;
+// Of two changes of the state one can cost less than nothing, because the ends of the other state cost less. The
+// solver's bounds take every layer's change as possible, so this moves the difference of the two changes to the ends: a
+// sequence that ends in another state than its first has one change more in that direction.
+void balance_switches(MeshCosts& costs) {
+  std::array<std::optional<Sums>, 2> least;  // that a change adds, by the state before it
+  for (const LayerCost& layer : costs.layers) {
+    std::optional<Sums>& own = least[static_cast<size_t>(layer.state)];
+    if (!layer.can_switch || (own && own->seconds <= layer.switch_seconds)) continue;
+    own = {layer.switch_seconds, layer.switch_memory[1].own - layer.memory[1].own,
+           layer.switch_memory[1].optimizer - layer.memory[1].optimizer};
+  }
+  const Sums nothing, to_sequence = least[0].value_or(nothing), to_whole = least[1].value_or(nothing);
+  const Sums moved = least[0] && least[1] ? (to_whole - to_sequence) / 2 : to_whole - to_sequence;
+  for (LayerCost& layer : costs.layers)
+    add_to(layer, layer.state == ResidualState::Replicated ? moved : nothing - moved);
+  for (EndCost& end : costs.ends) {
+    if (end.first == end.last) continue;
+    const Sums change = end.first == ResidualState::Replicated ? nothing - moved : moved;
+    end.seconds += change.seconds;
+    end.memory.own += change.own;
+    end.memory.optimizer.peak += change.optimizer;
+  }
+}
+
+Probing begin_probing(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
+  return {.prober = prober,
+          .mesh = mesh,
+          .has_fsdp = has_fsdp,
+          .judged_on = judging_mesh(prober, mesh, has_fsdp),
+          .found = {}};
+}
+
+Measuring begin_measuring(Probing& p) {
+  Measuring m{.p = p, .bases = {}, .count = static_cast<int64_t>(p.prober.few_layers)};
   for (const ResidualState state : {ResidualState::Replicated, ResidualState::BySequence}) {
-    const bool is_possible =
-        state == ResidualState::Replicated || (mesh.tp > 1 && prober.few.graph->operations.sequence % mesh.tp == 0);
+    const bool is_possible = state == ResidualState::Replicated ||
+                             (p.mesh.tp > 1 && p.prober.few.graph->operations.sequence % p.mesh.tp == 0);
     if (is_possible) m.bases[static_cast<size_t>(state)] = make_base(p, state);
   }
   relate_bases(m);
-  for (uint16_t way = 0; way < prober.space->layer_ways.size(); ++way) {
-    if (mesh.tp == 1 && way > 0) break;
-    for (const bool remat : {false, true}) {
-      for (const bool sharded : {true, false}) {
+  return m;
+}
+
+// Without tensor parallelism a layer has one way.
+size_t ways_on(const Probing& p) { return p.mesh.tp == 1 ? 1 : p.prober.space->layer_ways.size(); }
+
+}  // namespace
+
+double least_layer_seconds(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
+  if (prober.fewer.graph == nullptr) return 0;
+  Probing p = begin_probing(prober, mesh, has_fsdp);
+  p.is_bound = true;
+  Measuring m = begin_measuring(p);
+  for (uint16_t way = 0; way < ways_on(p); ++way) measure_layer(m, {.way = way, .remat = false, .sharded = has_fsdp});
+  double least = std::numeric_limits<double>::infinity();
+  for (const LayerCost& layer : p.found.costs.layers) least = std::min(least, layer.seconds);
+  return least;
+}
+
+MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh, bool has_fsdp) {
+  Probing p = begin_probing(prober, mesh, has_fsdp);
+  Measuring m = begin_measuring(p);
+  const bool is_infer = prober.few.inputs->infer;
+  for (uint16_t way = 0; way < ways_on(p); ++way) {
+    for (const bool sharded : {true, false}) {
+      for (const bool remat : {false, true}) {
         if ((remat && is_infer) || (sharded && !has_fsdp)) continue;
         measure_layer(m, {.way = way, .remat = remat, .sharded = sharded});
       }
@@ -241,6 +341,7 @@ MeasuredParts measure_parts(Prober& prober, const SearchMesh& mesh, bool has_fsd
     if (base.is_there && cost != p.found.costs.layers.end() && !cost->can_switch) measure_switch(m, *cost);
   }
   measure_ends(m);
+  balance_switches(p.found.costs);
   return std::move(p.found);
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 
 namespace tpplan {
 namespace {
@@ -25,20 +26,28 @@ struct Label {
 constexpr size_t kOwn = 0, kSaved = 1, kForward = 2, kBackward = 3, kLeft = 4, kOptimizer = 5;
 constexpr size_t kAdded[] = {kOwn, kSaved, kLeft, kOptimizer};
 
+// A lower bound of the seconds of a sequence, from a price of the bytes of one figure: the layers and ends that follow
+// cost at least `ahead`, and those before at least `behind`, with their bytes at this price, and the limit is worth
+// `price` x bytes (a Lagrangian bound, right for every price). Rows are numbers of layers, columns states of the
+// residual.
+struct PricedBound {
+  size_t figure = 0;
+  double price = 0;  // seconds for each byte; 0: the bound is of the seconds alone
+  std::vector<std::array<double, kStates>> ahead, behind;
+};
+
 struct Solving {
   const MeshCosts& costs;
   const SolveLimits& limits;
   std::vector<uint32_t> ways, end_ways;  // that are not beaten
   std::vector<Label> pool;
   double lost = std::numeric_limits<double>::infinity();  // the best objective of labels that were dropped for room
-  MemoryFigures least{}, most{};                          // that a layer adds
+  MemoryFigures least{}, last_least{}, most{};            // that a layer behind the first one adds; the last one
   MemoryFigures least_room{};  // as `room`, with the largest ends and peaks: labels with less never meet the limit
-  double least_seconds = 0;    // of a layer
-  double least_end = 0;        // of the ends
   int64_t limit = kFar;
-  MemoryFigures room{};                  // by figure: what layers can have at most
-  std::array<double, 6> price{};         // seconds for each byte of a figure, of the bound below
-  std::array<double, 6> priced_least{};  // least seconds of a layer with its bytes at this price
+  MemoryFigures room{};             // by figure: what layers can have at most
+  int64_t least_last_peak = 0;      // of the backward pass of a layer
+  std::vector<PricedBound> bounds;  // for sequences that begin in one state
 };
 
 bool no_slower(double a, double b) { return a <= b + kEqualTimes * std::abs(b); }
@@ -103,48 +112,38 @@ MemoryFigures outside_of(const EndMemory& ends) {
           ends.own + behind + ends.after.end + ends.optimizer.peak};
 }
 
-// Calls `take` with each memory of each way that is needed.
+// Calls `take` with the memory of a way at a place, also with a change of the state behind it.
 template <typename Take>
-void for_each_memory(const Solving& s, Take take) {
-  for (const uint32_t way : s.ways) {
-    const LayerCost& layer = s.costs.layers[way];
-    for (const LayerMemory& memory : layer.memory) take(layer.seconds, memory);
-    if (!layer.can_switch) continue;
-    for (const LayerMemory& memory : layer.switch_memory) take(layer.seconds + layer.switch_seconds, memory);
-  }
+void for_each_memory(const LayerCost& layer, LayerPlace place, Take take) {
+  take(layer.seconds, memory_at(layer, place, false), false);
+  if (layer.can_switch) take(layer.seconds + layer.switch_seconds, memory_at(layer, place, true), true);
 }
 
-// Returns the largest price of a byte at which one way is worth another.
-double steepest_price(const Solving& s, size_t figure) {
-  std::vector<std::pair<double, int64_t>> points;
-  for_each_memory(
-      s, [&](double seconds, const LayerMemory& memory) { points.emplace_back(seconds, added_by(memory)[figure]); });
-  double price = 0;
-  for (const auto& [fast, large] : points) {
-    for (const auto& [slow, small] : points) {
-      if (slow > fast && small < large) price = std::max(price, (slow - fast) / static_cast<double>(large - small));
-    }
-  }
-  return price;
-}
+constexpr LayerPlace kPlaces[] = {LayerPlace::First, LayerPlace::Middle, LayerPlace::Last};
 
-// Bounds for the layers that follow. With a price of bytes, the seconds of layers are at least those of the cheapest
-// layer with its bytes, less the price of the room: a Lagrangian bound, right for every price.
-void prepare_bounds(Solving& s) {
+// Finds what layers behind the first one add at least and at most, and what of the limit is left for them.
+void find_ranges(Solving& s) {
   s.least.fill(kFar);
+  s.last_least.fill(kFar);
   s.most.fill(-kFar);
   int64_t peak = 0;  // of a layer, at most
-  s.least_seconds = std::numeric_limits<double>::infinity();
-  s.least_end = std::numeric_limits<double>::infinity();
-  for_each_memory(s, [&](double seconds, const LayerMemory& memory) {
-    const MemoryFigures added = added_by(memory);
-    for (const size_t f : kAdded) {
-      s.least[f] = std::min(s.least[f], added[f]);
-      s.most[f] = std::max(s.most[f], added[f]);
+  s.least_last_peak = kFar;
+  for (const LayerPlace place : kPlaces) {
+    const bool is_last = place == LayerPlace::Last || s.limits.layers == 1;
+    for (const uint32_t way : s.ways) {
+      for_each_memory(s.costs.layers[way], place, [&](double, const LayerMemory& memory, bool) {
+        const MemoryFigures added = added_by(memory);
+        for (const size_t f : kAdded) {
+          if (place == LayerPlace::First) continue;
+          MemoryFigures& least = place == LayerPlace::Last ? s.last_least : s.least;
+          least[f] = std::min(least[f], added[f]);
+          s.most[f] = std::max(s.most[f], added[f]);
+        }
+        peak = std::max({peak, memory.forward.peak, memory.backward.peak + memory.forward.end});
+        if (is_last) s.least_last_peak = std::min(s.least_last_peak, memory.backward.peak);
+      });
     }
-    peak = std::max({peak, memory.forward.peak, memory.backward.peak + memory.forward.end});
-    s.least_seconds = std::min(s.least_seconds, seconds);
-  });
+  }
   MemoryFigures outside, most_outside;
   outside.fill(kFar);
   most_outside.fill(-kFar);
@@ -154,9 +153,7 @@ void prepare_bounds(Solving& s) {
       outside[f] = std::min(outside[f], own[f]);
       most_outside[f] = std::max(most_outside[f], own[f]);
     }
-    s.least_end = std::min(s.least_end, s.costs.ends[end].seconds);
   }
-  s.priced_least.fill(s.least_seconds);
   s.limit = static_cast<int64_t>(std::min<uint64_t>(s.limits.memory.value_or(kFar), kFar));
   for (size_t f = 0; f < s.room.size(); ++f) s.room[f] = s.limit - outside[f];
   s.most[kForward] = s.most[kOwn];
@@ -165,32 +162,112 @@ void prepare_bounds(Solving& s) {
   const int64_t highest = std::max({most_outside[kSaved], most_outside[kForward], most_outside[kBackward]});
   s.least_room[kSaved] =
       s.limit - highest - peak - static_cast<int64_t>(s.limits.layers) * std::max<int64_t>(0, s.most[kLeft]);
-  // The backward pass of the last layer begins when everything is saved.
-  int64_t least_peak = kFar;
-  for_each_memory(s,
-                  [&](double, const LayerMemory& memory) { least_peak = std::min(least_peak, memory.backward.peak); });
-  s.room[kSaved] = std::min(s.room[kSaved], s.room[kBackward] - least_peak);
-  if (!s.limits.memory || !needs_time(s)) return;
-  const auto count = static_cast<double>(s.limits.layers);
-  for (const size_t f : kAdded) {
-    const auto least_at = [&](double price) {
-      double least = std::numeric_limits<double>::infinity();
-      for_each_memory(s, [&](double seconds, const LayerMemory& memory) {
-        least = std::min(least, seconds + price * static_cast<double>(added_by(memory)[f]));
-      });
-      return least;
-    };
-    const auto bound_at = [&](double price) {
-      return count * least_at(price) - price * static_cast<double>(s.room[f]);
-    };
-    double low = 0, high = steepest_price(s, f);
-    for (int step = 0; step < 60; ++step) {  // the bound is concave
-      const double a = low + (high - low) / 3, b = high - (high - low) / 3;
-      (bound_at(a) < bound_at(b) ? low : high) = bound_at(a) < bound_at(b) ? a : b;
-    }
-    s.price[f] = (low + high) / 2;
-    s.priced_least[f] = least_at(s.price[f]);
+  s.room[kSaved] = std::min(s.room[kSaved], s.room[kBackward] - s.least_last_peak);
+}
+
+// Priced seconds of the cheapest layer, by the states before and after it.
+using PricedSteps = std::array<std::array<double, kStates>, kStates>;
+
+PricedSteps priced_steps(const Solving& s, LayerPlace place, size_t figure, double price) {
+  PricedSteps steps;
+  for (auto& row : steps) row.fill(std::numeric_limits<double>::infinity());
+  for (const uint32_t way : s.ways) {
+    const auto from = static_cast<size_t>(s.costs.layers[way].state);
+    for_each_memory(s.costs.layers[way], place, [&](double seconds, const LayerMemory& memory, bool switches) {
+      double& least = steps[from][switches ? 1 - from : from];
+      least = std::min(least, seconds + price * static_cast<double>(added_by(memory)[figure]));
+    });
   }
+  return steps;
+}
+
+std::array<PricedSteps, 3> priced_steps(const Solving& s, const PricedBound& bound) {
+  std::array<PricedSteps, 3> steps;
+  for (const LayerPlace place : kPlaces)
+    steps[static_cast<size_t>(place)] = priced_steps(s, place, bound.figure, bound.price);
+  return steps;
+}
+
+// Priced seconds of the cheapest ends, by the state after the last layer, less the price of the limit.
+std::array<double, kStates> priced_ends(const Solving& s, ResidualState first, size_t figure, double price) {
+  std::array<double, kStates> ends;
+  ends.fill(std::numeric_limits<double>::infinity());
+  for (const uint32_t id : s.end_ways) {
+    const EndCost& end = s.costs.ends[id];
+    if (end.first != first) continue;
+    const MemoryFigures own = outside_of(end.memory);
+    // The backward pass of the last layer begins when everything is saved.
+    const int64_t outside = figure == kSaved ? std::max(own[kSaved], own[kBackward] + s.least_last_peak) : own[figure];
+    double& least = ends[static_cast<size_t>(end.last)];
+    least = std::min(least, end.seconds + price * static_cast<double>(outside - s.limit));
+  }
+  return ends;
+}
+
+// Fills `ahead`, and returns the bound of a whole sequence.
+double look_ahead(const Solving& s, ResidualState first, PricedBound& bound) {
+  const auto by_place = priced_steps(s, bound);
+  bound.ahead.assign(s.limits.layers + 1, priced_ends(s, first, bound.figure, bound.price));
+  for (size_t left = 1; left <= s.limits.layers; ++left) {
+    const PricedSteps& steps = by_place[static_cast<size_t>(place_of(s, s.limits.layers - left))];
+    for (size_t from = 0; from < kStates; ++from)
+      bound.ahead[left][from] =
+          std::min(steps[from][0] + bound.ahead[left - 1][0], steps[from][1] + bound.ahead[left - 1][1]);
+  }
+  return bound.ahead.back()[static_cast<size_t>(first)];
+}
+
+void look_behind(const Solving& s, ResidualState first, PricedBound& bound) {
+  const auto by_place = priced_steps(s, bound);
+  bound.behind.assign(s.limits.layers,
+                      {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
+  bound.behind[0][static_cast<size_t>(first)] = 0;
+  for (size_t at = 1; at < bound.behind.size(); ++at) {
+    const PricedSteps& steps = by_place[static_cast<size_t>(place_of(s, at - 1))];
+    for (size_t to = 0; to < kStates; ++to)
+      bound.behind[at][to] = std::min(bound.behind[at - 1][0] + steps[0][to], bound.behind[at - 1][1] + steps[1][to]);
+  }
+}
+
+// Returns the largest price of a byte at which one way is worth another.
+double steepest_price(const Solving& s, size_t figure) {
+  std::vector<std::pair<double, int64_t>> points;
+  for (const uint32_t way : s.ways) {
+    for_each_memory(s.costs.layers[way], LayerPlace::Middle, [&](double seconds, const LayerMemory& memory, bool) {
+      points.emplace_back(seconds, added_by(memory)[figure]);
+    });
+  }
+  double price = 0;
+  for (const auto& [fast, large] : points) {
+    for (const auto& [slow, small] : points) {
+      if (slow > fast && small < large) price = std::max(price, (slow - fast) / static_cast<double>(large - small));
+    }
+  }
+  return price;
+}
+
+// Makes the bounds of sequences that begin in a state: of the seconds alone, and at the best price of each figure.
+void prepare_bounds(Solving& s, ResidualState first) {
+  find_ranges(s);
+  s.bounds.assign(1, {});
+  std::ignore = look_ahead(s, first, s.bounds[0]);
+  if (s.limits.memory && needs_time(s)) {
+    for (const size_t f : kAdded) {
+      PricedBound bound{.figure = f, .price = 0, .ahead = {}, .behind = {}};
+      const auto bound_at = [&](double price) {
+        bound.price = price;
+        return look_ahead(s, first, bound);
+      };
+      double low = 0, high = steepest_price(s, f);
+      for (int step = 0; step < 40; ++step) {  // the bound is concave
+        const double a = low + (high - low) / 3, b = high - (high - low) / 3;
+        (bound_at(a) < bound_at(b) ? low : high) = bound_at(a) < bound_at(b) ? a : b;
+      }
+      std::ignore = bound_at((low + high) / 2);
+      s.bounds.push_back(std::move(bound));
+    }
+  }
+  for (PricedBound& bound : s.bounds) look_behind(s, first, bound);
 }
 
 // True if `found` is better: by the objective, then by the other figure.
@@ -207,21 +284,19 @@ struct Outlook {
   int64_t memory = 0;
 };
 
-Outlook outlook_of(const Solving& s, const Label& label, size_t left) {
+Outlook outlook_of(const Solving& s, const Label& label, ResidualState state, size_t left) {
   const MemoryFigures figures = figures_of(label.memory);
-  const auto count = static_cast<int64_t>(left);
+  const int64_t middle = std::max<int64_t>(0, static_cast<int64_t>(left) - 1), last = left > 0 ? 1 : 0;
   // What adds to a figure that is a maximum is what adds to the sum below it.
   constexpr size_t kBelow[] = {kOwn, kSaved, kOwn, kLeft, kLeft, kOptimizer};
   int64_t over = INT64_MIN;
   for (size_t f = 0; f < figures.size(); ++f)
-    over = std::max(over, figures[f] + count * s.least[kBelow[f]] - s.room[f]);
-  double seconds = static_cast<double>(left) * s.least_seconds;
-  if (s.limits.memory && needs_time(s)) {
-    for (const size_t f : kAdded)
-      seconds = std::max(seconds, static_cast<double>(left) * s.priced_least[f] -
-                                      s.price[f] * static_cast<double>(s.room[f] - figures[f]));
-  }
-  return {!s.limits.memory || over <= 0, label.seconds + seconds + s.least_end, over + s.limit};
+    over = std::max(over, figures[f] + middle * s.least[kBelow[f]] + last * s.last_least[kBelow[f]] - s.room[f]);
+  double seconds = 0;
+  for (const PricedBound& bound : s.bounds)
+    seconds = std::max(seconds, bound.ahead[left][static_cast<size_t>(state)] +
+                                    bound.price * static_cast<double>(figures[bound.figure]));
+  return {!s.limits.memory || over <= 0, label.seconds + seconds, over + s.limit};
 }
 
 // True if the label can lead to a solution that is better than `best`.
@@ -242,26 +317,25 @@ MemoryFigures figures_that_count(const Solving& s, const Label& label, size_t le
   return figures;
 }
 
-// Leaves out the ways with which no sequence is better than `best`: one such layer and otherwise the cheapest ones cost
-// more.
+// Leaves out the ways with which no sequence that begins in the state of the bounds is better than `best`.
 void drop_costly(Solving& s, const std::optional<Solution>& best) {
-  if (!best || !needs_time(s) || !s.limits.memory) return;
-  const auto others = static_cast<double>(s.limits.layers - 1);
-  std::erase_if(s.ways, [&](uint32_t way) {
-    const LayerCost& layer = s.costs.layers[way];
-    double bound = std::numeric_limits<double>::infinity();  // of the cheapest place and change of state
-    const auto take = [&](double seconds, const LayerMemory& memory) {
-      double own = others * s.least_seconds + seconds;
-      for (const size_t f : kAdded)
-        own = std::max(own, others * s.priced_least[f] + seconds +
-                                s.price[f] * static_cast<double>(added_by(memory)[f] - s.room[f]));
-      bound = std::min(bound, own);
-    };
-    for (const LayerMemory& memory : layer.memory) take(layer.seconds, memory);
-    if (layer.can_switch) {
-      for (const LayerMemory& memory : layer.switch_memory) take(layer.seconds + layer.switch_seconds, memory);
+  if (!best || !needs_time(s)) return;
+  const auto least_with = [&](const PricedBound& bound, const LayerCost& layer) {
+    double least = std::numeric_limits<double>::infinity();
+    const auto from = static_cast<size_t>(layer.state);
+    for (size_t at = 0; at < s.limits.layers; ++at) {
+      for_each_memory(layer, place_of(s, at), [&](double seconds, const LayerMemory& memory, bool switches) {
+        const double own = seconds + bound.price * static_cast<double>(added_by(memory)[bound.figure]);
+        least = std::min(
+            least, bound.behind[at][from] + own + bound.ahead[s.limits.layers - at - 1][switches ? 1 - from : from]);
+      });
     }
-    return no_slower(best->seconds, bound + s.least_end);
+    return least;
+  };
+  std::erase_if(s.ways, [&](uint32_t way) {
+    return std::ranges::any_of(s.bounds, [&](const PricedBound& bound) {
+      return no_slower(best->seconds, least_with(bound, s.costs.layers[way]));
+    });
   });
 }
 
@@ -287,15 +361,31 @@ void drop_beaten(const Solving& s, std::vector<Label>& labels, size_t left_layer
 }
 
 // Keeps the labels with the best outlook.
-void keep_best(Solving& s, std::vector<Label>& labels, size_t left, size_t most) {
+void keep_best(Solving& s, std::vector<Label>& labels, ResidualState state, size_t left, size_t most) {
   if (labels.size() <= most) return;
   const auto bound_of = [&](const Label& label) {
-    const Outlook outlook = outlook_of(s, label, left);
+    const Outlook outlook = outlook_of(s, label, state, left);
     return needs_time(s) ? outlook.seconds : static_cast<double>(outlook.memory);
   };
   std::ranges::stable_sort(labels, {}, bound_of);
   s.lost = std::min(s.lost, bound_of(labels[most]));
   labels.resize(most);
+}
+
+// Returns the figures of two layers in the middle of a sequence.
+MemoryFigures figures_of_pair(const LayerCost& a, const LayerCost& b) {
+  MemorySum sum;
+  add_layer(sum, memory_at(a, LayerPlace::Middle, false));
+  add_layer(sum, memory_at(b, LayerPlace::Middle, false));
+  return figures_of(sum);
+}
+
+// True if a sequence with layer `a` and then `b` is not needed, because it is no better than with `b` and then `a`.
+// Only sequences in which layers with larger peaks come later are left out, so that some order of all layers stays.
+bool is_later(const LayerCost& a, const LayerCost& b) {
+  const int64_t peak_a = a.memory[1].backward.peak, peak_b = b.memory[1].backward.peak;
+  const bool swaps = peak_a < peak_b || (peak_a == peak_b && b.choice < a.choice);
+  return swaps && is_at_most(figures_of_pair(b, a), figures_of_pair(a, b));
 }
 
 // Finds the best sequence that begins in a state. With fewer labels than it needs it finds a good one.
@@ -318,24 +408,30 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
         for (const uint32_t way : s.ways) {
           const LayerCost& layer = s.costs.layers[way];
           if (static_cast<size_t>(layer.state) != state) continue;
+          const bool are_middle = at > 1 && at + 1 < s.limits.layers;
+          const LayerCost& before = s.costs.layers[label.layer];
+          const bool is_out_of_order = are_middle && before.state == layer.state && is_later(before, layer);
           for (const bool switches : {false, true}) {
-            if (switches && !layer.can_switch) continue;
+            if (switches ? !layer.can_switch : is_out_of_order) continue;
             Label longer{.seconds = label.seconds + layer.seconds + (switches ? layer.switch_seconds : 0),
                          .memory = label.memory,
                          .before = id,
                          .layer = way,
                          .has_sharded = label.has_sharded || layer.choice.sharded};
             add_layer(longer.memory, memory_at(layer, place_of(s, at), switches));
-            if (can_win(s, outlook_of(s, longer, s.limits.layers - at - 1), best))
-              next[(switches ? 1 - state : state) + (longer.has_sharded ? kStates : 0)].push_back(longer);
+            const size_t after = switches ? 1 - state : state;
+            if (can_win(s, outlook_of(s, longer, ResidualState(after), s.limits.layers - at - 1), best))
+              next[after + (longer.has_sharded ? kStates : 0)].push_back(longer);
           }
         }
       }
     }
-    for (std::vector<Label>& labels : next) {
-      keep_best(s, labels, s.limits.layers - at - 1, 8 * most_labels);
-      drop_beaten(s, labels, s.limits.layers - at - 1);
-      keep_best(s, labels, s.limits.layers - at - 1, most_labels);
+    const size_t left = s.limits.layers - at - 1;
+    for (size_t list = 0; list < kLists; ++list) {
+      const auto state = ResidualState(list % kStates);
+      keep_best(s, next[list], state, left, 8 * most_labels);
+      drop_beaten(s, next[list], left);
+      keep_best(s, next[list], state, left, most_labels);
     }
     now = std::move(next);
   }
@@ -425,19 +521,22 @@ std::optional<Solution> solve_mesh(const MeshCosts& costs, const SolveLimits& li
   Solving s{
       .costs = costs, .limits = limits, .ways = unbeaten(costs.layers), .end_ways = unbeaten(costs.ends), .pool = {}};
   if (s.ways.empty() || s.end_ways.empty()) return std::nullopt;
-  prepare_bounds(s);
   std::optional<Solution> best;
   try_few_kinds(s, limits.most_kinds == 1 ? 1 : 2, best);
   if (limits.most_kinds > 0 && limits.most_kinds < 3) return best;
+  const std::vector<uint32_t> all_ways = s.ways;
   for (const size_t most_labels : {kFirstLabels, kMostLabels}) {
-    for (size_t before = 0; before != s.ways.size() && !s.ways.empty();) {
-      before = s.ways.size();
-      drop_costly(s, best);
-      if (!s.ways.empty()) prepare_bounds(s);
-    }
     s.lost = std::numeric_limits<double>::infinity();
-    run_from(s, ResidualState::Replicated, most_labels, best);
-    run_from(s, ResidualState::BySequence, most_labels, best);
+    for (const ResidualState first : {ResidualState::Replicated, ResidualState::BySequence}) {
+      s.ways = all_ways;
+      for (size_t before = 0; before != s.ways.size() && !s.ways.empty();) {
+        before = s.ways.size();
+        prepare_bounds(s, first);
+        drop_costly(s, best);
+      }
+      if (!s.ways.empty()) run_from(s, first, most_labels, best);
+    }
+    if (std::isinf(s.lost)) break;
   }
   if (best) best->bound = std::min(objective_of(*best, limits.objective), s.lost);
   return best;

@@ -12,13 +12,13 @@ TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& for
 
 TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, const Manifest& manifest,
                                   const CheckResult& plan_result, const Run& run, const Recipe& recipe,
-                                  std::vector<ReplaySpan>* spans) {
+                                  MemoryLog* log) {
   const Forecast& forecast = plan_result.forecast;
   TrainingMemory memory = measure_step_memory(manifest, forecast, recipe);
   if (forecast.limit == ForecastLimit::None && !forecast.infer && recipe.gradient != StoredAs::None) {
     const PatternMatches& patterns = plan_result.matches.patterns;
     TrainingMemory peak =
-        measure_peak(forecast.trace, graph, plan, manifest, run, patterns.fsdp_units, patterns.remat, spans);
+        measure_peak(forecast.trace, graph, plan, manifest, run, patterns.fsdp_units, patterns.remat, log);
     if (peak.peak) memory = std::move(peak);
   } else if (memory.infer && memory.has_step) {
     memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};

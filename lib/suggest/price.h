@@ -24,10 +24,10 @@ struct Price {
                                                  const Recipe& recipe);
 
 // Returns the memory of a step that runs as `run` specifies: the peak over the step's time if the walk recorded all
-// operations of a training step (TrainingMemory::peak), else that of measure_step_memory. `spans`: see measure_peak.
+// operations of a training step (TrainingMemory::peak), else that of measure_step_memory. `log`: see measure_peak.
 [[nodiscard]] TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, const Manifest& manifest,
                                                 const CheckResult& plan_result, const Run& run, const Recipe& recipe,
-                                                std::vector<ReplaySpan>* spans = nullptr);
+                                                MemoryLog* log = nullptr);
 
 // Returns the costs of a plan from its check result.
 // @pre the plan has no errors, and the walk recorded its trace

@@ -66,6 +66,8 @@ LAYERS = {
         "base",
         "diagnostics",
         "sharding",
+        "manifest",
+        "resolve/match",
         "ops",
         "model",
         "plan",

@@ -2,13 +2,9 @@
 
 #include <doctest/doctest.h>
 
+#include "cost/peak_memory.h"
+
 namespace tpplan {
-namespace {
-
-constexpr uint64_t kMiB = uint64_t{1} << 20;
-
-}  // namespace
-
 TEST_CASE("tensors are rounded up to 512 bytes and freed with their last holder") {
   MemoryPool pool;
   const BlockId a = allocate(pool, 1, TensorUse::Saved), b = allocate(pool, 1025, TensorUse::Transient);
@@ -33,38 +29,42 @@ TEST_CASE("the sum of tensors does not overflow") {
   CHECK(pool.now == 0);
 }
 
-TEST_CASE("the allocator has segments of 2 MiB, 20 MiB, and of the size of large tensors") {
-  CachingAllocator a;
-  const SegmentPart small = allocate(a, kMiB, MemoryStream::Compute);
-  CHECK(a.reserved == 2 * kMiB);
-  const SegmentPart large = allocate(a, 2 * kMiB, MemoryStream::Compute);
-  CHECK(a.reserved == 22 * kMiB);
-  const SegmentPart own = allocate(a, 19 * kMiB + 1, MemoryStream::Compute);
-  CHECK(a.reserved == 42 * kMiB);
-  const SegmentPart rest = allocate(a, 18 * kMiB, MemoryStream::Compute);  // of the first 20 MiB
-  CHECK(a.reserved == 42 * kMiB);
-  for (const SegmentPart part : {small, large, own, rest}) release(a, part);
-  const SegmentPart joined = allocate(a, 20 * kMiB, MemoryStream::Compute);
-  CHECK(a.reserved == 42 * kMiB);
-  release(a, joined);
+TEST_CASE("a logged step has the memory of any number of ranks that shard a parameter") {
+  // A parameter of 3 x 1000 elements: its shard of 4 bytes an element, and all shards of 2 bytes an element.
+  MemoryLog log;
+  log.counts = {{.elements = 3000, .rows = 3, .is_gathered = false, .parts = {}},
+                {.elements = 0, .rows = 0, .is_gathered = true, .parts = {0}}};
+  const auto run = [&](int64_t ranks, MemoryLog* logged) {
+    MemoryPool pool;
+    pool.log = logged;
+    const auto shard = [&](uint32_t count, double each) {
+      const uint64_t bytes = shard_bytes(elements_at(log, count, ranks), each);
+      return allocate(pool, bytes, TensorUse::Gathered, {count, each});
+    };
+    const BlockId own = shard(0, 4), fixed = allocate(pool, 5000, TensorUse::Saved), gathered = shard(1, 2);
+    release(pool, fixed);
+    if (logged != nullptr) {
+      logged->spans.push_back({StepPhase::Forward, -1, pool.peak, pool.now});
+      end_logged_span(pool);
+    }
+    release(pool, gathered);
+    release(pool, own);
+    return pool.peak;
+  };
+  MemoryLog logged = log;
+  const uint64_t peak = run(2, &logged);
+  CHECK(spans_at(logged, 2).at(0).peak == peak);
+  for (const int64_t ranks : {1, 2, 3, 4, 7}) CHECK(spans_at(logged, ranks).at(0).peak == run(ranks, nullptr));
 }
 
-TEST_CASE("streams share no segment") {
-  CachingAllocator a;
-  release(a, allocate(a, 32 * kMiB, MemoryStream::Compute));
-  const SegmentPart other = allocate(a, 32 * kMiB, MemoryStream::AllGather);
-  CHECK(a.reserved == 64 * kMiB);
-  release(a, other);
-}
-
-TEST_CASE("freed parts that are too small cause fragmentation") {
-  CachingAllocator a;
-  std::vector<SegmentPart> parts;
-  for (int i = 0; i < 4; ++i) parts.push_back(allocate(a, 16 * kMiB, MemoryStream::Compute));
-  for (const SegmentPart part : parts) release(a, part);
-  const SegmentPart whole = allocate(a, 64 * kMiB, MemoryStream::Compute);
-  CHECK(a.reserved == 128 * kMiB);
-  release(a, whole);
+TEST_CASE("what the caching allocator reserves grows with what is alive") {
+  for (const uint64_t active : {1, 2 << 20, (2 << 20) + 1, 20 << 20, (20 << 20) + 1, 77 << 20}) {
+    const uint64_t reserved = reserved_for(active);
+    CHECK(reserved >= active);
+    CHECK(active_within(reserved) >= active);
+    CHECK(reserved_for(active_within(reserved)) == reserved);
+    CHECK(active_within(reserved - 1) < active);
+  }
 }
 
 }  // namespace tpplan

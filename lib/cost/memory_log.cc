@@ -1,0 +1,65 @@
+#include "cost/memory_log.h"
+
+#include <algorithm>
+#include <cmath>
+#include <iterator>
+
+#include "sharding/dtype.h"
+
+namespace tpplan {
+namespace {
+
+constexpr uint64_t kGranule = 512;  // of CUDA's caching allocator, and of MemTracker
+
+constexpr std::string_view kPhaseNames[] = {"forward", "backward", "optimizer"};
+static_assert(std::size(kPhaseNames) == static_cast<size_t>(StepPhase::Optimizer) + 1);
+
+uint64_t elements_of_part(const ShardCount& count, bool is_gathered, int64_t ranks) {
+  if (count.rows == 0) return count.elements;
+  const auto n = static_cast<uint64_t>(ranks);
+  return count.elements / count.rows * ((count.rows + n - 1) / n * (is_gathered ? n : 1));
+}
+
+}  // namespace
+
+uint64_t allocated_bytes(uint64_t bytes) {
+  return bytes > kMostInTotal - kGranule ? kMostInTotal : (bytes + kGranule - 1) / kGranule * kGranule;
+}
+
+uint64_t elements_at(const MemoryLog& log, uint32_t id, int64_t ranks) {
+  const ShardCount& count = log.counts[id];
+  if (count.parts.empty()) return elements_of_part(count, count.is_gathered, ranks);
+  uint64_t sum = 0;
+  for (const uint32_t part : count.parts) sum += elements_of_part(log.counts[part], count.is_gathered, ranks);
+  return sum;
+}
+
+uint64_t shard_bytes(uint64_t elements, double each) {
+  return static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * each));
+}
+
+std::vector<ReplaySpan> spans_at(const MemoryLog& log, int64_t ranks) {
+  std::vector<uint64_t> elements(log.counts.size());
+  for (uint32_t count = 0; count < elements.size(); ++count) elements[count] = elements_at(log, count, ranks);
+  std::vector<ReplaySpan> at = log.spans;
+  int64_t now = 0;
+  for (size_t i = 0, change = 0; i < at.size(); ++i) {
+    int64_t peak = now;
+    for (; change < log.ends[i]; ++change) {
+      const LoggedChange& c = log.changes[change];
+      peak = std::max(peak, now + c.peak);
+      now += c.end;
+      if (c.size.count == kNoCount) continue;
+      const auto bytes = static_cast<int64_t>(allocated_bytes(shard_bytes(elements[c.size.count], c.size.bytes)));
+      now += c.frees ? -bytes : bytes;
+      peak = std::max(peak, now);
+    }
+    at[i].peak = static_cast<uint64_t>(peak);
+    at[i].end = static_cast<uint64_t>(now);
+  }
+  return at;
+}
+
+std::string_view to_text(StepPhase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
+
+}  // namespace tpplan
