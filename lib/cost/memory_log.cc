@@ -38,26 +38,42 @@ uint64_t shard_bytes(uint64_t elements, double each) {
   return static_cast<uint64_t>(std::ceil(static_cast<double>(elements) * each));
 }
 
-std::vector<ReplaySpan> spans_at(const MemoryLog& log, int64_t ranks) {
+std::vector<StagedSpan> stages_at(const MemoryLog& log, int64_t ranks) {
   std::vector<uint64_t> elements(log.counts.size());
   for (uint32_t count = 0; count < elements.size(); ++count) elements[count] = elements_at(log, count, ranks);
-  std::vector<ReplaySpan> at = log.spans;
-  int64_t now = 0;
-  for (size_t i = 0, change = 0; i < at.size(); ++i) {
-    int64_t peak = now;
+  std::vector<StagedSpan> spans;
+  int64_t buffers = 0;
+  for (size_t i = 0, change = 0; i < log.spans.size(); ++i) {
+    StagedSpan span{.phase = log.spans[i].phase, .layer = log.spans[i].layer, .stages = {}};
+    span.stages.push_back({.peak = 0, .buffers = buffers});
     for (; change < log.ends[i]; ++change) {
       const LoggedChange& c = log.changes[change];
-      peak = std::max(peak, now + c.peak);
-      now += c.end;
+      int64_t& peak = span.stages.back().peak;
+      peak = std::max(peak, span.end + c.peak);
+      span.end += c.end;
       if (c.size.count == kNoCount) continue;
       const auto bytes = static_cast<int64_t>(allocated_bytes(shard_bytes(elements[c.size.count], c.size.bytes)));
-      now += c.frees ? -bytes : bytes;
-      peak = std::max(peak, now);
+      const int64_t added = c.frees ? -bytes : bytes;
+      if (c.size.buffer == UnitBuffer::None) {
+        span.end += added;
+        peak = std::max(peak, span.end);
+        continue;
+      }
+      buffers += added;
+      span.stages.push_back({c.size.buffer, c.frees, bytes, span.end, buffers});
     }
-    at[i].peak = static_cast<uint64_t>(peak);
-    at[i].end = static_cast<uint64_t>(now);
+    spans.push_back(std::move(span));
   }
-  return at;
+  return spans;
+}
+
+uint64_t peak_of(const std::vector<StagedSpan>& spans) {
+  int64_t level = 0, peak = 0;
+  for (const StagedSpan& span : spans) {
+    for (const SpanStage& stage : span.stages) peak = std::max(peak, level + stage.peak + stage.buffers);
+    level += span.end;
+  }
+  return static_cast<uint64_t>(peak);
 }
 
 std::string_view to_text(StepPhase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }

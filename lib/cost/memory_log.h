@@ -19,10 +19,14 @@ struct ReplaySpan {
 
 inline constexpr uint32_t kNoCount = 0xffffffffu;
 
+// Buffers of FSDP that stay alive until the next unit is gathered or reduced.
+enum class UnitBuffer : uint8_t { None, Gathered, Reduced };
+
 // What sizes a tensor of shards: the count of elements of the rank's parameter or unit, and the bytes of each.
 struct ShardSize {
   uint32_t count = kNoCount;  // into MemoryLog::counts; kNoCount: the size does not depend on the data axes
   double bytes = 0;
+  UnitBuffer buffer = UnitBuffer::None;
 };
 
 // The elements that a rank has of a parameter or of all parameters of a unit, by the number of ranks that shard them.
@@ -57,9 +61,28 @@ struct MemoryLog {
 // Returns the bytes that a tensor takes from CUDA's caching allocator.
 [[nodiscard]] uint64_t allocated_bytes(uint64_t bytes);
 
+// A part of a span between changes of the buffers of units. Bytes.
+struct SpanStage {
+  UnitBuffer changed = UnitBuffer::None;  // at its begin; None: the first one
+  bool is_freed = false;                  // otherwise allocated
+  int64_t change = 0;                     // bytes of that buffer
+  int64_t peak = 0;                       // without buffers, above the begin of the span
+  int64_t buffers = 0;                    // of all units
+};
+
+struct StagedSpan {
+  StepPhase phase = StepPhase::Forward;
+  int64_t layer = -1;
+  std::vector<SpanStage> stages;
+  int64_t end = 0;  // without buffers, above its begin
+};
+
 // Returns the spans of the step if `ranks` ranks shard its parameters.
 // @pre the logged step shards the same parameters, and over more than one rank if `ranks` is more than 1
-[[nodiscard]] std::vector<ReplaySpan> spans_at(const MemoryLog& log, int64_t ranks);
+[[nodiscard]] std::vector<StagedSpan> stages_at(const MemoryLog& log, int64_t ranks);
+
+// Returns the largest memory of all stages.
+[[nodiscard]] uint64_t peak_of(const std::vector<StagedSpan>& spans);
 
 [[nodiscard]] std::string_view to_text(StepPhase phase);
 

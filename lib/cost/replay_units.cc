@@ -60,8 +60,8 @@ BlockId allocate_own(Replay& r, const ReplayUnit& unit, double bytes, TensorUse 
   return allocate_shard(r, {own_count(r, unit), bytes}, as);
 }
 
-BlockId allocate_gathered(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as) {
-  return allocate_shard(r, {own_count(r, unit) + 1, bytes}, as);
+BlockId allocate_gathered(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as, UnitBuffer buffer) {
+  return allocate_shard(r, {own_count(r, unit) + 1, bytes, buffer}, as);
 }
 
 bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
@@ -70,14 +70,14 @@ bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
 void start_gather(Replay& r, ReplayUnit& unit) {
   if (!has_params(unit) || unit.weights != kNoBlock || unit.output != kNoBlock) return;
   set_place(r, r.place.phase, place_of(unit), "all_gather");
-  unit.output = allocate_gathered(r, unit, r.gather_bytes, TensorUse::AllGather);
+  unit.output = allocate_gathered(r, unit, r.gather_bytes, TensorUse::AllGather, UnitBuffer::Gathered);
 }
 
 // Copies the output to the weights. The output stays until `pending_output` is replaced, or is freed at once.
 void finish_gather(Replay& r, ReplayUnit& unit) {
   if (unit.output == kNoBlock) return;
   set_place(r, r.place.phase, place_of(unit), "all_gather");
-  unit.weights = allocate_gathered(r, unit, r.gather_bytes, TensorUse::Gathered);
+  unit.weights = allocate_gathered(r, unit, r.gather_bytes, TensorUse::Gathered, UnitBuffer::None);
   release(r.pool, std::exchange(r.pending_output, kNoBlock));
   if (r.place.phase == StepPhase::Forward)
     r.pending_output = std::exchange(unit.output, kNoBlock);
@@ -163,7 +163,7 @@ void reduce_unit(Replay& r, uint32_t id) {
   for (ParamId param = 0; param < r.params.size(); ++param) shard_gradient(r, param, id);
   release(r.pool, std::exchange(unit.weights, kNoBlock));
   release(r.pool, std::exchange(r.pending_reduce, kNoBlock));
-  r.pending_reduce = allocate_gathered(r, unit, r.reduce_bytes, TensorUse::ReduceScatter);
+  r.pending_reduce = allocate_gathered(r, unit, r.reduce_bytes, TensorUse::ReduceScatter, UnitBuffer::Reduced);
   BlockId last = kNoBlock;  // a loop variable of foreach_reduce holds the last parameter's gradient
   for (ReplayParam& param : r.params) {
     if (!param.is_gathered || param.unit != id || param.grad.block == kNoBlock) continue;

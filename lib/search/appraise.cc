@@ -36,36 +36,86 @@ bool has_backward(const Appraiser& appraiser, const Run& run) {
 
 // Returns the profile of a step without a backward pass, whose memory is counted as a whole.
 StepProfile flat_profile(uint64_t bytes, size_t layers) {
-  StepProfile profile{.begin = static_cast<int64_t>(bytes)};
-  profile.forward.resize(layers);
-  profile.backward.resize(layers);
-  return profile;
+  return {.ends = {.own = static_cast<int64_t>(bytes)}, .layers = std::vector<LayerMemory>(layers)};
 }
 
-StepProfile profile_of(const std::vector<ReplaySpan>& spans, size_t layers) {
-  StepProfile profile;
-  profile.forward.resize(layers);
-  profile.backward.resize(layers);
-  bool has_begun = false;
-  int64_t level = 0;
-  PartSpan* outside = &profile.before;
-  const auto add = [&](PartSpan& part, const ReplaySpan& span) {  // a part can have several spans
-    part.peak = std::max(part.peak, part.end + static_cast<int64_t>(span.peak) - level);
-    part.end += static_cast<int64_t>(span.end) - level;
-    level = static_cast<int64_t>(span.end);
-  };
-  for (const ReplaySpan& span : spans) {
-    if (!has_begun) {
-      profile.begin = level = static_cast<int64_t>(span.end);
-      has_begun = true;
-    } else if (span.phase == StepPhase::Optimizer) {
-      add(profile.optimizer, span);
+bool is_change(const SpanStage& stage, UnitBuffer buffer, bool is_freed) {
+  return stage.changed == buffer && stage.is_freed == is_freed;
+}
+
+void raise(int64_t& peak, int64_t to) { peak = std::max(peak, to); }
+
+// The unit before gives its buffer back once the layer's weights are gathered.
+void add_forward(LayerMemory& layer, const StagedSpan& span) {
+  const auto gathers = std::ranges::find_if(
+      span.stages, [](const SpanStage& stage) { return is_change(stage, UnitBuffer::Gathered, false); });
+  layer.is_sharded = gathers != span.stages.end();
+  if (layer.is_sharded) layer.output = gathers->change;
+  bool is_before = layer.is_sharded;
+  for (const SpanStage& stage : span.stages) {
+    if (is_change(stage, UnitBuffer::Gathered, true)) is_before = false;
+    raise(is_before ? layer.gather : layer.forward, stage.peak);
+  }
+  layer.saved = span.end;
+}
+
+void add_backward(LayerMemory& layer, const StagedSpan& span) {
+  int64_t* part = layer.is_sharded ? &layer.regather : &layer.backward;
+  for (const SpanStage& stage : span.stages) {
+    if (is_change(stage, UnitBuffer::Gathered, true)) part = &layer.backward;
+    if (is_change(stage, UnitBuffer::Reduced, false)) {
+      part = &layer.reduce;
+      layer.reduced = stage.change;
+    }
+    raise(*part, stage.peak);
+  }
+  layer.freed = span.end;
+}
+
+void add_before(EndMemory& ends, const StagedSpan& span) {
+  for (const SpanStage& stage : span.stages) {
+    if (is_change(stage, UnitBuffer::Gathered, false)) ends.output = stage.change;
+    raise(ends.before, ends.begin + stage.peak + stage.buffers);
+  }
+  ends.begin += span.end;
+}
+
+// The buffer of the last all_gather is freed before the loss; then the last layer's weights are gathered again.
+void add_loss(EndMemory& ends, const StagedSpan& span) {
+  for (const SpanStage& stage : span.stages) {
+    int64_t& peak = is_change(stage, UnitBuffer::Gathered, false)            ? ends.prefetch
+                    : stage.changed == UnitBuffer::None && stage.buffers > 0 ? ends.tail
+                                                                             : ends.loss;
+    raise(peak, ends.loss_end + stage.peak);
+  }
+  ends.loss_end += span.end;
+}
+
+void add_after(EndMemory& ends, const StagedSpan& span) {
+  for (const SpanStage& stage : span.stages) {
+    const bool has_layer = stage.changed == UnitBuffer::None && stage.buffers > 0;
+    raise(has_layer ? ends.after : ends.root, ends.after_end + stage.peak + (has_layer ? 0 : stage.buffers));
+  }
+  ends.after_end += span.end;
+}
+
+StepProfile profile_of(const std::vector<StagedSpan>& spans, size_t layers) {
+  StepProfile profile{.ends = {.own = spans.front().end}, .layers = std::vector<LayerMemory>(layers)};
+  EndMemory& ends = profile.ends;
+  size_t ran = 0;  // layers, forward and backward
+  for (const StagedSpan& span : std::span(spans).subspan(1)) {
+    if (span.phase == StepPhase::Optimizer) {
+      for (const SpanStage& stage : span.stages) raise(ends.optimizer, stage.peak);
     } else if (span.layer >= 0 && static_cast<size_t>(span.layer) < layers) {
-      add((span.phase == StepPhase::Forward ? profile.forward : profile.backward)[static_cast<size_t>(span.layer)],
-          span);
-      outside = span.phase == StepPhase::Forward ? &profile.loss : &profile.after;
-    } else {
-      add(*outside, span);
+      (span.phase == StepPhase::Forward ? add_forward : add_backward)(profile.layers[static_cast<size_t>(span.layer)],
+                                                                      span);
+      ++ran;
+    } else if (ran == 0) {
+      add_before(ends, span);
+    } else if (ran == layers) {
+      add_loss(ends, span);
+    } else if (ran == 2 * layers) {
+      add_after(ends, span);
     }
   }
   return profile;
@@ -83,17 +133,6 @@ void price_step(Appraiser& appraiser, const StepSetting& setting, StepFigures& f
 }
 
 }  // namespace
-
-uint64_t active_of(const StepProfile& profile) {
-  MemorySum sum;
-  for (size_t i = 0; i < profile.forward.size(); ++i)
-    add_layer(sum, {.forward = profile.forward[i], .backward = profile.backward[i]});
-  return peak_of(sum, {.own = profile.begin,
-                       .before = profile.before,
-                       .loss = profile.loss,
-                       .after = profile.after,
-                       .optimizer = profile.optimizer});
-}
 
 Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch, int64_t sequence,
                          size_t layers, std::string& why) {
@@ -153,9 +192,14 @@ StepFigures figures_on(Appraiser& appraiser, const JudgedStep& judged, const Mes
   if (!figures.why.empty()) return figures;
   const AxisId fsdp = judged.step.fsdp_axis;
   const int64_t fsdp_ranks = fsdp == kNoAxis ? 1 : mesh.axes[fsdp].size;
-  figures.profile = has_backward(appraiser, judged.run) ? profile_of(spans_at(judged.log, fsdp_ranks), appraiser.layers)
-                                                        : flat_profile(judged.memory, appraiser.layers);
-  figures.memory = reserved_for(active_of(figures.profile));
+  figures.active = judged.memory;
+  figures.profile = flat_profile(judged.memory, appraiser.layers);
+  if (has_backward(appraiser, judged.run)) {
+    const std::vector<StagedSpan> spans = stages_at(judged.log, fsdp_ranks);
+    figures.active = peak_of(spans);
+    if (appraiser.layers > 0) figures.profile = profile_of(spans, appraiser.layers);
+  }
+  figures.memory = reserved_for(figures.active);
   StepWork work = judged.step.work;
   work.own_elements = own_elements(judged.step.parameters, fsdp_ranks);
   price_step(appraiser, {work, judged.run, *find_recipe(judged.run.recipe), mesh, judged.step.data_axes, fsdp},

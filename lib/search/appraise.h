@@ -36,11 +36,10 @@ struct Appraiser {
   size_t layers = 0;
 };
 
-// The memory of a step over its time (search/part_memory.h), with the layers in order.
+// The memory of a step, part by part. `own` and `optimizer` of the ends include the layers'.
 struct StepProfile {
-  int64_t begin = 0;
-  PartSpan before, loss, after, optimizer;
-  std::vector<PartSpan> forward, backward;
+  EndMemory ends;
+  std::vector<LayerMemory> layers;
 };
 
 // A plan that was judged. Its figures follow for every mesh with the same axes and the same size of model axes, on
@@ -58,8 +57,8 @@ struct StepFigures {
   bool is_right = false;  // without errors and warnings
   std::string why;        // the first of them otherwise
   double seconds = 0;
-  uint64_t memory = 0;  // that the allocator reserves on the fullest rank
-  uint64_t wire = 0;    // on the mesh of the judged plan
+  uint64_t active = 0, memory = 0;  // alive at the peak on the fullest rank; what the allocator reserves then
+  uint64_t wire = 0;                // on the mesh of the judged plan
   StepProfile profile;
 };
 
@@ -67,9 +66,6 @@ struct StepFigures {
 // be resized.
 [[nodiscard]] Appraiser make_appraiser(const ModelGraph& model, const CostInputs& inputs, int64_t batch,
                                        int64_t sequence, size_t layers, std::string& why);
-
-// Returns the memory at the peak of a profile.
-[[nodiscard]] uint64_t active_of(const StepProfile& profile);
 
 // A checked plan, before its `remat`: that changes no placement.
 struct CheckedChoice {

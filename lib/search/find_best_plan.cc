@@ -117,7 +117,7 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
   const StepFigures& f = plan.figures;
   const bool is_as_predicted = std::abs(f.seconds - found.seconds) <= kAsPredicted * f.seconds;
   // Less memory than predicted: the sums may have left out a plan that fits.
-  if (f.is_right && (!is_as_predicted || active_of(f.profile) < found.memory)) s.answer.is_exact = false;
+  if (f.is_right && (!is_as_predicted || f.active < found.memory)) s.answer.is_exact = false;
   return plan;
 }
 
@@ -195,7 +195,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
     MeshPlan plan = judge_whole(s, work.mesh, work.costs, *found);
     if (fits(s, plan)) return plan;
     if (!plan.figures.is_right || !s.memory) return std::nullopt;
-    const uint64_t over = active_of(plan.figures.profile) - active_within(*s.memory);
+    const uint64_t over = plan.figures.active - active_within(*s.memory);
     if (over >= found->memory) return std::nullopt;
     limits.memory = found->memory - over;
   }

@@ -72,7 +72,7 @@ struct Sums {
 };
 
 Sums sums_of(const StepFigures& figures) {
-  return {figures.seconds, figures.profile.begin, figures.profile.optimizer.peak};
+  return {figures.seconds, figures.profile.ends.own, figures.profile.ends.optimizer};
 }
 
 Sums operator-(const Sums& a, const Sums& b) {
@@ -163,8 +163,10 @@ void relate_bases(Measuring& m) {
 Sums outside(const Measuring& m, const Base& base) { return base.all - m.count * base.each; }
 
 LayerMemory memory_of_layer(const StepProfile& profile, size_t at, const Sums& sums) {
-  return {
-      .own = sums.own, .forward = profile.forward[at], .backward = profile.backward[at], .optimizer = sums.optimizer};
+  LayerMemory memory = profile.layers[at];
+  memory.own = sums.own;
+  memory.optimizer = sums.optimizer;
+  return memory;
 }
 
 void measure_layer(Measuring& m, const LayerChoice& choice) {
@@ -216,7 +218,9 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
     const LayerMemory &with = cost->switch_memory[1], &without = cost->memory[1];
     sums = sums - Sums{cost->switch_seconds, with.own - without.own, with.optimizer - without.optimizer};
   }
-  const StepProfile& profile = all->profile;
+  EndMemory memory = all->profile.ends;
+  memory.own = sums.own;
+  memory.optimizer = sums.optimizer;
   m.p.found.costs.ends.push_back({.table = wanted.table,
                                   .head = wanted.head,
                                   .first_sharded = wanted.first_sharded,
@@ -225,11 +229,7 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
                                   .last = last.state,
                                   .needs_sharded = m.p.has_fsdp && !wanted.first_sharded && !wanted.last_sharded,
                                   .seconds = sums.seconds,
-                                  .memory = {.own = sums.own,
-                                             .before = profile.before,
-                                             .loss = profile.loss,
-                                             .after = profile.after,
-                                             .optimizer = {sums.optimizer, profile.optimizer.end}}});
+                                  .memory = memory});
 }
 
 void measure_ends(Measuring& m) {
@@ -283,7 +283,7 @@ void balance_switches(MeshCosts& costs) {
     const Sums change = end.first == ResidualState::Replicated ? nothing - moved : moved;
     end.seconds += change.seconds;
     end.memory.own += change.own;
-    end.memory.optimizer.peak += change.optimizer;
+    end.memory.optimizer += change.optimizer;
   }
 }
 

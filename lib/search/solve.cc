@@ -22,9 +22,7 @@ struct Label {
   bool has_sharded = false;
 };
 
-// The figures of figures_of(), and those that add up over the layers.
-constexpr size_t kOwn = 0, kSaved = 1, kForward = 2, kBackward = 3, kLeft = 4, kOptimizer = 5;
-constexpr size_t kAdded[] = {kOwn, kSaved, kLeft, kOptimizer};
+constexpr size_t kAdded[] = {kOwn, kSaved, kLeft, kOptimizer};  // figures that add up over the layers
 
 // A lower bound of the seconds of a sequence, from a price of the bytes of one figure: the layers and ends that follow
 // cost at least `ahead`, and those before at least `behind`, with their bytes at this price, and the limit is worth
@@ -60,7 +58,7 @@ bool all_at_most(const LayerMemories& a, const LayerMemories& b) {
 
 // True if `b` is never needed beside `a`.
 bool beats(const LayerCost& a, const LayerCost& b) {
-  if (a.state != b.state || (b.choice.sharded && !a.choice.sharded) || !no_slower(a.seconds, b.seconds) ||
+  if (a.state != b.state || b.choice.sharded != a.choice.sharded || !no_slower(a.seconds, b.seconds) ||
       !all_at_most(a.memory, b.memory))
     return false;
   if (!b.can_switch) return true;
@@ -103,13 +101,24 @@ MemoryFigures added_by(const LayerMemory& layer) {
 
 // Returns, by figure, the memory outside of layers when the figure decides.
 MemoryFigures outside_of(const EndMemory& ends) {
-  const int64_t begin = ends.before.end, behind = begin + ends.loss.end;
-  return {ends.own + ends.before.peak,
-          ends.own + begin + ends.loss.peak,
-          ends.own + begin,
-          ends.own + behind,
-          ends.own + behind + ends.after.peak,
-          ends.own + behind + ends.after.end + ends.optimizer.peak};
+  const int64_t begin = ends.own + ends.begin, behind = begin + ends.loss_end;
+  const int64_t loss = std::max({ends.tail, ends.loss, ends.prefetch});
+  return {ends.own + ends.before,
+          begin + loss,
+          begin,
+          begin + ends.output,
+          behind,
+          behind,
+          behind + std::max(ends.after, ends.root),
+          behind + ends.after_end + ends.optimizer,
+          0,
+          0,
+          0};
+}
+
+// Returns the peak of a layer's backward pass, with the least that its neighbors can have.
+int64_t backward_peak(const LayerMemory& layer) {
+  return std::max({layer.output + layer.regather, layer.backward, layer.reduced + layer.reduce});
 }
 
 // Calls `take` with the memory of a way at a place, also with a change of the state behind it.
@@ -126,7 +135,7 @@ void find_ranges(Solving& s) {
   s.least.fill(kFar);
   s.last_least.fill(kFar);
   s.most.fill(-kFar);
-  int64_t peak = 0;  // of a layer, at most
+  int64_t peak = 0, buffers = 0;  // of a layer, at most
   s.least_last_peak = kFar;
   for (const LayerPlace place : kPlaces) {
     const bool is_last = place == LayerPlace::Last || s.limits.layers == 1;
@@ -139,8 +148,9 @@ void find_ranges(Solving& s) {
           least[f] = std::min(least[f], added[f]);
           s.most[f] = std::max(s.most[f], added[f]);
         }
-        peak = std::max({peak, memory.forward.peak, memory.backward.peak + memory.forward.end});
-        if (is_last) s.least_last_peak = std::min(s.least_last_peak, memory.backward.peak);
+        peak = std::max({peak, memory.gather, memory.forward, memory.saved + backward_peak(memory)});
+        buffers = std::max(buffers, memory.output + memory.reduced);
+        if (is_last) s.least_last_peak = std::min(s.least_last_peak, backward_peak(memory));
       });
     }
   }
@@ -156,12 +166,14 @@ void find_ranges(Solving& s) {
   }
   s.limit = static_cast<int64_t>(std::min<uint64_t>(s.limits.memory.value_or(kFar), kFar));
   for (size_t f = 0; f < s.room.size(); ++f) s.room[f] = s.limit - outside[f];
-  s.most[kForward] = s.most[kOwn];
-  s.most[kBackward] = s.most[kLeft];
-  for (size_t f = 0; f < s.room.size(); ++f) s.least_room[f] = s.limit - most_outside[f];
+  s.most[kForward] = s.most[kForwardOpen] = s.most[kOwn];
+  s.most[kBackward] = s.most[kBackwardOpen] = s.most[kLeft];
+  // A buffer of the root or of two neighbors can come to every figure.
+  for (const uint32_t end : s.end_ways) buffers = std::max(buffers, s.costs.ends[end].memory.output);
+  for (size_t f = 0; f < s.room.size(); ++f) s.least_room[f] = s.limit - most_outside[f] - 2 * buffers;
   const int64_t highest = std::max({most_outside[kSaved], most_outside[kForward], most_outside[kBackward]});
-  s.least_room[kSaved] =
-      s.limit - highest - peak - static_cast<int64_t>(s.limits.layers) * std::max<int64_t>(0, s.most[kLeft]);
+  s.least_room[kSaved] = s.limit - highest - peak - 3 * buffers -
+                         static_cast<int64_t>(s.limits.layers) * std::max<int64_t>(0, s.most[kLeft]);
   s.room[kSaved] = std::min(s.room[kSaved], s.room[kBackward] - s.least_last_peak);
 }
 
@@ -288,9 +300,10 @@ Outlook outlook_of(const Solving& s, const Label& label, ResidualState state, si
   const MemoryFigures figures = figures_of(label.memory);
   const int64_t middle = std::max<int64_t>(0, static_cast<int64_t>(left) - 1), last = left > 0 ? 1 : 0;
   // What adds to a figure that is a maximum is what adds to the sum below it.
-  constexpr size_t kBelow[] = {kOwn, kSaved, kOwn, kLeft, kLeft, kOptimizer};
+  constexpr size_t kBelow[] = {kOwn, kSaved, kOwn, kOwn, kLeft, kLeft, kLeft, kOptimizer};
+  static_assert(std::size(kBelow) == kLimitedFigures);
   int64_t over = INT64_MIN;
-  for (size_t f = 0; f < figures.size(); ++f)
+  for (size_t f = 0; f < kLimitedFigures; ++f)
     over = std::max(over, figures[f] + middle * s.least[kBelow[f]] + last * s.last_least[kBelow[f]] - s.room[f]);
   double seconds = 0;
   for (const PricedBound& bound : s.bounds)
@@ -310,10 +323,15 @@ bool can_win(const Solving& s, const Outlook& outlook, const std::optional<Solut
 MemoryFigures figures_that_count(const Solving& s, const Label& label, size_t left) {
   MemoryFigures figures = figures_of(label.memory);
   if (!needs_time(s)) return figures;
-  for (size_t f = 0; f < figures.size(); ++f) {
+  bool is_free = true;  // no figure can meet the limit
+  for (size_t f = 0; f < kLimitedFigures; ++f) {
     const int64_t most = figures[f] + static_cast<int64_t>(left) * std::max<int64_t>(0, s.most[f]);
-    if (most <= s.least_room[f]) figures[f] = -kFar;
+    if (most <= s.least_room[f])
+      figures[f] = -kFar;
+    else
+      is_free = false;
   }
+  if (is_free) std::fill(figures.begin() + kLimitedFigures, figures.end(), -kFar);
   return figures;
 }
 
@@ -372,20 +390,25 @@ void keep_best(Solving& s, std::vector<Label>& labels, ResidualState state, size
   labels.resize(most);
 }
 
-// Returns the figures of two layers in the middle of a sequence.
-MemoryFigures figures_of_pair(const LayerCost& a, const LayerCost& b) {
-  MemorySum sum;
+// Returns the figures of two layers in the middle of a sequence, behind a layer with a buffer.
+MemoryFigures figures_of_pair(const LayerCost& a, const LayerCost& b, int64_t buffer) {
+  MemorySum sum{.output = buffer, .last_output = buffer, .has_sharded = true};
   add_layer(sum, memory_at(a, LayerPlace::Middle, false));
   add_layer(sum, memory_at(b, LayerPlace::Middle, false));
   return figures_of(sum);
 }
 
-// True if a sequence with layer `a` and then `b` is not needed, because it is no better than with `b` and then `a`.
-// Only sequences in which layers with larger peaks come later are left out, so that some order of all layers stays.
+// True if a sequence with layer `a` and then `b` is not needed, because it is no better than with `b` and then `a`,
+// whatever is around them: peaks are linear in the buffer of the layer before. Only sequences in which layers with
+// larger peaks come later are left out, so that some order of all layers stays.
 bool is_later(const LayerCost& a, const LayerCost& b) {
-  const int64_t peak_a = a.memory[1].backward.peak, peak_b = b.memory[1].backward.peak;
+  constexpr int64_t kLargeBuffer = int64_t{1} << 50;
+  const LayerMemory &one = a.memory[1], &two = b.memory[1];
+  if (one.output != two.output || one.reduced != two.reduced || one.is_sharded != two.is_sharded) return false;
+  const int64_t peak_a = backward_peak(one), peak_b = backward_peak(two);
   const bool swaps = peak_a < peak_b || (peak_a == peak_b && b.choice < a.choice);
-  return swaps && is_at_most(figures_of_pair(b, a), figures_of_pair(a, b));
+  return swaps && is_at_most(figures_of_pair(b, a, 0), figures_of_pair(a, b, 0)) &&
+         is_at_most(figures_of_pair(b, a, kLargeBuffer), figures_of_pair(a, b, kLargeBuffer));
 }
 
 // Finds the best sequence that begins in a state. With fewer labels than it needs it finds a good one.
