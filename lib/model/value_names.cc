@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "model/graph_words.h"
 
 namespace tpplan {
@@ -78,7 +79,7 @@ bool is_unavailable_name(const ValueNames& names, std::string_view name) {
 std::string identifier_of(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, kMaxBase)) {
-    const bool is_part = is_identifier(std::string_view(&c, 1)) || (c >= '0' && c <= '9');
+    const bool is_part = is_word_char(c);
     if (is_part || !out.empty()) out += is_part ? c : '_';
   }
   out.erase(0, std::min(out.find_first_not_of('_'), out.size()));
