@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from ..files import printable
-from ..read_files import read_text
+from ..input_files import read_text
 from .dtypes import DTYPE_BITS, SENT_DTYPES
 from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Loss, Manifest, ManifestError, Tensor, Value
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
