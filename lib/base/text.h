@@ -22,6 +22,9 @@ namespace tpplan {
 [[nodiscard]] std::string_view nearest_name(std::string_view name, std::span<const std::string_view> candidates,
                                             uint64_t& budget);
 
+// True for an ASCII letter, a digit or `_`.
+[[nodiscard]] bool is_word_char(char c);
+
 // True for one or more decimal digits, as the number of a layer in a path.
 [[nodiscard]] bool is_digits(std::string_view text);
 

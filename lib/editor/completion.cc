@@ -94,8 +94,6 @@ const DialectRow& dialect_of(const TextLines& lines) {
 
 // ---- the completions ----
 
-bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
-
 void add_styles(const DialectRow& dialect, Completion& completion) {
   for (const StyleRow& row : style_table()) {
     if ((row.sets & dialect.styles) == 0) continue;
@@ -115,7 +113,7 @@ std::string as_key(const DialectRow& dialect, std::string_view stars) {
   for (const char c : stars) {
     if (c == '*')
       key += "\\d+";
-    else if (is_word(c) || c == '/' || c == '-')
+    else if (is_word_char(c) || c == '/' || c == '-')
       key += c;
     else
       key += fmt::format("\\{}", c);
@@ -223,7 +221,7 @@ Completion complete_plan(const TextLines& lines, size_t offset, const std::vecto
   if (dialect.keys == KeySyntax::Names) return completion;  // keys are dim names, not paths
   // After a colon: completes a style if the key is a rule's or `style`.
   size_t begin = before.size();
-  while (begin > 0 && is_word(before[begin - 1])) --begin;
+  while (begin > 0 && is_word_char(before[begin - 1])) --begin;
   const size_t colon = before.find_last_not_of(' ', begin == 0 ? std::string_view::npos : begin - 1);
   const bool behind_colon = begin > 0 && colon != std::string_view::npos && before[colon] == ':' &&
                             colon + 1 < before.size() && colon + 1 <= begin && before[colon + 1] == ' ';

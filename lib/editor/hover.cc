@@ -74,13 +74,10 @@ std::string rule_hover(const TpPlan& plan, const ModelGraph& graph, const MatchT
 }
 
 std::string_view word_at(std::string_view text, size_t offset) {
-  const auto is_word = [](char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
-  };
   offset = std::min(offset, text.size());
   size_t begin = offset, end = offset;
-  while (begin > 0 && is_word(text[begin - 1])) --begin;
-  while (end < text.size() && is_word(text[end])) ++end;
+  while (begin > 0 && is_word_char(text[begin - 1])) --begin;
+  while (end < text.size() && is_word_char(text[end])) ++end;
   return text.substr(begin, end - begin);
 }
 

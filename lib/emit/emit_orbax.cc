@@ -23,8 +23,6 @@ std::string named_sharding(const ParamLayout& layout, const Mesh& mesh) {
   });
 }
 
-}  // namespace
-
 // Encodes like Orbax's keys of the `_sharding` file (tensorstore_utils.get_sharding_tensorstore_spec:
 // base64.urlsafe_b64encode). Digit k > 0 of a group has the last bits of byte i + k - 1; if there is no such byte, the
 // digit is `=`.
@@ -38,6 +36,8 @@ std::string base64url(std::string_view bytes) {
   }
   return out;
 }
+
+}  // namespace
 
 bool write_orbax(const Manifest& manifest, const Sink& sink) {
   const std::vector<std::string> layouts = layout_texts(manifest, [&](JsonWriter& json, const ParamLayout& layout) {

@@ -9,7 +9,4 @@ namespace tpplan {
 // any devices. Orbax names a parameter by the keys of its tree, joined with dots. Returns false if the sink fails.
 [[nodiscard]] bool write_orbax(const Manifest& manifest, const Sink& sink);
 
-// Encodes bytes in the URL-safe alphabet of RFC 4648, with padding.
-[[nodiscard]] std::string base64url(std::string_view bytes);
-
 }  // namespace tpplan

@@ -61,10 +61,6 @@ struct NamedTensor {
   WeightPlace place;
 };
 
-bool is_number(std::string_view atom) {
-  return !atom.empty() && std::ranges::all_of(atom, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 // Compares paths component by component (-1, 0 or 1), numbers by value and before names. In this order the submodules
 // of a module directly follow it; add_attention and build_module rely on that and check the last module only. Numbers
 // are compared as texts without leading zeros, because they can have any length.
@@ -72,8 +68,8 @@ int compare_paths(std::string_view a, std::string_view b) {
   while (!a.empty() && !b.empty()) {
     const std::string_view x = a.substr(0, a.find('.')), y = b.substr(0, b.find('.'));
     if (x != y) {
-      if (is_number(x) != is_number(y)) return is_number(x) ? -1 : 1;
-      if (is_number(x)) {
+      if (is_digits(x) != is_digits(y)) return is_digits(x) ? -1 : 1;
+      if (is_digits(x)) {
         const auto digits = [](std::string_view n) { return n.substr(std::min(n.find_first_not_of('0'), n.size())); };
         const std::string_view m = digits(x), n = digits(y);
         if (m.size() != n.size()) return m.size() < n.size() ? -1 : 1;

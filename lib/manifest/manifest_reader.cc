@@ -40,13 +40,18 @@ bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::st
   });
 }
 
+bool has_fields(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                std::initializer_list<std::string_view> names) {
+  return std::ranges::all_of(names, [&](std::string_view key) {
+    return find_json_field(tree, object, key) != 0 ||
+           report_error(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
+  });
+}
+
 uint32_t required_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,
                         JsonKind kind) {
+  if (!has_fields(reader, tree, object, {key})) return 0;
   const uint32_t at = find_json_field(tree, object, key);
-  if (at == 0) {
-    report_error(reader, Code::InvalidManifest, tree.nodes[object], fmt::format("`{}` is missing", key));
-    return 0;
-  }
   return tree.nodes[at].kind == kind || expect(reader, tree.nodes[at], kind, fmt::format("`{}`", key)) ? at : 0;
 }
 

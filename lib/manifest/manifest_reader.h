@@ -52,7 +52,7 @@ struct ManifestReader {
   std::vector<WrittenSteps> steps;
 };
 
-// `fault` reports an error and returns false. All readers below return false after they report an error.
+// `report_error` reports an error and returns false. All readers below return false after they report an error.
 bool report_error(ManifestReader& reader, Code code, Span span, std::string message);
 bool report_error(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
@@ -69,6 +69,10 @@ bool report_error(ManifestReader& reader, Code code, const JsonNode& node, std::
 // Returns the index of a required field. Reports an error and returns 0 if it is missing or of another kind.
 [[nodiscard]] uint32_t required_field(ManifestReader& reader, const JsonTree& tree, uint32_t object,
                                       std::string_view key, JsonKind kind);
+
+// True if the object has all these fields, whose values may be null; reports an error otherwise.
+[[nodiscard]] bool has_fields(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                              std::initializer_list<std::string_view> names);
 
 // Finds an optional field. Sets `at` to 0 if it is absent or null, and reports an error if it is of another kind.
 [[nodiscard]] bool optional_field(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view key,

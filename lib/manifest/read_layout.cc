@@ -36,7 +36,7 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
   if (single != 0 && tree.nodes[single].kind == JsonKind::Array) {
     return read_sizes(reader, tree, single, layout.local_shapes.emplace_back());
   }
-  if (many == 0) return report_error(reader, Code::InvalidManifest, tree.nodes[object], "`local_shape` is missing");
+  if (many == 0) return report_error(reader, Code::InvalidManifest, tree.nodes[object], "`local_shapes` is missing");
   if (!expect(reader, tree.nodes[many], JsonKind::Array, "`local_shapes`")) return false;
   return for_each(tree, many,
                   [&](uint32_t i) { return read_sizes(reader, tree, i, layout.local_shapes.emplace_back()); });
@@ -205,7 +205,7 @@ bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layo
   const uint32_t placements = find_json_field(tree, 0, "placements"), segments = find_json_field(tree, 0, "segments");
   uint32_t style = 0, steps = 0;
   if (shape == 0 || dtype == 0 || spec == 0 || reason == 0 || replicas == 0) return false;
-  if (placements == 0) return report_error(reader, Code::InvalidManifest, tree.nodes[0], "`placements` is missing");
+  if (!has_fields(reader, tree, 0, {"placements", "local_shape", "style", "rule"})) return false;
   if (!optional_field(reader, tree, 0, "style", JsonKind::String, style) ||
       !optional_field(reader, tree, 0, "steps", JsonKind::Array, steps)) {
     return false;

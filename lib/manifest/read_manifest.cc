@@ -100,22 +100,22 @@ struct FieldReader {
   std::string_view key;
   JsonField mode;
   bool (*read)(ManifestReader&, const JsonTree&);  // reads the field, or each of its elements
-  bool is_required = false;
+  bool is_optional = false;
 };
 
 // Readers of the fields, called in file order. Parameters need the mesh and the rules before them, and ties need the
-// parameters.
+// parameters. Only the collectives, step and costs are optional: of a model without operations they are unknown.
 constexpr FieldReader kFields[] = {
-    {"format", JsonField::Whole, read_format, true}, {"inputs", JsonField::Whole, read_inputs},
-    {"mesh", JsonField::Whole, read_mesh, true},     {"uneven", JsonField::Whole, read_uneven},
-    {"rules", JsonField::Elements, read_rule},       {"parameters", JsonField::Elements, read_parameter, true},
-    {"buffers", JsonField::Elements, read_buffer},   {"tied", JsonField::Elements, read_tie},
-    {"modules", JsonField::Elements, read_module},   {"init", JsonField::Whole, read_init},
-    {"data", JsonField::Whole, read_data},           {"loss", JsonField::Whole, read_loss},
-    {"fsdp", JsonField::Whole, read_fsdp},           {"remat", JsonField::Whole, read_remat},
-    {"totals", JsonField::Whole, read_totals, true}, {"collectives", JsonField::Elements, read_collective},
-    {"step", JsonField::Whole, read_step},           {"costs", JsonField::Whole, read_step_costs},
-    {"tool", JsonField::Whole, read_tool},           {"digest", JsonField::Whole, read_digest, true},
+    {"format", JsonField::Whole, read_format},     {"inputs", JsonField::Whole, read_inputs},
+    {"mesh", JsonField::Whole, read_mesh},         {"uneven", JsonField::Whole, read_uneven},
+    {"rules", JsonField::Elements, read_rule},     {"parameters", JsonField::Elements, read_parameter},
+    {"buffers", JsonField::Elements, read_buffer}, {"tied", JsonField::Elements, read_tie},
+    {"modules", JsonField::Elements, read_module}, {"init", JsonField::Whole, read_init},
+    {"data", JsonField::Whole, read_data},         {"loss", JsonField::Whole, read_loss},
+    {"fsdp", JsonField::Whole, read_fsdp},         {"remat", JsonField::Whole, read_remat},
+    {"totals", JsonField::Whole, read_totals},     {"collectives", JsonField::Elements, read_collective, true},
+    {"step", JsonField::Whole, read_step, true},   {"costs", JsonField::Whole, read_step_costs, true},
+    {"tool", JsonField::Whole, read_tool},         {"digest", JsonField::Whole, read_digest},
 };
 
 const FieldReader* row_of(std::string_view key) {
@@ -216,7 +216,7 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
   }
   manifest.has_collectives = is_there[static_cast<size_t>(row_of("collectives") - kFields)];
   for (size_t i = 0; i < std::size(kFields); ++i) {
-    if (!kFields[i].is_required || is_there[i]) continue;
+    if (kFields[i].is_optional || is_there[i]) continue;
     report_error(reader, Code::InvalidManifest, {file.id, 0, 1},
                  fmt::format("the manifest has no `{}`", kFields[i].key));
     return manifest;

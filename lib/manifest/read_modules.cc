@@ -73,6 +73,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
                      {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward", "forward_dtype",
                       "backward_dtype"}))
              return false;
+           if (!has_fields(reader, tree, i, {"from", "to"})) return false;
            ManifestValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
            if (!optional_field(reader, tree, i, "arg", JsonKind::Integer, arg) ||
@@ -94,8 +95,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
            const uint32_t from = find_json_field(tree, i, "from"), to = find_json_field(tree, i, "to");
            const uint32_t forward = find_json_field(tree, i, "forward"),
                           backward = find_json_field(tree, i, "backward");
-           return (from == 0 || read_placements(reader, tree, from, value.from)) &&
-                  (to == 0 || read_placements(reader, tree, to, value.to)) &&
+           return read_placements(reader, tree, from, value.from) && read_placements(reader, tree, to, value.to) &&
                   read_gradient(reader, tree, i, value.gradient) &&
                   read_value_steps(reader, tree, forward, value.forward) &&
                   read_value_steps(reader, tree, backward, value.backward) &&

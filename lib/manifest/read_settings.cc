@@ -141,16 +141,13 @@ bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
   if (!only(reader, tree, 0, "`fsdp`", {"axis", "policy", "min_weight_size", "units"})) return false;
   const uint32_t axis = required_field(reader, tree, 0, "axis", JsonKind::String),
+                 policy = required_field(reader, tree, 0, "policy", JsonKind::String),
+                 size = required_field(reader, tree, 0, "min_weight_size", JsonKind::Integer),
                  units = required_field(reader, tree, 0, "units", JsonKind::Array);
-  if (axis == 0 || units == 0) return false;
+  if (axis == 0 || policy == 0 || size == 0 || units == 0) return false;
   ManifestFsdp& fsdp = reader.manifest.fsdp.emplace();
-  uint32_t policy = 0, size = 0;
-  if (!optional_field(reader, tree, 0, "policy", JsonKind::String, policy) ||
-      !optional_field(reader, tree, 0, "min_weight_size", JsonKind::Integer, size)) {
-    return false;
-  }
-  if (policy != 0) fsdp.policy = tree.nodes[policy].text;
-  if (size != 0) fsdp.min_weight_size = tree.nodes[size].integer;
+  fsdp.policy = tree.nodes[policy].text;
+  fsdp.min_weight_size = tree.nodes[size].integer;
   return read_axis(reader, tree.nodes[axis], fsdp.axis) && read_names(reader, tree, units, fsdp.units, "path");
 }
 

@@ -64,6 +64,9 @@ struct TextReader {
 [[nodiscard]] bool take_sign(TextReader& reader, std::string_view sign);
 [[nodiscard]] bool expect_sign(TextReader& reader, std::string_view sign, std::string_view where);
 
+// Returns the offset in the file of the first token of the line.
+[[nodiscard]] uint32_t statement_offset(const TextReader& reader);
+
 // Reports TP2016 at `token`, unless an error of this graph was reported before. Returns false.
 [[nodiscard]] bool text_error(TextReader& reader, const GraphToken& token, std::string message, std::string help);
 
@@ -76,6 +79,10 @@ struct TextReader {
 [[nodiscard]] uint32_t intern_shape(TextReader& reader, const std::vector<int64_t>& shape);
 [[nodiscard]] ValueId add_value(TextReader& reader, std::span<const int64_t> shape, std::string_view dtype,
                                 bool requires_grad);
+
+// Appends to OpGraph::leaves; an input or constant may have no path.
+[[nodiscard]] bool add_text_leaf(TextReader& reader, LeafKind kind, std::string_view path, ValueId value,
+                                 uint32_t offset);
 
 // Binds a name in the innermost module.
 void bind_value(TextReader& reader, std::string_view name, ValueId value);

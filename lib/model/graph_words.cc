@@ -24,7 +24,6 @@ constexpr std::string_view kReservedWords[] = {
     "_",        "None", "True",   "False", "inf",  "nan",    "trace",    "rule",   "input", "param",   "buffer",
     "constant", "size", "assert", "not",   "with", "return", "nonlocal", "output", "as",    "no_grad", "grad"};
 
-bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 size_t digits_length(std::string_view text) {
@@ -76,8 +75,7 @@ bool is_reserved_word(std::string_view name) {
 }
 
 bool is_identifier(std::string_view name) {
-  return !name.empty() && !is_digit(name[0]) &&
-         std::all_of(name.begin(), name.end(), [](char c) { return is_letter(c) || is_digit(c); });
+  return !name.empty() && !is_digit(name[0]) && std::all_of(name.begin(), name.end(), is_word_char);
 }
 
 bool is_value_name(std::string_view name) { return is_identifier(name) && !is_reserved_word(name); }
@@ -88,7 +86,7 @@ size_t word_length(std::string_view text) {
   size_t at = 0;
   while (true) {
     const size_t begin = at;
-    while (at < text.size() && (is_letter(text[at]) || is_digit(text[at]))) ++at;
+    while (at < text.size() && is_word_char(text[at])) ++at;
     if (at == begin) return begin == 0 ? 0 : begin - 1;  // a trailing separator is not part of the word
     if (at == text.size() || (text[at] != '.' && text[at] != '/')) return at;
     ++at;

@@ -17,12 +17,13 @@ constexpr std::string_view kBlockDims[] = {"block0", "block1", "block2", "block3
 struct CompanionRow {
   std::string_view companion;
   std::string_view weight;
-  int first_dim = 0;  // the dim of the weight that the first dim of the companion follows
+  int first_dim = 0;              // the dim of the weight that the first dim of the companion follows
+  bool has_rule_of_stem = false;  // transformers gives both the rule of the name that `*` stands for
 };
 
 // clang-format off
 constexpr CompanionRow kCompanions[] = {
-    {"*_scale_inv", "*"},
+    {.companion = "*_scale_inv", .weight = "*", .has_rule_of_stem = true},
     {"*_scale", "*"},
     {"*_scale", "*_packed"},
     {"*_scale_2", "*"},
@@ -30,7 +31,7 @@ constexpr CompanionRow kCompanions[] = {
     {"*_zero_point", "*"},
     {"*_zero_point", "*_packed"},
     {"*_g_idx", "*_packed", 1},
-    {"*_scales", "*_blocks"},
+    {.companion = "*_scales", .weight = "*_blocks", .has_rule_of_stem = true},
     {"scales", "qweight"},
     {"qzeros", "qweight"},
     {"g_idx", "qweight"},
@@ -127,6 +128,17 @@ std::optional<Companion> find_companion(const ModelGraph& graph, ParamId id) {
     }
   }
   return std::nullopt;
+}
+
+std::string_view quantizer_stem(std::string_view name) {
+  std::string_view stem;
+  for (const CompanionRow& row : kCompanions) {
+    if (!row.has_rule_of_stem) continue;
+    for (const std::string_view pattern : {row.companion, row.weight}) {
+      if (pattern != "*" && matches(pattern, name, stem)) return stem;
+    }
+  }
+  return {};
 }
 
 std::vector<int64_t> follow_segments(const CompanionDim& dim, std::span<const int64_t> segments) {

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "model/model_graph.h"
@@ -39,6 +40,11 @@ struct Companion {
 // `weight_packed`), GPTQ and AWQ (`qweight`, `scales`, `qzeros`, `g_idx`), mxfp4 of transformers (`*_blocks`,
 // `*_scales`).
 [[nodiscard]] std::optional<Companion> find_companion(const ModelGraph& graph, ParamId param);
+
+// Returns the name whose rule a quantizer of transformers gives to the parameter `name`: `w` for `w_scale_inv`,
+// `w_blocks` and `w_scales`; empty for other names. Source: update_parallel_plan in quantizers/base.py, with the names
+// in `serialized_names` of the quantizers for FP8 and mxfp4.
+[[nodiscard]] std::string_view quantizer_stem(std::string_view name);
 
 // Returns the segments of a companion's dim that follow those of its weight's dim; empty if a block spans two segments.
 [[nodiscard]] std::vector<int64_t> follow_segments(const CompanionDim& dim, std::span<const int64_t> segments);

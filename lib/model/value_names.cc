@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "model/graph_words.h"
 
 namespace tpplan {
@@ -11,6 +12,19 @@ namespace {
 
 constexpr uint32_t kSmallSuffixes = 8;  // larger suffixes are never reused, to make naming of many values linear
 constexpr size_t kMaxBase = 40;
+
+// True if the value is used after `after`, up to `last`.
+bool has_use(const ValueUses& uses, ValueId value, Tick after, Tick last) {
+  const auto begin = uses.ticks.begin() + static_cast<std::ptrdiff_t>(uses.begins[value]);
+  const auto end = uses.ticks.begin() + static_cast<std::ptrdiff_t>(uses.begins[value + 1]);
+  const auto next = std::upper_bound(begin, end, after);
+  return next != end && *next <= last;
+}
+
+// True if `name` cannot be the name of a value: a reserved word, a path, or a name of a size such as `s1`.
+bool is_unavailable_name(const ValueNames& names, std::string_view name) {
+  return is_reserved_word(name) || is_size_name(name) || names.reserved.contains(name);
+}
 
 // A binding shadows the bindings of outer frames until its frame ends.
 bool is_free_entry(const ValueNames& names, const NameEntry& entry, NameScope scope, Tick now) {
@@ -60,25 +74,14 @@ void sort_uses(ValueUses& uses, size_t values) {
   uses.list = {};
 }
 
-bool has_use(const ValueUses& uses, ValueId value, Tick after, Tick last) {
-  const auto begin = uses.ticks.begin() + static_cast<std::ptrdiff_t>(uses.begins[value]);
-  const auto end = uses.ticks.begin() + static_cast<std::ptrdiff_t>(uses.begins[value + 1]);
-  const auto next = std::upper_bound(begin, end, after);
-  return next != end && *next <= last;
-}
-
 Tick last_use(const ValueUses& uses, ValueId value) {
   return uses.begins[value] == uses.begins[value + 1] ? 0 : uses.ticks[uses.begins[value + 1] - 1];
-}
-
-bool is_unavailable_name(const ValueNames& names, std::string_view name) {
-  return is_reserved_word(name) || is_size_name(name) || names.reserved.contains(name);
 }
 
 std::string identifier_of(std::string_view text) {
   std::string out;
   for (const char c : text.substr(0, kMaxBase)) {
-    const bool is_part = is_identifier(std::string_view(&c, 1)) || (c >= '0' && c <= '9');
+    const bool is_part = is_word_char(c);
     if (is_part || !out.empty()) out += is_part ? c : '_';
   }
   out.erase(0, std::min(out.find_first_not_of('_'), out.size()));

@@ -26,7 +26,6 @@ struct ValueUses {
 void add_use(ValueUses& uses, ValueId value, Tick tick);
 // Builds the index of the uses. @pre no add_use follows.
 void sort_uses(ValueUses& uses, size_t values);
-[[nodiscard]] bool has_use(const ValueUses& uses, ValueId value, Tick after, Tick last);
 [[nodiscard]] Tick last_use(const ValueUses& uses, ValueId value);  // 0 if the value is unused
 
 // The frame that a name is bound in: its depth, and the tick at which the frame ends.
@@ -53,9 +52,6 @@ struct ValueNames {
   std::vector<const std::string*> names{};               // by value; nullptr: not named yet
   std::vector<std::vector<const std::string*>> bound{};  // by depth: names bound in the current frame
 };
-
-// True if `name` cannot be the name of a value: a reserved word, a path, or a name of a size such as `s1`.
-[[nodiscard]] bool is_unavailable_name(const ValueNames& names, std::string_view name);
 
 // Converts `text` to an identifier.
 [[nodiscard]] std::string identifier_of(std::string_view text);

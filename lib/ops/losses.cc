@@ -7,12 +7,12 @@
 namespace tpplan {
 namespace {
 
-struct LossRow {
+struct LossOpRow {
   bool of_classes = false;  // its input has scores of classes in dim 1, its target one class index
   size_t reduction_at = 100;
 };
 
-constexpr auto kLosses = by_op<LossRow>({
+constexpr auto kLosses = by_op<LossOpRow>({
     {OpId::CrossEntropy, {true, 6}},
     {OpId::NllLoss, {true, 6}},
     {OpId::MseLoss, {false, 4}},
@@ -24,7 +24,7 @@ constexpr auto kLosses = by_op<LossRow>({
     {OpId::BinaryCrossEntropyWithLogits, {false, 5}},
 });
 
-std::string_view reduction_of(const OpCall& call, const LossRow& loss) {
+std::string_view reduction_of(const OpCall& call, const LossOpRow& loss) {
   const GraphArg* arg = find_arg(call, loss.reduction_at, "reduction");
   return arg != nullptr && arg->kind == ArgKind::Text ? std::string_view(call.graph.texts[arg->id]) : "mean";
 }
@@ -33,7 +33,7 @@ std::string_view reduction_of(const OpCall& call, const LossRow& loss) {
 
 void rule_loss(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0, "input"), target = tensor_at(call, 1, "target");
-  const LossRow& loss = kLosses[index_of(call.node.op)];
+  const LossOpRow& loss = kLosses[index_of(call.node.op)];
   if (!x || !target) return;
   std::vector<Operand> operands{*x, *target};
   // Factors of the class scores, and of tensors without a dim of classes.

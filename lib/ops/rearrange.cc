@@ -27,14 +27,14 @@ constexpr auto kRearrangeRows = by_op<RearrangeRow>({
 
 bool is_named(char factor) { return factor >= 'A' && factor <= 'Z'; }
 
-struct Factor {
+struct PatternFactor {
   char name = 0;
   DimLayoutId map = 0;
 };
 
 // Splits a dim into its factors. If a shard splits a factor, only its size is tracked.
 void split_dim(OpCall& call, OpResult& result, std::string_view word, DimLayoutId map, const RankNumber& named,
-               std::vector<Factor>& factors) {
+               std::vector<PatternFactor>& factors) {
   DimLayoutTable& maps = call.table.maps;
   if (word.size() == 1) return factors.push_back({word[0], map});
   const DimLayout held = maps.maps[map];
@@ -95,12 +95,12 @@ void rule_rearrange(OpCall& call, OpResult& result) {
           fmt::format("{} of an empty tensor does not change its shape: {}", name_of(call), rank_sizes_text(local)));
   }
   const size_t first = dim_index(row.first, out.dims.size());
-  std::vector<Factor> factors;
+  std::vector<PatternFactor> factors;
   for (size_t i = 0; i < from.size(); ++i) split_dim(call, result, from[i], out.dims[first + i], named, factors);
   for (size_t i = 0; i < to.size(); ++i) {
     std::vector<DimLayoutId> parts;
     for (const char name : to[i])
-      parts.push_back(std::find_if(factors.begin(), factors.end(), [name](const Factor& factor) {
+      parts.push_back(std::find_if(factors.begin(), factors.end(), [name](const PatternFactor& factor) {
                         return factor.name == name;
                       })->map);
     out.dims[first + i] = merge_layouts(call, result, parts);

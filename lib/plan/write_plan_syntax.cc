@@ -13,21 +13,21 @@ namespace tpplan {
 namespace {
 
 // The place of a value, which determines its form.
-enum class Place : uint8_t { Plan, Blocks, Rules, Rule, Other };
+enum class PlanPlace : uint8_t { Plan, Blocks, Rules, Rule, Other };
 
-Place place_inside(Place place, std::string_view name) {
+PlanPlace place_inside(PlanPlace place, std::string_view name) {
   switch (place) {
-    case Place::Plan:
-      return name == "tp_plan" ? Place::Rules : name == "blocks" ? Place::Blocks : Place::Other;
-    case Place::Blocks:
-      return Place::Rules;
-    case Place::Rules:
-      return Place::Rule;
-    case Place::Rule:
-    case Place::Other:
+    case PlanPlace::Plan:
+      return name == "tp_plan" ? PlanPlace::Rules : name == "blocks" ? PlanPlace::Blocks : PlanPlace::Other;
+    case PlanPlace::Blocks:
+      return PlanPlace::Rules;
+    case PlanPlace::Rules:
+      return PlanPlace::Rule;
+    case PlanPlace::Rule:
+    case PlanPlace::Other:
       break;
   }
-  return Place::Other;
+  return PlanPlace::Other;
 }
 
 size_t width_of(std::string_view text) {
@@ -79,27 +79,28 @@ std::string head_of(const PlanEntry& entry, size_t indent) {
 std::string_view last_line(std::string_view text) { return text.substr(text.rfind('\n') + 1); }
 
 // Returns the value on one line after `head`; nullopt if it needs one line for each entry.
-std::optional<std::string> one_line(const PlanNode& piece, Place place, std::string_view head) {
+std::optional<std::string> one_line(const PlanNode& piece, PlanPlace place, std::string_view head) {
   std::string line;
   if (piece.kind == SyntaxKind::Scalar) {
     if (!piece.properties.empty()) line = piece.properties + " ";
     return line + piece.raw;
   }
   const bool empty = piece.entries.empty();
-  if (!empty && (place == Place::Plan || place == Place::Blocks || place == Place::Rules)) return std::nullopt;
-  if (!empty && place != Place::Rule && !piece.is_flow) return std::nullopt;
+  if (!empty && (place == PlanPlace::Plan || place == PlanPlace::Blocks || place == PlanPlace::Rules))
+    return std::nullopt;
+  if (!empty && place != PlanPlace::Rule && !piece.is_flow) return std::nullopt;
   if (!append_line(line, piece) || (!empty && width_of(last_line(head)) + 1 + width_of(line) > kPlanWidth))
     return std::nullopt;
   return line;
 }
 
-void write_block(std::string& out, const PlanNode& piece, Place place, size_t indent);
+void write_block(std::string& out, const PlanNode& piece, PlanPlace place, size_t indent);
 
 // Writes one entry of a block, from its comments to its last line. `indent`: that of the block. `is_open`: the line
 // already has the dash of an enclosing item.
-void write_entry(std::string& out, const PlanEntry& entry, Place place, size_t indent, bool is_open) {
+void write_entry(std::string& out, const PlanEntry& entry, PlanPlace place, size_t indent, bool is_open) {
   const bool is_item = entry.key.empty();
-  const Place inside = place_inside(place, entry.name);
+  const PlanPlace inside = place_inside(place, entry.name);
   const std::string head = head_of(entry, indent);
   const std::string comment =
       entry.trailing.empty() ? "" : fmt::format("{:{}}{}", "", entry.trailing_space, entry.trailing);
@@ -131,16 +132,16 @@ void write_entry(std::string& out, const PlanEntry& entry, Place place, size_t i
   write_lines(out, entry.value.footer, indent + 2);
 }
 
-void write_block(std::string& out, const PlanNode& piece, Place place, size_t indent) {
+void write_block(std::string& out, const PlanNode& piece, PlanPlace place, size_t indent) {
   for (const PlanEntry& entry : piece.entries) write_entry(out, entry, place, indent, false);
   write_lines(out, piece.footer, indent);
 }
 
 // Moves comments of items that become blocks above the dash.
-void lift_comments(PlanNode& piece, Place place, size_t indent) {
+void lift_comments(PlanNode& piece, PlanPlace place, size_t indent) {
   for (PlanEntry& entry : piece.entries) {
     const bool is_item = entry.key.empty();
-    const Place inside = place_inside(place, entry.name);
+    const PlanPlace inside = place_inside(place, entry.name);
     lift_comments(entry.value, inside, indent + 2);
     const std::string head = head_of(entry, indent);
     if (!is_item || entry.value.kind == SyntaxKind::Scalar || one_line(entry.value, inside, head)) continue;
@@ -164,10 +165,10 @@ std::string write_plan_syntax(PlanSyntax pieces) {
   std::stable_sort(entries.begin(), entries.end(), by_rank);
   if (!entries.empty() && (pieces.header.empty() || pieces.header.back().empty()))
     strip_front_blank(entries[0].leading);
-  lift_comments(pieces.root, Place::Plan, 0);
+  lift_comments(pieces.root, PlanPlace::Plan, 0);
   std::string out;
   write_lines(out, pieces.header, 0);
-  write_block(out, pieces.root, Place::Plan, 0);
+  write_block(out, pieces.root, PlanPlace::Plan, 0);
   return out;
 }
 

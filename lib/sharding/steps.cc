@@ -48,7 +48,7 @@ std::vector<Placement> reduced_layout(std::span<const Placement> layout) {
 }
 
 // The state of a parameter or its gradient between steps: `spec` is its current sharding.
-struct Walk {
+struct ParamState {
   std::span<const int64_t> shape;
   const Sharding& sharding;  // of the parameter
   const Mesh& mesh;
@@ -57,20 +57,20 @@ struct Walk {
   std::vector<ParamStep>& steps;
 };
 
-uint64_t elements_of_first_rank(const Walk& walk, const PartitionSpec& spec) {
-  return elements_of(first_local_shape(walk.shape, walk.sharding, spec, walk.mesh));
+uint64_t elements_of_first_rank(const ParamState& state, const PartitionSpec& spec) {
+  return elements_of(first_local_shape(state.shape, state.sharding, spec, state.mesh));
 }
 
 // Appends one step and updates the spec.
-void go(Walk& walk, const Collective& collective) {
-  PartitionSpec next = spec_after(walk.spec, collective);
-  const PartitionSpec& counted = counts_after(collective.kind) ? next : walk.spec;
-  walk.steps.push_back({.part = walk.part,
-                        .step = {.collective = collective,
-                                 .after = plain_placements(next, walk.mesh)[collective.axis],
-                                 .pieces = shard_count(counted, walk.mesh)},
-                        .elements = elements_of_first_rank(walk, counted)});
-  walk.spec = std::move(next);
+void apply_collective(ParamState& state, const Collective& collective) {
+  PartitionSpec next = spec_after(state.spec, collective);
+  const PartitionSpec& counted = counts_after(collective.kind) ? next : state.spec;
+  state.steps.push_back({.part = state.part,
+                         .step = {.collective = collective,
+                                  .after = plain_placements(next, state.mesh)[collective.axis],
+                                  .pieces = shard_count(counted, state.mesh)},
+                         .elements = elements_of_first_rank(state, counted)});
+  state.spec = std::move(next);
 }
 
 Collective over(CollectiveKind kind, AxisId axis, size_t dim) {
@@ -82,22 +82,22 @@ Collective over(CollectiveKind kind, AxisId axis, size_t dim) {
 // which communicates nothing.
 
 // Gathers the dim along those of `axes` that shard it.
-void gather_dim(Walk& walk, size_t dim, std::span<const AxisId> axes) {
-  const DimAxes cuts = walk.spec[dim];
+void gather_dim(ParamState& state, size_t dim, std::span<const AxisId> axes) {
+  const DimAxes cuts = state.spec[dim];
   const auto is_gathered = [&](AxisId axis) { return std::ranges::find(axes, axis) != axes.end(); };
   const auto first = std::ranges::find_if(cuts, is_gathered);
-  for (auto axis = cuts.end(); axis != first;) go(walk, over(CollectiveKind::AllGather, *--axis, dim));
+  for (auto axis = cuts.end(); axis != first;) apply_collective(state, over(CollectiveKind::AllGather, *--axis, dim));
   for (auto axis = first; axis != cuts.end(); ++axis) {
-    if (!is_gathered(*axis)) go(walk, over(CollectiveKind::LocalSlice, *axis, dim));
+    if (!is_gathered(*axis)) apply_collective(state, over(CollectiveKind::LocalSlice, *axis, dim));
   }
 }
 
 // Appends a reduce_scatter over `axis`, which becomes entry `place` of the axes of `dim`.
-void scatter_dim(Walk& walk, AxisId axis, size_t dim, size_t place) {
-  const DimAxes minor(walk.spec[dim].begin() + static_cast<std::ptrdiff_t>(place), walk.spec[dim].end());
-  for (size_t i = minor.size(); i-- > 0;) go(walk, over(CollectiveKind::AllGather, minor[i], dim));
-  go(walk, over(CollectiveKind::ReduceScatter, axis, dim));
-  for (const AxisId cut : minor) go(walk, over(CollectiveKind::LocalSlice, cut, dim));
+void scatter_dim(ParamState& state, AxisId axis, size_t dim, size_t place) {
+  const DimAxes minor(state.spec[dim].begin() + static_cast<std::ptrdiff_t>(place), state.spec[dim].end());
+  for (size_t i = minor.size(); i-- > 0;) apply_collective(state, over(CollectiveKind::AllGather, minor[i], dim));
+  apply_collective(state, over(CollectiveKind::ReduceScatter, axis, dim));
+  for (const AxisId cut : minor) apply_collective(state, over(CollectiveKind::LocalSlice, cut, dim));
 }
 
 // Returns the index at which `axis` joins the current axes of the dim, in the order of the final spec.
@@ -206,23 +206,23 @@ std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Shardin
                                    std::span<const GradReduce> reductions, std::span<const AxisId> gathered,
                                    const Mesh& mesh) {
   std::vector<ParamStep> steps;
-  Walk walk{.shape = shape,
-            .sharding = sharding,
-            .mesh = mesh,
-            .part = StepPart::Gather,
-            .spec = sharding.spec,
-            .steps = steps};
+  ParamState state{.shape = shape,
+                   .sharding = sharding,
+                   .mesh = mesh,
+                   .part = StepPart::Gather,
+                   .spec = sharding.spec,
+                   .steps = steps};
   // The last dim first, so that the reductions below reverse the gathers.
-  for (size_t dim = walk.spec.size(); dim-- > 0;) gather_dim(walk, dim, gathered);
-  walk.part = StepPart::Reduce;
-  walk.spec = unscattered(sharding.spec, reductions);
+  for (size_t dim = state.spec.size(); dim-- > 0;) gather_dim(state, dim, gathered);
+  state.part = StepPart::Reduce;
+  state.spec = unscattered(sharding.spec, reductions);
   for (const GradReduce& reduce : in_order(reductions, sharding.spec)) {
     if (reduce.kind != CollectiveKind::ReduceScatter) {
-      go(walk, {.kind = reduce.kind, .axis = reduce.axis});
+      apply_collective(state, {.kind = reduce.kind, .axis = reduce.axis});
       continue;
     }
     const size_t dim = *dim_of(sharding.spec, reduce.axis);
-    scatter_dim(walk, reduce.axis, dim, place_among(walk.spec[dim], sharding.spec[dim], reduce.axis));
+    scatter_dim(state, reduce.axis, dim, place_among(state.spec[dim], sharding.spec[dim], reduce.axis));
   }
   return steps;
 }

@@ -13,10 +13,6 @@
 namespace tpplan {
 namespace {
 
-bool is_of_name(char c) {
-  return c == '_' || (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-}
-
 // Returns the last rule of a block, or of the rules outside blocks if `block` is kNoRule.
 RuleId last_rule(const TpPlan& plan, uint32_t block) {
   RuleId last = kNoRule;
@@ -34,7 +30,7 @@ std::string as_regex(std::string_view glob) {
     const char c = glob[is_class ? i + 1 : i];
     if (c == '*' && !is_class)
       out += "\\d+";
-    else if (is_of_name(c) || c == '/')
+    else if (is_word_char(c) || c == '/')
       out += c;
     else
       out += fmt::format("\\{}", c);
@@ -64,7 +60,7 @@ std::string other_end(const TpPlan& plan, std::string_view key, const std::strin
   const std::string end = key_in_dialect(*plan.dialect, glob_of_name(own));
   if (own.empty() || other.empty() || !key.ends_with(end)) return {};
   const std::string_view before = key.substr(0, key.size() - end.size());
-  if (!before.empty() && is_of_name(before.back())) return {};
+  if (!before.empty() && is_word_char(before.back())) return {};
   return std::string(before) + key_in_dialect(*plan.dialect, glob_of_name(other));
 }
 

@@ -40,15 +40,15 @@ TextTrial try_edits(const Suggesting& s, const std::vector<TextEdit>& edits) {
   return try_text(s.checker, file, s.sizes, s.walk);
 }
 
-enum class Notation : uint8_t { Neighbour, Pattern, Paths };
+enum class KeyNotation : uint8_t { Neighbour, Pattern, Paths };
 
-std::vector<RulePlace> places_of(const Suggesting& s, const WantedRule& target, Notation notation) {
+std::vector<RulePlace> places_of(const Suggesting& s, const WantedRule& target, KeyNotation notation) {
   const TpPlan& plan = s.base.plan;
-  if (notation == Notation::Neighbour) {
+  if (notation == KeyNotation::Neighbour) {
     if (auto place = place_next_to(plan, s.graph, s.firsts, target.paths.front())) return {std::move(*place)};
   }
   std::vector<RulePlace> places;
-  if (notation != Notation::Paths) return {place_of_key(plan, s.graph, target.key)};
+  if (notation != KeyNotation::Paths) return {place_of_key(plan, s.graph, target.key)};
   if (target.paths.size() > kMostPaths || plan.dialect->follows_framework) return {};
   for (const std::string& path : target.paths) places.push_back(place_of_path(plan, s.graph, path));
   return places;
@@ -64,7 +64,7 @@ std::string value_of(const Suggesting& s, const PlanRule& rule) {
 // Adds rules to the plan with all accepted edits, and checks it. Accepts the rules and returns an empty text, or
 // returns the reason against them.
 std::string attempt(Suggesting& s, const std::vector<WantedRule>& targets, std::string_view comment,
-                    Notation notation) {
+                    KeyNotation notation) {
   std::vector<TextEdit> edits = s.edits;
   std::vector<std::string> comments = comment_lines_of(comment);
   std::set<std::pair<uint32_t, std::string>> written;
@@ -94,7 +94,7 @@ std::string attempt(Suggesting& s, const std::vector<WantedRule>& targets, std::
 // Tries the rules with each notation of keys. True if one was accepted. Sets an empty `reason` to the first reason
 // against them.
 bool try_rules(Suggesting& s, const std::vector<WantedRule>& targets, std::string_view comment, std::string& reason) {
-  for (const Notation notation : {Notation::Neighbour, Notation::Pattern, Notation::Paths}) {
+  for (const KeyNotation notation : {KeyNotation::Neighbour, KeyNotation::Pattern, KeyNotation::Paths}) {
     std::string fault = attempt(s, targets, comment, notation);
     if (fault.empty()) return true;
     if (reason.empty()) reason = std::move(fault);

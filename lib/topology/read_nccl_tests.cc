@@ -11,14 +11,14 @@ namespace tpplan {
 namespace {
 
 // The indices of columns by the heads of the table. Times, algbw, busbw and #wrong occur twice: first out of place.
-struct Columns {
+struct NcclColumns {
   size_t redop = SIZE_MAX, root = SIZE_MAX, time = SIZE_MAX, algbw = SIZE_MAX, busbw = SIZE_MAX, wrong = SIZE_MAX;
 };
 
 struct TableReader {
   const SourceFile& file;
   Diagnostics& diagnostics;
-  Columns columns;
+  NcclColumns columns;
   bool has_heads = false;
   Timings timings;
   AxisTimings table;
@@ -48,11 +48,12 @@ Span span_in(const TableReader& r, std::string_view part) {
 void read_heads(TableReader& r, const std::vector<std::string_view>& words) {
   struct Head {
     std::string_view name;
-    size_t Columns::*place;
+    size_t NcclColumns::*place;
   };
-  static constexpr Head kHeads[] = {{"redop", &Columns::redop}, {"root", &Columns::root},   {"time", &Columns::time},
-                                    {"algbw", &Columns::algbw}, {"busbw", &Columns::busbw}, {"#wrong", &Columns::wrong},
-                                    {"error", &Columns::wrong}};
+  static constexpr Head kHeads[] = {{"redop", &NcclColumns::redop}, {"root", &NcclColumns::root},
+                                    {"time", &NcclColumns::time},   {"algbw", &NcclColumns::algbw},
+                                    {"busbw", &NcclColumns::busbw}, {"#wrong", &NcclColumns::wrong},
+                                    {"error", &NcclColumns::wrong}};
   for (const Head& head : kHeads) {
     const auto found = std::find(words.begin(), words.end(), head.name);
     // The first word is the `#` of the comment.

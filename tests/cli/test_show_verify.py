@@ -1,9 +1,13 @@
 """`tpplan show --verify`: prints only the result of the manifest's verification."""
 
+import copy
 import json
+import pathlib
 
 import pytest
 from conftest import run, signed
+
+SCHEMA = json.loads((pathlib.Path(__file__).parents[2] / "schemas/manifest.schema.json").read_text())
 
 MODEL = {
     "format": "tpplan.model/1",
@@ -51,6 +55,34 @@ def test_manifest_without_a_digest_is_not_verified(manifest, tmp_path):
     del manifest["digest"]
     status, out, said = verify(tmp_path, manifest)
     assert (status, out) == (2, "") and "error[TP7001]" in said and "has no `digest`" in said
+
+
+def required_fields(schema, value, path=()):
+    """Yields the path of every field of `value` that the schema requires, one for all items of a list."""
+    for name in schema.get("$ref", "#").split("/")[1:]:
+        schema = SCHEMA[name] if name == "definitions" else schema[name]
+    for key in schema.get("required", ()) if isinstance(value, dict) else ():
+        yield *path, key
+    parts = value.items() if isinstance(value, dict) else enumerate(value[:1]) if isinstance(value, list) else ()
+    for key, part in parts:
+        yield from required_fields(schema.get("properties", {}).get(key) or schema.get("items", {}), part, (*path, key))
+
+
+def test_manifest_without_a_required_field_is_not_verified(compiles, tmp_path):
+    model = copy.deepcopy(MODEL)
+    model["modules"][0]["buffers"] = {"mask": {"shape": [4], "dtype": "bool"}}
+    more = "fsdp: {axis: dp, min_weight_size: 0}\ndata: {axes: [dp], dim: 0}\n"
+    manifest = compiles(model, PLAN.replace("{tp: 2}", "{dp: 2, tp: 2}") + more)
+    fields = set(required_fields(SCHEMA, manifest))
+    assert len(fields) > 60 and ("parameters", 0, "style") in fields and ("fsdp", "policy") in fields
+    for *above, key in fields:
+        changed = copy.deepcopy(manifest)
+        owner = changed
+        for part in above:
+            owner = owner[part]
+        del owner[key]
+        status, out, said = verify(tmp_path, changed if key == "digest" else signed(changed))
+        assert status != 0 and out == "" and "error[TP700" in said, (above, key)
 
 
 @pytest.mark.parametrize("other", [("--rank", "0"), ("--chart",), ("--format", "json"), ("--parameter", "a.weight")])

@@ -264,7 +264,7 @@ def test_one_module_loads_under_its_local_names(checkpoint):
 
 @pytest.mark.filterwarnings("ignore::tpplan.LoadWarning")
 def test_library_save_matches_the_program_save(checkpoint, tmp_path):
-    from tpplan.reading import save_own
+    from tpplan.load_weights import save_own
 
     manifest, _, ranks = checkpoint
     weights = manifest.parent / "weights"

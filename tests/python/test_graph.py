@@ -2,6 +2,7 @@
 except for sizes, for every batch and sequence."""
 
 import json
+import re
 
 import bridge
 import pytest
@@ -18,6 +19,7 @@ import graph_runs  # noqa: E402
 import models  # noqa: E402
 from tpplan.export import __main__ as export_main  # noqa: E402
 from tpplan.export import operations, torch_module  # noqa: E402
+from tpplan.graph import arguments  # noqa: E402
 from tpplan.graph.recording import Untraceable  # noqa: E402
 from tpplan.graph.settings import Settings, make_input  # noqa: E402
 
@@ -583,3 +585,31 @@ def test_transformers_models_run_from_their_graphs(name, attention):
         graph_runs.guard_holds(checked, g, lambda v: other["shapes"][other["values"][v][0]]) for g in checked.guards
     ):
         assert other["nodes"] == graph["nodes"] and other["sizes"] == graph["sizes"]
+
+
+def takes_sizes_one_by_one(name):
+    """True if torch's only positional argument after the tensor is a list of sizes, in every overload with one."""
+    overloads = [s for s in torch._C._jit_get_all_schemas() if s.name == f"aten::{name}"]
+    # view(dtype) has a schema of its own, in which a dtype is an int.
+    given = [[str(a.type) for a in s.arguments[1:] if not a.kwarg_only and a.name != "dtype"] for s in overloads]
+    return ["List[int]"] in given and not any(types[0] in ("int", "Optional[int]") for types in given if types)
+
+
+def test_calls_with_sizes_one_by_one_are_those_of_torch():
+    text = (bridge.ROOT / "lib/model/operations.def").read_text()
+    names = {name for row in re.findall(r'^TPPLAN_OP\(\w+, "([^"]*)"', text, re.M) for name in row.split()}
+    methods = {name for name in names if hasattr(torch.Tensor, name) and takes_sizes_one_by_one(name)}
+    assert methods - {"view_copy"} == {name for name, first in arguments.VARIADIC.items() if first == 1}
+
+
+def test_broadcast_to_is_traced_alike_with_sizes_and_a_tuple():
+    class Broadcast(nn.Module):
+        def __init__(self, one_by_one):
+            super().__init__()
+            self.one_by_one = one_by_one
+
+        def forward(self, x):
+            sizes = (3, *x.shape)
+            return x.broadcast_to(*sizes) if self.one_by_one else x.broadcast_to(sizes)
+
+    assert exported(Broadcast(True)) == exported(Broadcast(False))

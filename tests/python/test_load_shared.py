@@ -92,7 +92,7 @@ def test_failed_rank_leaves_no_rank_waiting(tmp_path, ranks):  # noqa: F811
 
 
 def test_other_bridges_reject_share(tmp_path):
-    from tpplan.reading import read_new
+    from tpplan.load_weights import read_new
 
     with pytest.raises(tpplan.ManifestError, match="`share`: needs a device mesh of torch"):
         read_new("manifest.json", tpplan.Checkpoint("w.safetensors", share=True), 0, torch.empty)

@@ -10,7 +10,7 @@ import bridge
 import pytest
 
 from conftest import signed
-from tpplan import files, loading, manifest as m, slices
+from tpplan import files, manifest as m, safetensors_shards, slices
 
 SPECS = [None, "a", "b", ["a", "b"], ["b", "a"]]
 
@@ -331,8 +331,10 @@ def test_rank_loads_exactly_its_shards(tmp_path, seed, framework):
     index = tmp_path / "model.safetensors.index.json"
     index.write_text(json.dumps({"weight_map": {n: f for f, held in parts.items() for n in held}}))
     for rank in range(m.device_count(manifest)):
-        by_index = loading.load_safetensors(manifest, index, rank, framework=framework)
-        by_files = loading.load_safetensors(manifest, [tmp_path / f for f in parts], rank, framework=framework)
+        by_index = safetensors_shards.load_safetensors(manifest, index, rank, framework=framework)
+        by_files = safetensors_shards.load_safetensors(
+            manifest, [tmp_path / f for f in parts], rank, framework=framework
+        )
         for name, tensor in manifest.parameters.items():
             picked = [
                 numpy.concatenate([numpy.arange(*run) for run in runs])
@@ -368,7 +370,7 @@ def test_tied_tensor_is_found_under_any_of_its_names(tmp_path):
     )
     for name in ("head.weight", "embed.weight"):
         save_file({name: numpy.arange(32, dtype="float32").reshape(8, 4)}, tmp_path / "tied.safetensors")
-        shards = loading.load_safetensors(path, tmp_path / "tied.safetensors", 1, framework="numpy")
+        shards = safetensors_shards.load_safetensors(path, tmp_path / "tied.safetensors", 1, framework="numpy")
         assert numpy.array_equal(shards["embed.weight"], shards["head.weight"]) and shards["embed.weight"][0, 0] == 16
 
 
@@ -382,7 +384,7 @@ def test_wrong_files_are_rejected(tmp_path):
 
     def loads(tensors, **more):
         save_file(tensors, tmp_path / "x.safetensors")
-        return loading.load_safetensors(manifest, tmp_path / "x.safetensors", 0, framework="numpy", **more)
+        return safetensors_shards.load_safetensors(manifest, tmp_path / "x.safetensors", 0, framework="numpy", **more)
 
     assert set(loads(whole)) == set(whole)
     with pytest.raises(m.ManifestError, match="`a.bias`.*none of the files"):
@@ -395,20 +397,20 @@ def test_wrong_files_are_rejected(tmp_path):
         {n: t for n, t in whole.items() if n != "a.bias"} | {"other": whole["a.bias"]}, tied=[["other", "a.bias"]]
     )["a.bias"].shape == (4,)
     with pytest.raises(m.ManifestError, match="4 ranks"):
-        loading.load_safetensors(manifest, tmp_path / "x.safetensors", 4, framework="numpy")
+        safetensors_shards.load_safetensors(manifest, tmp_path / "x.safetensors", 4, framework="numpy")
     for content in (b"", b"x" * 100, struct.pack("<Q", 1 << 60) + b"{}"):
         (tmp_path / "bad.safetensors").write_bytes(content)
         with pytest.raises(m.ManifestError, match="cannot be read"):
-            loading.load_safetensors(manifest, tmp_path / "bad.safetensors", 0, framework="numpy")
+            safetensors_shards.load_safetensors(manifest, tmp_path / "bad.safetensors", 0, framework="numpy")
     index = tmp_path / "i.json"
     for name in ("../x.safetensors", "/etc/passwd", "a/../../x", "", "..\\x", "C:x", 7, "x\0y"):
         index.write_text(json.dumps({"weight_map": {"a.bias": name}}))
         with pytest.raises(m.ManifestError):
-            loading.load_safetensors(manifest, index, 0, framework="numpy")
+            safetensors_shards.load_safetensors(manifest, index, 0, framework="numpy")
     for text in ("[]", "{}", "{", '{"weight_map": 3}', '{"weight_map": {"a": []}}'):
         index.write_text(text)
         with pytest.raises(m.ManifestError, match="not an index"):
-            loading.load_safetensors(manifest, index, 0, framework="numpy")
+            safetensors_shards.load_safetensors(manifest, index, 0, framework="numpy")
 
 
 def test_slices_tile_the_tensor():

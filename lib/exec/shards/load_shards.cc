@@ -77,14 +77,14 @@ Group readers_of(const Comm& comm, bool is_alone, bool broadcast) {
   return group;
 }
 
-}  // namespace
-
 // Divides the processors among the node's processes: this one with all its ranks, and one for each other rank.
 int reading_threads(const Comm& comm, int requested) {
   if (requested > 0) return requested;
   return std::max(
       1, usable_processors() / static_cast<int>(std::max<size_t>(1, comm.node.size() - comm.process.size() + 1)));
 }
+
+}  // namespace
 
 int working_threads(const Comm& comm, int requested) {
   return comm.device->is_host_memory ? reading_threads(comm, requested) : 1;

@@ -43,8 +43,6 @@ inline constexpr uint64_t kMinStaging = uint64_t{1} << 20;
 [[nodiscard]] LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardStore> stores,
                                      const LoadOptions& options);
 
-// Returns `requested`, or by default this process's share of the node's processors.
-[[nodiscard]] int reading_threads(const Comm& comm, int requested);
 // Returns the number of threads for work on shards in memory: one if the device is not the host.
 [[nodiscard]] int working_threads(const Comm& comm, int requested);
 

@@ -191,26 +191,8 @@ std::string index_text(const std::vector<ConsolidatedFile>& files) {
   return json.out + '\n';
 }
 
-}  // namespace
-
-uint64_t write_rank_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& omitted,
-                          uint64_t staging) {
-  uint64_t bytes = 0;
-  for (ShardFile& file : list_shard_files(store, omitted)) bytes += write_shard_file(store, file, folder, staging);
-  return bytes;
-}
-
-uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
-  uint64_t bytes = 0;
-  FolderSteps steps;
-  steps.write = [&](const std::string& folder) {
-    bytes += write_rank_files(store, folder, options.omitted, options.staging);
-  };
-  steps.finish = [&](const std::string& folder) { write_note(folder, options.shardings_sha256, store.manifest->mesh); };
-  write_folder(comm, options.path, steps);
-  return bytes;
-}
-
+// Writes one safetensors file with full tensors. All ranks call it; each writes the elements of which it is the first
+// holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.
 uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
   const ConsolidatedFile file = lay_out_consolidated(consolidated_entries(store, options));
@@ -221,6 +203,10 @@ uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOption
   return bytes;
 }
 
+// Writes full tensors as several files and an index in a new folder, with Hugging Face's names:
+// model-00001-of-00002.safetensors, model.safetensors.index.json. All ranks call it. Tensors are in the order of the
+// manifest. A file has at most `max_file_bytes` of tensors, or one larger tensor. Returns the bytes that this rank
+// wrote.
 uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
   const std::vector<ConsolidatedFile> files = list_consolidated_files(store, options);
@@ -239,6 +225,26 @@ uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& op
     for (const ConsolidatedFile& file : files)
       bytes += write_local_part(store, file, path_of_file(folder, file.name), options.staging);
   };
+  write_folder(comm, options.path, steps);
+  return bytes;
+}
+
+}  // namespace
+
+uint64_t write_rank_files(const ShardStore& store, const std::string& folder, const std::vector<bool>& omitted,
+                          uint64_t staging) {
+  uint64_t bytes = 0;
+  for (ShardFile& file : list_shard_files(store, omitted)) bytes += write_shard_file(store, file, folder, staging);
+  return bytes;
+}
+
+uint64_t save_shards(Comm& comm, const ShardStore& store, const SaveOptions& options) {
+  uint64_t bytes = 0;
+  FolderSteps steps;
+  steps.write = [&](const std::string& folder) {
+    bytes += write_rank_files(store, folder, options.omitted, options.staging);
+  };
+  steps.finish = [&](const std::string& folder) { write_note(folder, options.shardings_sha256, store.manifest->mesh); };
   write_folder(comm, options.path, steps);
   return bytes;
 }

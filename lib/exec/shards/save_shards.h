@@ -29,17 +29,8 @@ struct SaveOptions {
 [[nodiscard]] uint64_t write_rank_files(const ShardStore& store, const std::string& folder,
                                         const std::vector<bool>& omitted, uint64_t staging);
 
-// Writes one safetensors file with full tensors. All ranks call it; each writes the elements of which it is the first
-// holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.
-[[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
-
-// Writes full tensors as several files and an index in a new folder, with Hugging Face's names:
-// model-00001-of-00002.safetensors, model.safetensors.index.json. All ranks call it. Tensors are in the order of the
-// manifest. A file has at most `max_file_bytes` of tensors, or one larger tensor. Returns the bytes that this rank
-// wrote.
-[[nodiscard]] uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options);
-
-// Calls save_indexed if options.max_file_bytes is set, else save_consolidated.
+// Writes full tensors: one safetensors file, or several files and an index if options.max_file_bytes is set. All ranks
+// call it. Returns the bytes that this rank wrote.
 [[nodiscard]] uint64_t save_unsharded(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 }  // namespace tpplan

@@ -105,13 +105,14 @@ void place_first(SavedFolder& folder) {
              {.file = 0, .offset = header.data_begin + tensor.begin, .box = {{0}, {tensor.end - tensor.begin}}}}});
 }
 
-}  // namespace
-
+// Returns the size in bytes of a file of shards: its head and all boxes.
 uint64_t end_of(const ShardFile& file) {
   uint64_t end = file.head.size();
   for (const FileBox& piece : file.pieces) end = std::max(end, piece.offset + elements_in(piece.held.box));
   return end;
 }
+
+}  // namespace
 
 std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected) {
   if (size_of(file) != end_of(expected)) return std::nullopt;

@@ -56,9 +56,6 @@ struct OpenShards {
 // Throws TP8028 if an open file has changed.
 void check_unchanged(const OpenShards& shards);
 
-// Returns the size in bytes of a file of shards: its head and all boxes.
-[[nodiscard]] uint64_t end_of(const ShardFile& file);
-
 // Returns the checksums of a file's boxes if its size and its head, except for the checksums, are those of `expected`;
 // else nullopt.
 [[nodiscard]] std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected);

@@ -37,10 +37,6 @@ std::string normalised(std::string_view name) {
   return out;
 }
 
-// A quantizer gives the parameter `<key><suffix>` the style of `key` (update_parallel_plan in quantizers/base.py, with
-// the names in `serialized_names` of the quantizers for FP8 and mxfp4).
-constexpr std::string_view kQuantizerSuffixes[] = {"_scale_inv", "_blocks", "_scales"};
-
 using RulesByKey = TextMap<std::string_view, RuleId>;
 
 void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable& table, Diagnostics& diagnostics,
@@ -69,10 +65,7 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
         assign_path(path, graph, graph.params[param]);
         const std::string name = normalised(relative_path(graph, at, path));
         RuleId rule = look_up(scope, name);
-        for (const std::string_view suffix : kQuantizerSuffixes) {
-          if (rule != kNoRule || !name.ends_with(suffix)) continue;
-          rule = look_up(scope, std::string_view(name).substr(0, name.size() - suffix.size()));
-        }
+        if (rule == kNoRule) rule = look_up(scope, quantizer_stem(name));
         const bool exact = rule != kNoRule;
         const size_t dot = name.rfind('.');
         if (!exact && dot != std::string::npos) rule = look_up(scope, std::string_view(name).substr(0, dot));

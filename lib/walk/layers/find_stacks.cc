@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <string_view>
 
+#include "base/text.h"
+
 namespace tpplan {
 namespace {
 
@@ -25,10 +27,6 @@ struct Siblings {
   uint32_t end = 0;
 };
 
-bool is_layer_number(std::string_view atom) {
-  return !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
-}
-
 std::vector<Siblings> find_siblings(const OpGraph& graph) {
   std::vector<Siblings> found;
   std::vector<size_t> open;  // by open module: index into `found`, or kNoLayer
@@ -47,7 +45,7 @@ std::vector<Siblings> find_siblings(const OpGraph& graph) {
     open.push_back(kNoLayer);
     const std::string_view path = graph.strings[node.name];
     const size_t dot = path.rfind('.');
-    if (inside > 0 || dot == std::string_view::npos || !is_layer_number(path.substr(dot + 1))) continue;
+    if (inside > 0 || dot == std::string_view::npos || !is_digits(path.substr(dot + 1))) continue;
     ++inside;
     const std::string_view stack = path.substr(0, dot);
     if (found.empty() || found.back().stack != stack) found.push_back({stack, {}, 0});

@@ -5,26 +5,12 @@
 #include <algorithm>
 
 #include "base/keyed_hash.h"
+#include "base/starred_path.h"
 #include "base/text.h"
 #include "walk/report/example.h"
 
 namespace tpplan {
 namespace {
-
-// Returns the path with each number replaced by `*`, so that all layers of one kind are equal.
-std::string kind_of_path(std::string_view path) {
-  std::string out;
-  for (size_t i = 0; i < path.size();) {
-    const size_t end = std::min(path.find('.', i), path.size());
-    const std::string_view atom = path.substr(i, end - i);
-    const bool number =
-        !atom.empty() && std::all_of(atom.begin(), atom.end(), [](char c) { return c >= '0' && c <= '9'; });
-    out += out.empty() ? "" : ".";
-    out += number ? std::string_view("*") : atom;
-    i = end + 1;
-  }
-  return out;
-}
 
 // Appends the rules and shapes of a module under the plan, as text that is equal for identical modules. Called for its
 // submodules too.
@@ -42,11 +28,11 @@ void append_module(const Walk& walk, const Module& module, std::string_view belo
 // Returns the number of layers in which the module is identical: a run that fails in one would fail in all of them.
 uint64_t count_identical(const Walk& walk, ModuleId id) {
   const std::string_view path = walk.in.model.modules[id].path;
-  const std::string kind = kind_of_path(path);
+  const std::string kind = starred_path(path);
   if (kind == path) return 1;  // not in a layer
   TextMap<std::string_view, std::string> repeats;
   for (const Module& module : walk.in.model.modules) {
-    if (kind_of_path(module.path) == kind) repeats.emplace(module.path, "");
+    if (starred_path(module.path) == kind) repeats.emplace(module.path, "");
   }
   for (ModuleId at = 0; at < walk.in.model.modules.size(); ++at) {
     const Module& module = walk.in.model.modules[at];
@@ -89,7 +75,7 @@ void report_cause(Walk& walk, const Cause& cause, FirstFailure fails) {
   const auto place = [&](RuleId rule) { return rule == kNoRule ? Span{} : walk.in.plan.rules[rule].value_span; };
   const RuleId rule = cause.rule != kNoRule ? cause.rule : cause.partner;
   const std::string group = fmt::format("{}/{}/{}/{}/{}/{}", fmt::join(walk.in.axes, ","), rule, cause.partner,
-                                        kind_of_path(path), cause.op, to_text(fails));
+                                        starred_path(path), cause.op, to_text(fails));
   // A gradient is seen at each parameter that it reaches, but every layer counts only once.
   FoundCause& found = walk.out.found[group];
   const bool is_new_module = found.modules.insert(cause.module).second;

@@ -6,9 +6,9 @@ Pure Python; only the function that needs a framework imports it.
 
 from .compiled import PlanError, PlanWarning
 from .load_library import LoadError, LoadWarning
-from .loading import load_safetensors
+from .safetensors_shards import load_safetensors
 from .manifest import Manifest, ManifestError, load_manifest
-from .reading import Checkpoint, Loaded, load
+from .load_weights import Checkpoint, Loaded, load
 
 __all__ = [
     "Checkpoint",

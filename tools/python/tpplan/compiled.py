@@ -17,7 +17,7 @@ import warnings
 
 from .files import InputError, printable, write_output
 from .manifest import Manifest, ManifestError, load_manifest, read_manifest_text
-from .read_files import read_text
+from .input_files import read_text
 
 FORMAT = re.compile(r"(?:^|[{,])\s*[\"']?format[\"']?\s*:\s*[\"']?tpplan\.(plan|manifest)/", re.M)
 NEITHER = "is neither a plan (`format: tpplan.plan/1`) nor a manifest (`format: tpplan.manifest/1`)"

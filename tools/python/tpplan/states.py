@@ -30,7 +30,7 @@ from .manifest import (
     read_manifest_text,
     sum_totals,
 )
-from .read_files import open_regular
+from .input_files import open_regular
 
 MAX_HEADER = 100 << 20
 DTYPE_OF = {stored: name for name, stored in SAFETENSORS_DTYPES.items()}

@@ -5,9 +5,14 @@ import math
 from .recording import intern_size
 from .sizes import HostFloat, HostInt, HostNumber, Shape, Size
 
-# Calls that accept sizes or dims one by one or as a tuple -> position of the first; encoded as a tuple.
+# Calls that accept sizes or dims one by one or as a tuple -> position of the first; encoded as a tuple. torch accepts
+# both if a list of sizes is the only positional argument after the tensor.
 VARIADIC = dict.fromkeys(
-    ("view", "reshape", "expand", "permute", "repeat", "tile", "new_empty", "new_zeros", "new_ones", "flip"), 1
+    (
+        *("view", "reshape", "expand", "broadcast_to", "permute", "repeat", "tile", "flip"),
+        *("new_empty", "new_zeros", "new_ones"),
+    ),
+    1,
 ) | dict.fromkeys(("zeros", "ones", "empty", "rand", "randn"), 0)
 
 # Aliases of operations -> their names (lib/model/operations.def; tools/generate/write-schemas writes the rows).

@@ -10,7 +10,7 @@ from jax.sharding import NamedSharding
 from ..files import printable
 from ..manifest import ManifestError, load_manifest
 from ..new_folder import begin_folder, drop_folder, finish_folder
-from ..reading import save_own
+from ..load_weights import save_own
 from ..states import states_manifest, stored_tensors
 from .arrays import check_jax_mesh, partition_spec
 from .processes import said_by_first_process

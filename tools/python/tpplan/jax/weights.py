@@ -5,7 +5,7 @@ import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
 
 from ..manifest import load_manifest
-from ..reading import read_new
+from ..load_weights import read_new
 from .arrays import check_jax_mesh, shardings
 
 ALIGNMENT = 64  # bytes; JAX uses numpy memory of this alignment without a copy

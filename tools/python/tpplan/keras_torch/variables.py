@@ -5,7 +5,7 @@ import torch
 from keras.src.backend.torch import core
 
 from .. import slices
-from ..reading import read_new
+from ..load_weights import read_new
 from ..torch.placements import DTensor
 from ..torch.weights import fail_together
 from .collectives import whole

@@ -7,9 +7,10 @@ import math
 import re
 from dataclasses import replace
 from fractions import Fraction
+from types import NoneType
 
 from ..files import printable
-from ..read_files import read_text
+from ..input_files import read_text
 from .dtypes import DTYPE_BITS, SENT_DTYPES
 from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Loss, Manifest, ManifestError, Tensor, Value
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
@@ -84,8 +85,8 @@ def _read(document, name):
     uneven = take(name, document, "uneven", str)
     if uneven not in ("error", "torch"):
         raise ManifestError("`uneven`", "must be error or torch", COMPILE_AGAIN)
-    data = take(name, document, "data", dict, None)
-    fsdp = take(name, document, "fsdp", dict, None)
+    data = take(name, document, "data", (dict, NoneType))
+    fsdp = take(name, document, "fsdp", (dict, NoneType))
     return Manifest(
         model_name=take(
             "`inputs.model`", take("`inputs`", take(name, document, "inputs", dict), "model", dict), "name", str
@@ -93,18 +94,17 @@ def _read(document, name):
         mesh=mesh,
         uneven=uneven,
         parameters=_read_tensors(take(name, document, "parameters", list), mesh),
-        buffers=_read_tensors(take(name, document, "buffers", list, []), mesh),
+        buffers=_read_tensors(take(name, document, "buffers", list), mesh),
         modules=tuple(_read_boundary(entry, mesh) for entry in take(name, document, "modules", list)),
         tied=tuple(
-            take_list("`tied`", group, str)
-            for group in take_list("`tied`", take(name, document, "tied", list, []), list)
+            take_list("`tied`", group, str) for group in take_list("`tied`", take(name, document, "tied", list), list)
         ),
         data_axes=take_axes("`data`", take("`data`", data, "axes", list), mesh) if data else (),
         data_dim=take("`data`", data, "dim", int) if data else 0,
         fsdp_axis=take_axes("`fsdp`", [take("`fsdp`", fsdp, "axis", str)], mesh)[0] if fsdp else None,
         fsdp_units=tuple(take_list("`fsdp`", take("`fsdp`", fsdp, "units", list), str)) if fsdp else (),
-        loss=_read_loss(take(name, document, "loss", dict, None), mesh),
-        remat=tuple(take_list("`remat`", take(name, document, "remat", list, []), str)),
+        loss=_read_loss(take(name, document, "loss", (dict, NoneType)), mesh),
+        remat=tuple(take_list("`remat`", take(name, document, "remat", list), str)),
         counted=take("`totals`", take(name, document, "totals", dict), "parameters", int),
     )
 
@@ -132,8 +132,8 @@ def _read_tensor(where, path, entry, mesh):
         if not dim.isascii() or not dim.isdigit() or int(dim) >= len(shape):
             raise ManifestError(where, f"segments of dim `{printable(dim)}`, which does not exist", COMPILE_AGAIN)
         segments[int(dim)] = list(take_sizes(where, parts))
-    placements = take(where, entry, "placements", list, None)
-    single = take(where, entry, "local_shape", list, None)
+    placements = take(where, entry, "placements", (list, NoneType))
+    single = take(where, entry, "local_shape", (list, NoneType))
     shapes = [single] if single is not None else take(where, entry, "local_shapes", list)
     reduces = tuple(
         (take_axes(where, [take(where, r, "axis", str)], mesh)[0], take(where, r, "kind", str))
@@ -147,7 +147,7 @@ def _read_tensor(where, path, entry, mesh):
         segments,
         None if placements is None else tuple(take_list(where, placements, str)),
         tuple(take_sizes(where, s) for s in shapes),
-        take(where, entry, "style", str, None),
+        take(where, entry, "style", (str, NoneType)),
         take(where, entry, "replicas", int),
         reduces,
         _read_weight(where, take(where, entry, "norm_weight", str, None)),
@@ -197,7 +197,7 @@ def _read_sent_dtypes(where, entry):
 def _read_layouts(where, entry, mesh):
     layouts = {}
     for key in ("from", "to"):
-        layout = take(where, entry, key, list, None)
+        layout = take(where, entry, key, (list, NoneType))
         if layout is not None and len(take_list(where, layout, str)) != len(mesh):
             raise ManifestError(where, f"`{key}` has {len(layout)} placements for {len(mesh)} mesh axes", COMPILE_AGAIN)
         for text in layout or ():

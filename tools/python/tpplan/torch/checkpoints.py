@@ -9,7 +9,7 @@ from .. import slices
 from ..files import printable
 from ..manifest import ManifestError
 from ..new_folder import begin_folder, drop_folder, finish_folder
-from ..reading import load, save_own
+from ..load_weights import load, save_own
 from ..states import states_manifest, stored_tensors
 from .communication import said_by_first_rank
 from .placements import DTensor

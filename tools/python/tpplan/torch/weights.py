@@ -5,7 +5,7 @@ import torch.distributed as dist
 
 from .. import slices
 from ..load_library import LoadError
-from ..reading import read_new
+from ..load_weights import read_new
 from .shared import Sharing
 
 

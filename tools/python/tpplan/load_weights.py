@@ -5,7 +5,7 @@ import json
 import os
 import re
 import sys
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 from .compiled import warn_user
 from .files import printable
@@ -47,23 +47,25 @@ class Checkpoint:
     share: object = None
 
 
-def load(
-    manifest,
-    weights,
-    *,
-    into,
-    rank=None,
-    prefix="",
-    rename=None,
-    fuse=None,
-    dtype=None,
-    share=None,
-    on_module=None,
-    progress=None,
-    threads=0,
-    staging=0,
-    checksums=None,
-):
+STORED_OPTIONS = fields(Checkpoint)[1:]
+
+
+@dataclass(frozen=True)
+class ReadOptions:
+    """The options of `load` about the read itself."""
+
+    on_module: object = None
+    progress: object = None
+    threads: int = 0
+    staging: int = 0
+    checksums: object = None
+
+    def __post_init__(self):
+        check_number("threads", self.threads, MAX_INT)
+        check_number("staging", self.staging, MAX_SIZE)
+
+
+def load(manifest, weights, *, into, rank=None, prefix="", **options):
     """Reads the shards of `rank` from `weights` into the memory of `into`; on the CPU without a copy. Returns Loaded.
     The tensors of `into` must have the local shapes of the manifest.
 
@@ -82,6 +84,8 @@ def load(
     `prefix`: the path of `into` in the manifest's model, if `into` is one layer or stage; paths are then relative to
     it. A stage of several modules uses {module of `into`: its path in the manifest}, such as {"layers.0": "layers.16",
     "layers.1": "layers.17"}.
+
+    `options`: the fields of Checkpoint and of ReadOptions.
 
     `rename`: maps stored names to names in the manifest. Either {regular expression: replacement}, applied in order to
     every match (as transformers' key_mapping), or a function that returns None for tensors to skip.
@@ -114,13 +118,9 @@ def load(
     are undefined.
     """
     asked, buffers = _asked_of(into)
-    weights = _given(weights, rename, fuse, dtype, share)
-    for name, value, most in (
-        ("rank", rank or 0, MAX_INT),
-        ("threads", threads, MAX_INT),
-        ("staging", staging, MAX_SIZE),
-    ):
-        check_number(name, value, most)
+    stored = {field.name: options.pop(field.name) for field in STORED_OPTIONS if field.name in options}
+    weights, how = _given(weights, **stored), ReadOptions(**options)
+    check_number("rank", rank or 0, MAX_INT)
     prefixes = prefix if isinstance(prefix, dict) else {"": prefix}
     full = {_full_path(path, prefixes): value for path, value in asked.items()}
     placed = {path: value for path, value in full.items() if is_placed(value)}
@@ -139,12 +139,12 @@ def load(
 
     with contextlib.ExitStack() as stack:
         if not weights.share:
-            return _read(*open_targets(stack), on_module, progress, threads, staging, checksums)
+            return _read(*open_targets(stack), how)
         from .torch.shared import Sharing, mesh_of, whole_dims
 
         dims = {path: whole_dims(value) if is_placed(value) else () for path, value in asked.items()}
         sharing = Sharing(mesh_of(placed), dims)
-        return _read_shared(sharing, lambda: open_targets(stack), on_module, progress, threads, staging, checksums)
+        return _read_shared(sharing, lambda: open_targets(stack), how)
 
 
 def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None):
@@ -155,7 +155,7 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
         raise ManifestError("`share`", "needs a device mesh of torch", "remove it from the Checkpoint")
 
     def open_targets(stack):
-        opened = stack.enter_context(_opened(manifest, _given(weights, rename), rank))
+        opened = stack.enter_context(_opened(manifest, _given(weights, rename=rename), rank))
         for path, tensor in opened.tensors.items():
             if not tensor.is_stored:
                 continue
@@ -166,10 +166,11 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
         return opened, targets
 
     with contextlib.ExitStack() as stack:
+        how = ReadOptions(threads=threads)
         if sharing is None:
-            _read(*open_targets(stack), threads=threads)
+            _read(*open_targets(stack), how)
         else:
-            _read_shared(sharing, lambda: open_targets(stack), threads=threads)
+            _read_shared(sharing, lambda: open_targets(stack), how)
         return values
 
 
@@ -180,15 +181,15 @@ def save_own(manifest, rank, folder, values):
         opened.save(folder, [(opened.tensors[path], t.address, t.size) for path, t in targets.items()])
 
 
-def _given(weights, rename=None, fuse=None, dtype=None, share=None):
-    """Returns the weights as a Checkpoint. Raises ManifestError if an option is given twice."""
+def _given(weights, **stored):
+    """Returns the weights as a Checkpoint with these options. Raises ManifestError if an option is given twice."""
     if not isinstance(weights, Checkpoint):
-        return Checkpoint(weights, rename, fuse, dtype, share)
-    values = {"rename": rename, "fuse": fuse, "dtype": dtype, "share": share}
-    for name, value in values.items():
-        if value is not None and getattr(weights, name) is not None:
+        return Checkpoint(weights, **stored)
+    stored = {name: value for name, value in stored.items() if value is not None}
+    for name in stored:
+        if getattr(weights, name) is not None:
             raise ManifestError(f"`{name}`", "is given twice", "pass it only in the Checkpoint")
-    return replace(weights, **{name: value for name, value in values.items() if value is not None})
+    return replace(weights, **stored)
 
 
 @contextlib.contextmanager
@@ -208,11 +209,11 @@ def _opened(manifest, weights, rank, is_saved=False):
         opened.close()
 
 
-def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+def _read(opened, targets, how):
     """Fills {path: (Tensor, Target)} and returns Loaded."""
     if opened.warnings:
         warn_user(LoadWarning(opened.warnings.rstrip()))
-    done = _Modules(targets, on_module)
+    done = _Modules(targets, how.on_module)
     by_number = {tensor.number: (path, target) for path, (tensor, target) in targets.items()}
 
     def on_tensor(number):
@@ -220,25 +221,25 @@ def _read(opened, targets, on_module=None, progress=None, threads=0, staging=0, 
         if target.finish is not None:
             target.finish()
             target.finish = target.owner = None
-        if on_module is not None:
+        if how.on_module is not None:
             done.fill(path)
 
     for _, target in targets.values():
         mark_written(target)
-    is_told = on_module is not None or any(target.finish is not None for _, target in targets.values())
+    is_told = how.on_module is not None or any(target.finish is not None for _, target in targets.values())
     done_bytes = opened.read(
         [(tensor, target.address, target.size) for tensor, target in targets.values()],
         on_tensor if is_told else None,
-        progress,
-        threads or _own_threads(),
-        staging,
-        checksums,
+        how.progress,
+        how.threads or _own_threads(),
+        how.staging,
+        how.checksums,
     )
     filled = {tensor.path for tensor, _ in targets.values()}
     return Loaded(*done_bytes, tuple(targets), tuple(path for path in opened.tensors if path not in filled))
 
 
-def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0, staging=0, checksums=None):
+def _read_shared(sharing, open_targets, how):
     """Executes _read on all ranks of a mesh: each rank reads a part of their common shards and receives the rest.
     open_targets() returns the arguments of _read. If one rank fails, all raise instead of waiting for it."""
     from .torch.shared import BATCH, deal_out, is_reader, send
@@ -261,7 +262,7 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
     opened, targets = found
     ordered = sorted(targets, key=lambda path: targets[path][0].number)
     deal_out(sharing, {path: (targets[path][0].twin, targets[path][1].size) for path in ordered})
-    done = _Modules(targets, on_module or (lambda module: None))
+    done = _Modules(targets, how.on_module or (lambda module: None))
     batches = []
     for batch in _batches(ordered, targets, BATCH):
         own = {path: targets[path] for path in batch if is_reader(sharing, path)}
@@ -269,10 +270,11 @@ def _read_shared(sharing, open_targets, on_module=None, progress=None, threads=0
     own_bytes = sum(size for _, _, size in batches)
 
     def shown(now, _):
-        progress(min(done_bytes + now, own_bytes), own_bytes)
+        how.progress(min(done_bytes + now, own_bytes), own_bytes)
 
+    part = replace(how, on_module=None, progress=how.progress and shown)
     for batch, own, size in batches:
-        loaded = tried(_read, opened, own, None, progress and shown, threads, staging, checksums)
+        loaded = tried(_read, opened, own, part)
         together()
         done_bytes += size
         counted = [a + b for a, b in zip(counted, (loaded.read_bytes, loaded.needed_bytes, loaded.checked_bytes))]

@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath, PureWindowsPath
 
 from .files import printable
 from .manifest import SAFETENSORS_DTYPES, ManifestError, device_count, load_manifest, local_slice
-from .read_files import MAX_INDEX, open_regular, read_text
+from .input_files import MAX_INDEX, open_regular, read_text
 
 GIVE_FILES = "give safetensors files"
 

@@ -17,7 +17,7 @@ READERS = {
     "load_manifest": "import tpplan; tpplan.load_manifest(sys.argv[1])",
     "a plan or manifest": "from tpplan.compiled import is_plan; is_plan(sys.argv[1])",
     "stored_tensors": "from tpplan.states import stored_tensors; stored_tensors(sys.argv[1])",
-    "an index": "import pathlib; from tpplan.loading import _files_of_index; _files_of_index(pathlib.Path(sys.argv[1]))",
+    "an index": "import pathlib; from tpplan.safetensors_shards import _files_of_index; _files_of_index(pathlib.Path(sys.argv[1]))",
     "tpplan.states": "from tpplan.states import main, run_command; sys.exit(run_command(main, [sys.argv[1], '--of', sys.argv[1]]))",
 }
 SAYS = ("is not a regular file", "is larger than", "is not a safetensors file")
@@ -73,7 +73,7 @@ def test_folder_is_read_only_inside(tmp_path, special):
 
 def test_shards_of_an_index_are_inside_its_folder(tmp_path):
     bridge.needs("safetensors", "numpy")
-    from tpplan.loading import load_safetensors
+    from tpplan.safetensors_shards import load_safetensors
 
     model = {"format": "tpplan.model/1", "name": "M", "framework": "torch", "modules": [
         {"path": "m", "type": "X", "parameters": {"a": {"shape": [2], "dtype": "float32"}}}]}  # fmt: skip
