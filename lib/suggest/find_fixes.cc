@@ -19,6 +19,7 @@
 #include "resolve/infer/build_manifest.h"
 #include "resolve/infer/resolve_ties.h"
 #include "suggest/fitting_lengths.h"
+#include "suggest/local_heads_help.h"
 #include "suggest/rule_place.h"
 
 namespace tpplan {
@@ -607,6 +608,7 @@ void find_fixes(Checker& checker, const TpPlan& plan, const MatchTable& matches,
         ++asked > kMaxDiagnosed)
       continue;
     find_fix(search, finding);
+    add_local_heads_help(checker, plan, matches, walk, finding);
   }
 }
 
