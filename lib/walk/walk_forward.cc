@@ -12,6 +12,7 @@
 #include "walk/report/list_operations.h"
 #include "walk/run/bind_leaves.h"
 #include "walk/run/repeat_layers.h"
+#include "walk/run/sequence_exchange.h"
 #include "walk/state/slots.h"
 #include "walk/state/trace_step.h"
 #include "walk/state/walk_memory.h"
@@ -119,6 +120,7 @@ void walk_forward(Walk& walk) {
       continue;
     }
     const GraphNode& node = walk.in.graph.nodes[i];
+    if (node.kind == NodeKind::Op) list_sequence_exchange(walk, node);
     if (node.kind == NodeKind::Enter) trace_boundary(walk, node, i);
     if (node.kind == NodeKind::Enter)
       walk.in.runtime.enter(walk, node);
