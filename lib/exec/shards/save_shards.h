@@ -16,6 +16,7 @@ struct SaveOptions {
   std::vector<bool> omitted;     // by index in ShardStore::shards: tensors to skip; empty: none
   uint64_t staging = uint64_t{4} << 20;
   uint64_t max_file_bytes = 0;  // tensor bytes of one file of full tensors; 0: one file (save_unsharded)
+  std::string expert_naming;    // of full tensors: writes a matrix for each expert, with these names; empty: stacked
 };
 
 // Writes a folder of shards at options.path, in the form of torch's distributed checkpoint (shard_folder.h). All ranks
@@ -29,14 +30,16 @@ struct SaveOptions {
 [[nodiscard]] uint64_t write_rank_files(const ShardStore& store, const std::string& folder,
                                         const std::vector<bool>& omitted, uint64_t staging);
 
-// Writes one safetensors file with full tensors. All ranks call it; each writes the elements of which it is the first
-// holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.
+// Writes one safetensors file with full tensors. Throws TP8033 if `expert_naming` is set and the manifest has no
+// stacked experts, or has them in another form than [experts, rows, columns]. All ranks call it; each writes the
+// elements of which it is the first holder. Replaces a file at options.path after all ranks have succeeded. Returns the
+// bytes that this rank wrote.
 [[nodiscard]] uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Writes full tensors as several files and an index in a new folder, with Hugging Face's names:
 // model-00001-of-00002.safetensors, model.safetensors.index.json. All ranks call it. Tensors are in the order of the
-// manifest. A file has at most `max_file_bytes` of tensors, or one larger tensor. Returns the bytes that this rank
-// wrote.
+// manifest; the matrices of its experts follow each other. A file has at most `max_file_bytes` of tensors, or one
+// larger tensor. Returns the bytes that this rank wrote.
 [[nodiscard]] uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 // Calls save_indexed if options.max_file_bytes is set, else save_consolidated.
