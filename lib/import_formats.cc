@@ -12,6 +12,7 @@
 #include "hf_configs/config_graph.h"
 #include "hf_configs/config_model.h"
 #include "hf_configs/weights_model.h"
+#include "weights/dcp_metadata.h"
 
 namespace tpplan {
 namespace {
@@ -27,11 +28,22 @@ std::string file_of_model(const std::string& path, std::initializer_list<std::st
   return path;
 }
 
+// Reads the head counts of a config.json, if one is given. Returns false after an error.
+bool read_heads_of(const std::string& config, ImportedModel& model, ModuleAttributes& heads) {
+  if (config.empty()) return true;
+  model.paths.push_back(config);
+  Diagnostics& diagnostics = model.weights.diagnostics;
+  model.weights.last_id = model.config.source.id;
+  if (read_config(config, model.config, diagnostics)) heads = read_heads(model.config, 0, 0, diagnostics);
+  return !has_errors(diagnostics);
+}
+
 constexpr ImportFormat kFormats[] = {
     {"jax", ImportResult::Plan, false, read_jax_specs, nullptr},
     {"shardy", ImportResult::Plan, false, read_shardy_specs, nullptr},
     {"torch", ImportResult::Plan, false, read_torch_specs, nullptr},
     {"safetensors", ImportResult::Model, true, nullptr, import_safetensors},
+    {"dcp", ImportResult::Model, true, nullptr, import_dcp},
     {"config", ImportResult::Model, false, nullptr, import_config},
 };
 
@@ -48,17 +60,23 @@ bool import_safetensors(const std::string& given, const std::string& config, Imp
   const std::string path = file_of_model(given, {"model.safetensors.index.json", "model.safetensors"});
   ModuleAttributes heads;
   model.paths = {path};
-  if (!config.empty()) {
-    model.paths.push_back(config);
-    Diagnostics& diagnostics = model.weights.diagnostics;
-    model.weights.last_id = model.config.source.id;
-    if (read_config(config, model.config, diagnostics)) heads = read_heads(model.config, 0, 0, diagnostics);
-    if (has_errors(diagnostics)) return false;
-  }
+  if (!read_heads_of(config, model, heads)) return false;
   const bool good =
       read_weight_files(path, model.weights) && build_weights_model(model.weights, heads, model.graph, model.summary);
   for (const WeightsHeader& header : model.weights.headers) model.paths.push_back(header.source.name);
   return good;
+}
+
+bool import_dcp(const std::string& given, const std::string& config, ImportedModel& model) {
+  const std::string path = file_of_model(given, {".metadata"});
+  ModuleAttributes heads;
+  model.paths = {path};
+  std::string left_out;
+  if (!read_heads_of(config, model, heads) || !read_dcp_metadata(path, model.weights, left_out) ||
+      !build_weights_model(model.weights, heads, model.graph, model.summary))
+    return false;
+  if (!left_out.empty()) model.summary += (model.summary.empty() ? "" : "; ") + left_out;
+  return true;
 }
 
 bool import_config(const std::string& given, const std::string&, ImportedModel& model) {

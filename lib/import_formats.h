@@ -43,6 +43,9 @@ struct ImportFormat {
 // empty.
 [[nodiscard]] bool import_safetensors(const std::string& path, const std::string& config, ImportedModel& model);
 
+// Imports the tensors of a folder of torch.distributed.checkpoint, or of its `.metadata`; `config` as above.
+[[nodiscard]] bool import_dcp(const std::string& path, const std::string& config, ImportedModel& model);
+
 // Imports a Hugging Face config.json.
 [[nodiscard]] bool import_config(const std::string& path, const std::string& config, ImportedModel& model);
 

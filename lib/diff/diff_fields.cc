@@ -173,6 +173,11 @@ constexpr FieldRow<Manifest> kSettings[] = {
      [](const M&, const M& m) -> FieldWord {
        return {paths_words(m.remat), list_json(m.remat)};
      }},
+    {"local_attributes",
+     [](const M&, const M& m) -> FieldWord {
+       return {local_attributes_words(m.local_attributes, m.mesh),
+               text_of(write_local_attributes, m.local_attributes, m.mesh)};
+     }},
 };
 
 constexpr FieldRow<Manifest> kInputs[] = {

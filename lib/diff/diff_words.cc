@@ -109,6 +109,15 @@ std::string paths_words(const std::vector<std::string>& paths) {
   return list_words(words);
 }
 
+std::string local_attributes_words(const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh) {
+  if (!local) return "none";
+  std::vector<std::string> paths;
+  for (const ManifestLocalModule& module : local->modules) {
+    for (const auto& [name, size] : module.attributes) paths.push_back(fmt::format("{} of {}", name, module.path));
+  }
+  return fmt::format("over {}: {}", axis_name(mesh, local->axis), paths_words(paths));
+}
+
 std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
   return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, axis_name(mesh, fsdp->axis),

@@ -56,9 +56,14 @@ void set_kind(Module& module, ModuleKind kind) {
   module.kind_is_given = true;
 }
 
-void set_attributes(ModelGraph& graph, Module& module, const ModuleAttributes& attributes) {
+void set_attributes(ModelGraph& graph, Module& module, ModuleAttributes attributes) {
+  const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
+                                                         {"num_kv_heads", attributes.num_kv_heads},
+                                                         {"head_dim", attributes.head_dim},
+                                                         {"num_experts", attributes.num_experts}};
+  std::ranges::copy_if(values, std::back_inserter(attributes.integers), [](const auto& row) { return row.second > 0; });
   module.attributes = static_cast<uint32_t>(graph.attributes.size());
-  graph.attributes.push_back(attributes);
+  graph.attributes.push_back(std::move(attributes));
 }
 
 void set_segments(ModelGraph& graph, Param& param, size_t dim, std::vector<int64_t> sizes) {

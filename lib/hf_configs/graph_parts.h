@@ -24,7 +24,7 @@ Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64
 void resolve_kinds(ModelGraph& graph);
 
 void set_kind(Module& module, ModuleKind kind);
-void set_attributes(ModelGraph& graph, Module& module, const ModuleAttributes& attributes);
+void set_attributes(ModelGraph& graph, Module& module, ModuleAttributes attributes);
 
 // Sets the segments of a fused dim. @pre they add up to its size
 void set_segments(ModelGraph& graph, Param& param, size_t dim, std::vector<int64_t> sizes);

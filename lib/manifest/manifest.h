@@ -144,6 +144,17 @@ struct ManifestData {
   int dim = 0;
 };
 
+// Attributes that the code of a module divides by the size of an axis, with their global values.
+struct ManifestLocalModule {
+  std::string path;
+  std::vector<std::pair<std::string, int64_t>> attributes;
+};
+
+struct ManifestLocalAttributes {
+  AxisId axis = kNoAxis;
+  std::vector<ManifestLocalModule> modules;
+};
+
 struct ManifestTotals {
   uint64_t parameters = 0;  // number of tensors; tied parameters count once
   uint64_t elements = 0;
@@ -178,6 +189,7 @@ struct Manifest {
   std::optional<Loss> loss;  // absent if the plan does not specify it
   std::optional<ManifestFsdp> fsdp;
   std::vector<std::string> remat;
+  std::optional<ManifestLocalAttributes> local_attributes;  // absent if no module has any
   std::vector<Distribution> distributions;
   bool has_collectives = false;             // true if the model had traced operations
   std::vector<CollectiveCall> collectives;  // of one training step, in order

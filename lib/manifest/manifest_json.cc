@@ -210,6 +210,23 @@ void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const
   end_object(json);
 }
 
+void write_local_attributes(JsonWriter& json, const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh) {
+  if (!local) return write_value(json, nullptr);
+  begin_object(json);
+  write_field(json, "axis", mesh.axes[local->axis].name);
+  write_key(json, "modules");
+  write_array(json, local->modules, [&](const ManifestLocalModule& module) {
+    begin_object(json);
+    write_field(json, "path", module.path);
+    write_key(json, "attributes");
+    begin_object(json);
+    for (const auto& [name, value] : module.attributes) write_field(json, name, value);
+    end_object(json);
+    end_object(json);
+  });
+  end_object(json);
+}
+
 void write_distribution(JsonWriter& json, const Distribution& d) {
   const DistributionRow& row = distribution_table()[static_cast<size_t>(d.kind)];
   if (row.argument_count == 0) return write_value(json, row.name);

@@ -37,6 +37,7 @@ void write_values(JsonWriter& json, std::span<const ManifestValue> values, const
 void write_rule_facts(JsonWriter& json, const ManifestRule& rule, const Mesh& mesh);
 void write_data(JsonWriter& json, const std::optional<ManifestData>& data, const Mesh& mesh);
 void write_loss(JsonWriter& json, const std::optional<Loss>& loss, const Mesh& mesh);
+void write_local_attributes(JsonWriter& json, const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh);
 void write_fsdp(JsonWriter& json, const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
 
 // Writes a distribution in the syntax of plans: `"zeros"`, `{"constant": 0.5}`, `{"normal": {"mean": 0, "std": 0.02}}`.

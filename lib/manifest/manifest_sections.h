@@ -12,6 +12,7 @@ namespace tpplan {
 [[nodiscard]] bool read_data(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_fsdp(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_remat(ManifestReader& reader, const JsonTree& tree);
+[[nodiscard]] bool read_local_attributes(ManifestReader& reader, const JsonTree& tree);
 
 // read_loss.cc.
 [[nodiscard]] bool read_loss(ManifestReader& reader, const JsonTree& tree);

@@ -106,16 +106,27 @@ struct FieldReader {
 // Readers of the fields, called in file order. Parameters need the mesh and the rules before them, and ties need the
 // parameters. Only the collectives, step and costs are optional: of a model without operations they are unknown.
 constexpr FieldReader kFields[] = {
-    {"format", JsonField::Whole, read_format},     {"inputs", JsonField::Whole, read_inputs},
-    {"mesh", JsonField::Whole, read_mesh},         {"uneven", JsonField::Whole, read_uneven},
-    {"rules", JsonField::Elements, read_rule},     {"parameters", JsonField::Elements, read_parameter},
-    {"buffers", JsonField::Elements, read_buffer}, {"tied", JsonField::Elements, read_tie},
-    {"modules", JsonField::Elements, read_module}, {"init", JsonField::Whole, read_init},
-    {"data", JsonField::Whole, read_data},         {"loss", JsonField::Whole, read_loss},
-    {"fsdp", JsonField::Whole, read_fsdp},         {"remat", JsonField::Whole, read_remat},
-    {"totals", JsonField::Whole, read_totals},     {"collectives", JsonField::Elements, read_collective, true},
-    {"step", JsonField::Whole, read_step, true},   {"costs", JsonField::Whole, read_step_costs, true},
-    {"tool", JsonField::Whole, read_tool},         {"digest", JsonField::Whole, read_digest},
+    {"format", JsonField::Whole, read_format},
+    {"inputs", JsonField::Whole, read_inputs},
+    {"mesh", JsonField::Whole, read_mesh},
+    {"uneven", JsonField::Whole, read_uneven},
+    {"rules", JsonField::Elements, read_rule},
+    {"parameters", JsonField::Elements, read_parameter},
+    {"buffers", JsonField::Elements, read_buffer},
+    {"tied", JsonField::Elements, read_tie},
+    {"modules", JsonField::Elements, read_module},
+    {"init", JsonField::Whole, read_init},
+    {"data", JsonField::Whole, read_data},
+    {"loss", JsonField::Whole, read_loss},
+    {"fsdp", JsonField::Whole, read_fsdp},
+    {"remat", JsonField::Whole, read_remat},
+    {"local_attributes", JsonField::Whole, read_local_attributes, true},
+    {"totals", JsonField::Whole, read_totals},
+    {"collectives", JsonField::Elements, read_collective, true},
+    {"step", JsonField::Whole, read_step, true},
+    {"costs", JsonField::Whole, read_step_costs, true},
+    {"tool", JsonField::Whole, read_tool},
+    {"digest", JsonField::Whole, read_digest},
 };
 
 const FieldReader* row_of(std::string_view key) {

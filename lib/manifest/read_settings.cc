@@ -155,4 +155,33 @@ bool read_remat(ManifestReader& reader, const JsonTree& tree) {
   return read_names(reader, tree, 0, reader.manifest.remat, "path");
 }
 
+bool read_local_attributes(ManifestReader& reader, const JsonTree& tree) {
+  constexpr std::string_view what = "`local_attributes`";
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, what) || !only(reader, tree, 0, what, {"axis", "modules"}))
+    return false;
+  const uint32_t axis = required_field(reader, tree, 0, "axis", JsonKind::String),
+                 modules = required_field(reader, tree, 0, "modules", JsonKind::Array);
+  if (axis == 0 || modules == 0) return false;
+  ManifestLocalAttributes& local = reader.manifest.local_attributes.emplace();
+  if (!read_axis(reader, tree.nodes[axis], local.axis)) return false;
+  const int64_t ranks = reader.manifest.mesh.axes[local.axis].size;
+  return for_each(tree, modules, [&](uint32_t i) {
+    if (!expect(reader, tree.nodes[i], JsonKind::Object, "a module of `local_attributes`") ||
+        !only(reader, tree, i, "a module of `local_attributes`", {"path", "attributes"}))
+      return false;
+    const uint32_t path = required_field(reader, tree, i, "path", JsonKind::String),
+                   attributes = required_field(reader, tree, i, "attributes", JsonKind::Object);
+    if (path == 0 || attributes == 0) return false;
+    ManifestLocalModule& module = local.modules.emplace_back();
+    module.path = tree.nodes[path].text;
+    return for_each(tree, attributes, [&](uint32_t j) {
+      if (!expect(reader, tree.nodes[j], JsonKind::Integer, "a divided attribute")) return false;
+      module.attributes.emplace_back(tree.nodes[j].key, tree.nodes[j].integer);
+      return (tree.nodes[j].integer > 0 && tree.nodes[j].integer % ranks == 0) ||
+             report_error(reader, Code::InconsistentManifest, tree.nodes[j],
+                          fmt::format("attribute `{}` is not a multiple of {} ranks", tree.nodes[j].key, ranks));
+    });
+  });
+}
+
 }  // namespace tpplan

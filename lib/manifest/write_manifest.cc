@@ -271,6 +271,10 @@ bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const 
   write_fsdp(json, manifest.fsdp, manifest.mesh);
   write_top_key(json, "remat");
   write_array(json, manifest.remat);
+  if (manifest.local_attributes) {
+    write_top_key(json, "local_attributes");
+    write_local_attributes(json, manifest.local_attributes, manifest.mesh);
+  }
   write_top_key(json, "init");
   write_init(json, manifest.distributions);
   write_top_key(json, "totals");

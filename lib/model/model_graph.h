@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/string_index.h"
@@ -67,13 +68,14 @@ struct Param {
   bool is_buffer = false;
 };
 
-// Module attributes that the checks use. 0 if unspecified.
+// Attributes of a module. Those that the checks use are fields, 0 if unspecified.
 struct ModuleAttributes {
   int64_t num_heads = 0;
   int64_t num_kv_heads = 0;
   int64_t head_dim = 0;
   int64_t num_experts = 0;
   int64_t rope_dim = 0;  // `qk_rope_head_dim` of the config, set on the root: the part that mla_kv_a_proj splits off
+  std::vector<std::pair<std::string_view, int64_t>> integers;  // all positive integers, by name
 };
 
 struct Module {

@@ -50,6 +50,11 @@ constexpr OtherRow kOthers[] = {
        return head.starts_with('\x08') && (has_word(head, "onnx") || has_word(head, "pytorch"));
      },
      "an ONNX file", kExportTorch, ""},
+    {[](std::string_view head) {
+       return head.starts_with('\x80') && has_word(head, "torch.distributed.checkpoint.metadata");
+     },
+     "the metadata of a distributed checkpoint",
+     "convert it to a model file: `tpplan import --from dcp {} -o model.json`", "dcp"},
     {[](std::string_view head) { return head.size() > 1 && head[0] == '\x80' && head[1] >= 2 && head[1] <= 5; },
      "a pickle file of torch.save", kExportTorch, ""},
     {[](std::string_view head) {

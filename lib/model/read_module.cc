@@ -19,7 +19,7 @@ constexpr std::pair<std::string_view, int64_t ModuleAttributes::*> kAttributes[]
     {"qk_rope_head_dim", &ModuleAttributes::rope_dim},
 };
 
-// Reads the attributes that checks use, and ignores all others silently.
+// Reads positive integers. Checks those that have a field, and ignores all other values silently.
 void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Module& module) {
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, "`attributes`")) return;
@@ -34,6 +34,8 @@ void read_attributes(ModelReader& reader, const JsonTree& tree, uint32_t at, Mod
       }
       attributes.*attribute = tree.nodes[i].integer;
     }
+    if (tree.nodes[i].kind == JsonKind::Integer && tree.nodes[i].integer > 0)
+      attributes.integers.emplace_back(tree.nodes[i].key, tree.nodes[i].integer);
   }
   module.attributes = static_cast<uint32_t>(reader.graph.attributes.size());
   reader.graph.attributes.push_back(attributes);

@@ -62,19 +62,11 @@ void write_params(JsonWriter& json, std::string_view key, const ModelGraph& grap
   end_object(json);
 }
 
-// Writes the attributes that importers set. Others, such as qk_rope_head_dim, come only from exporters, whose graphs
-// are not written here.
 void write_attributes(JsonWriter& json, const ModuleAttributes& attributes) {
-  const std::pair<std::string_view, int64_t> values[] = {{"num_heads", attributes.num_heads},
-                                                         {"num_kv_heads", attributes.num_kv_heads},
-                                                         {"head_dim", attributes.head_dim},
-                                                         {"num_experts", attributes.num_experts}};
-  if (std::ranges::all_of(values, [](const auto& row) { return row.second == 0; })) return;
+  if (attributes.integers.empty()) return;
   write_key(json, "attributes");
   begin_object(json);
-  for (const auto& [name, value] : values) {
-    if (value != 0) write_field(json, name, value);
-  }
+  for (const auto& [name, value] : attributes.integers) write_field(json, name, value);
   end_object(json);
 }
 

@@ -1,9 +1,32 @@
 // expand, expand_as and broadcast_to: repeat a dim of size 1 without a copy.
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
+
+#include "ops/local_counts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {
+namespace {
+
+// Divides the sizes of sharded dims that may be divided. If there are none, the first repeated dim has the number of
+// heads of the code: one head of keys becomes that of each head of queries.
+void divide_counts(const OpCall& call, const Operand& x, std::vector<RankNumber>& sizes) {
+  if (x.layout->dims.size() > sizes.size()) return;
+  const size_t added = sizes.size() - x.layout->dims.size();
+  bool has_sharded = false;
+  for (size_t dim = added; dim < sizes.size(); ++dim) {
+    const DimLayout& held = call.table.maps.maps[x.layout->dims[dim - added]];
+    const bool is_sharded = held.local.front() * call.counts->ranks == sizes[dim].traced && held.size != 1;
+    if (!is_sharded || sizes[dim].use == CountUse::Global) continue;
+    divide(call, sizes[dim]);
+    has_sharded = true;
+  }
+  const auto repeated = std::ranges::find(sizes, CountUse::Local, &RankNumber::use);
+  if (!has_sharded && repeated != sizes.end()) divide(call, *repeated);
+}
+
+}  // namespace
 
 void rule_expand(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
@@ -15,8 +38,9 @@ void rule_expand(OpCall& call, OpResult& result) {
       sizes.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim],
                        call.table.maps.maps[other->layout->dims[dim]].axes});
   } else {
-    sizes = numbers_at(call, 1, "size");
+    sizes = sizes_at(call, 1, "size");
   }
+  if (call.counts != nullptr) divide_counts(call, *x, sizes);
   if (sizes.size() != target.size() || x->layout->dims.size() > target.size()) {
     crash(result, Code::GlobalSizeInView,
           fmt::format("{} to {} dims, but the traced result has {}", name_of(call), sizes.size(), target.size()));

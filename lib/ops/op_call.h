@@ -13,17 +13,31 @@
 
 namespace tpplan {
 
+// Whether the code divides a number of the trace by LocalCounts::ranks: never, as a divided attribute,
+// or perhaps, as a multiple of one.
+enum class CountUse : uint8_t { Global, Local, Either };
+
 // A number in the program, which can differ from rank to rank.
 struct RankNumber {
   std::vector<int64_t> local;  // by rank
   int64_t traced = 0;
   AxisMask axes = 0;  // axes along which it differs
+  CountUse use = CountUse::Global;
 };
 
 // The value of a size expression.
 struct SizeNumber {
   std::vector<int64_t> local;  // by rank
   AxisMask axes = 0;
+};
+
+// Numbers that the code of the running module divides by the number of ranks of an axis (`local_attributes`).
+struct LocalCounts {
+  std::vector<int64_t> divided;  // global values of the attributes that are divided
+  std::vector<int64_t> kept;     // values of the module's other attributes
+  int64_t ranks = 1;             // of the axis
+  AxisMask axis = 0;
+  bool operator==(const LocalCounts&) const = default;
 };
 
 struct OpCall {
@@ -35,6 +49,7 @@ struct OpCall {
   std::span<const uint32_t> size_numbers;  // by size entry
   std::string_view name;                   // of the op, without a trailing `_`
   std::vector<uint32_t> args;              // positional ones, into OpGraph::args
+  const LocalCounts* counts = nullptr;     // of the running module; nullptr: it divides none
 };
 
 struct Operand {

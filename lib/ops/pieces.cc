@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "ops/layout_parts.h"
+#include "ops/local_counts.h"
 #include "ops/op_rules.h"
 
 namespace tpplan {
@@ -24,20 +25,23 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
     if (step == 0) return std::vector<Interval>(static_cast<size_t>(n), Interval{0, 0});
     every(step);
   } else if (call.node.op == OpId::Split || call.node.op == OpId::SplitWithSizes) {
-    uint32_t index = 0;
-    const GraphArg* arg =
-        find_arg(call, 1, call.node.op == OpId::Split ? "split_size_or_sections" : "split_sizes", &index);
-    if (arg == nullptr) arg = find_arg(call, 1, "split_size", &index);
-    if (arg != nullptr && arg->kind == ArgKind::Tuple) {
-      int64_t at = 0;
-      for (uint32_t i = index + 1; i < arg->end; i = call.graph.args[i].end) {
-        const int64_t n = value(number_of(call, call.graph.args[i]));
-        bounds.push_back({at, at + n});
-        at += n;
+    std::string_view keyword = call.node.op == OpId::Split ? "split_size_or_sections" : "split_sizes";
+    if (find_arg(call, 1, keyword) == nullptr) keyword = "split_size";
+    const GraphArg* arg = find_arg(call, 1, keyword);
+    std::vector<RankNumber> sizes = sizes_at(call, 1, keyword);
+    int64_t global = 0, at = 0;
+    for (const RankNumber& n : sizes) global += n.traced;
+    for (RankNumber& n : sizes) {
+      if (n.use != CountUse::Global && size * call.counts->ranks == global) divide(call, n);
+    }
+    if (arg != nullptr && arg->kind != ArgKind::Tuple) {
+      if (!sizes.empty()) every(value(sizes.front()));
+    } else if (arg != nullptr) {
+      for (const RankNumber& n : sizes) {
+        bounds.push_back({at, at + value(n)});
+        at += value(n);
       }
       if (at != size) fault = fmt::format("the part sizes add up to {}, but the dim has {}", at, size);
-    } else if (arg != nullptr) {
-      every(value(number_of(call, *arg)));
     }
   } else if (call.node.op == OpId::TensorSplit) {
     const int64_t n = std::max<int64_t>(1, value(number_at(call, 1, "indices_or_sections", 1)));

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "ops/local_counts.h"
 #include "ops/op_rules.h"
 #include "ops/regroup_layouts.h"
 #include "sharding/tensor_size.h"
@@ -35,14 +36,74 @@ std::vector<RankNumber> requested_sizes(const OpCall& call, const Operand& x) {
   } else if (call.node.op == OpId::Unflatten) {
     const auto at = dim_index(number_at(call, 1, "dim", 0).traced, ndim);
     keep(x, 0, at);
-    for (const RankNumber& n : numbers_at(call, 2, "sizes")) sizes.push_back(n);
+    for (const RankNumber& n : sizes_at(call, 2, "sizes")) sizes.push_back(n);
     keep(x, at + 1, ndim);
   } else if (call.node.op == OpId::ViewAs || call.node.op == OpId::ReshapeAs) {
     if (const auto other = tensor_at(call, 1, "other")) keep(*other, 0, other->shape.size());
   } else {
-    sizes = numbers_at(call, 1, "shape");
+    sizes = sizes_at(call, 1, "shape");
   }
   return sizes;
+}
+
+// Dims [in_begin, in_end) of the operand, which become [out_begin, out_end) of the result.
+struct ViewGroup {
+  size_t in_begin = 0, in_end = 0;
+  size_t out_begin = 0, out_end = 0;
+};
+
+// Finds the next dims with equal products on both sides, including dims of size 1 after them (torch's view_groups,
+// distributed/tensor/_ops/_view_ops.py). Returns false if there are none.
+bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewGroup& group) {
+  size_t i = group.in_begin = group.in_end, j = group.out_begin = group.out_end;
+  int64_t from = 1, to = 1;
+  if (i < in.size()) from = in[i++];
+  if (j < out.size()) to = out[j++];
+  while (from != to) {
+    if (from < to && i < in.size())
+      from *= in[i++];
+    else if (to < from && j < out.size())
+      to *= out[j++];
+    else
+      break;
+  }
+  while (i < in.size() && in[i] == 1 && (j >= out.size() || out[j] != 1)) ++i;
+  while (j < out.size() && out[j] == 1 && (i >= in.size() || in[i] != 1)) ++j;
+  group.in_end = i;
+  group.out_end = j;
+  return from == to;
+}
+
+// Returns the size of a group that the code divides; nullptr if there is none. A group has at most one: its first
+// divided attribute, or its first size if that is a multiple of one and the ranks hold that fraction of the group,
+// because shards divide the first dim. A dim that stays as it is has none.
+RankNumber* divided_size(const OpCall& call, const Operand& x, const ViewGroup& group, std::span<RankNumber> sizes) {
+  int64_t global = 1;
+  for (size_t dim = group.in_begin; dim < group.in_end; ++dim) global *= x.shape[dim];
+  bool is_sharded = true;
+  for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
+    int64_t held = call.counts->ranks;
+    for (size_t dim = group.in_begin; dim < group.in_end; ++dim) held *= local_size(call.table, *x.layout, dim, rank);
+    is_sharded = is_sharded && held == global;
+  }
+  if (!is_sharded && group.in_end - group.in_begin == 1 && sizes.size() == 1) return nullptr;
+  const auto local = std::ranges::find(sizes, CountUse::Local, &RankNumber::use);
+  if (local != sizes.end()) return &*local;
+  const bool is_inferred = std::ranges::count(sizes, -1, &RankNumber::traced) > 0;
+  const auto first = std::ranges::find_if(sizes, [](const RankNumber& n) { return n.traced != 1; });
+  const bool may_divide = first != sizes.end() && first->use == CountUse::Either;
+  return is_sharded && !is_inferred && may_divide ? &*first : nullptr;
+}
+
+void divide_counts(const OpCall& call, const Operand& x, std::span<const int64_t> target,
+                   std::vector<RankNumber>& sizes) {
+  if (call.counts == nullptr || sizes.size() != target.size()) return;
+  ViewGroup group;
+  while (group.out_end < target.size() && next_group(x.shape, target, group)) {
+    RankNumber* size =
+        divided_size(call, x, group, std::span(sizes).subspan(group.out_begin, group.out_end - group.out_begin));
+    if (size != nullptr) divide(call, *size);
+  }
 }
 
 // Returns the sizes that each rank requests, [dim][rank]. -1 is inferred from the local sizes.
@@ -50,7 +111,8 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
                                                std::span<const int64_t> target) {
   const size_t ranks = call.table.maps.ranks;
   std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
-  const std::vector<RankNumber> numbers = requested_sizes(call, x);
+  std::vector<RankNumber> numbers = requested_sizes(call, x);
+  divide_counts(call, x, target, numbers);
   if (numbers.size() != target.size()) {
     crash(result, Code::GlobalSizeInView,
           fmt::format("{} to {} dims, but the traced result has {}", name_of(call), numbers.size(), target.size()));
@@ -80,34 +142,6 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
                                            : fmt::format("{} elements, and the new shape has {}", count, known)));
   }
   return wanted;
-}
-
-// Dims [in_begin, in_end) of the operand, which become [out_begin, out_end) of the result.
-struct ViewGroup {
-  size_t in_begin = 0, in_end = 0;
-  size_t out_begin = 0, out_end = 0;
-};
-
-// Finds the next dims with equal products on both sides, including dims of size 1 after them (torch's view_groups,
-// distributed/tensor/_ops/_view_ops.py). Returns false if there are none.
-bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewGroup& group) {
-  size_t i = group.in_begin = group.in_end, j = group.out_begin = group.out_end;
-  int64_t from = 1, to = 1;
-  if (i < in.size()) from = in[i++];
-  if (j < out.size()) to = out[j++];
-  while (from != to) {
-    if (from < to && i < in.size())
-      from *= in[i++];
-    else if (to < from && j < out.size())
-      to *= out[j++];
-    else
-      break;
-  }
-  while (i < in.size() && in[i] == 1 && (j >= out.size() || out[j] != 1)) ++i;
-  while (j < out.size() && out[j] == 1 && (i >= in.size() || in[i] != 1)) ++j;
-  group.in_end = i;
-  group.out_end = j;
-  return from == to;
 }
 
 // Returns the layouts of the new dims of a group; nullopt with the reason in `fault` if the elements of a rank do not

@@ -21,6 +21,7 @@ void read_blocks(PlanReader& reader, YamlId id);
 void read_data(PlanReader& reader, YamlId id);
 void read_loss(PlanReader& reader, YamlId id);
 void read_fsdp(PlanReader& reader, YamlId id);
+void read_local_attributes(PlanReader& reader, YamlId id);
 void read_init(PlanReader& reader, YamlId id);
 void read_suppressions(PlanReader& reader, YamlId id);
 

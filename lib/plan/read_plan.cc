@@ -11,8 +11,9 @@ namespace tpplan {
 namespace {
 
 // In canonical order.
-constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match", "mesh", "axis",  "uneven", "tp_plan",
-                                         "blocks", "data",    "loss",        "fsdp", "remat", "init",   "suppress"};
+constexpr std::string_view kTopKeys[] = {"format", "dialect", "keras_match",      "mesh", "axis",
+                                         "uneven", "tp_plan", "blocks",           "data", "loss",
+                                         "fsdp",   "remat",   "local_attributes", "init", "suppress"};
 constexpr std::string_view kFormatHelp = "start the plan with `format: {}`";
 
 void read_format(PlanReader& reader, YamlId id) {
@@ -69,12 +70,19 @@ struct SectionRow {
 };
 
 // The sections after format and mesh in reading order: rules need the dialect and the axis.
-constexpr SectionRow kSections[] = {{"dialect", read_dialect}, {"keras_match", read_keras_match},
-                                    {"uneven", read_uneven},   {"axis", read_default_axis},
-                                    {"tp_plan", read_rules},   {"blocks", read_blocks},
-                                    {"data", read_data},       {"loss", read_loss},
-                                    {"fsdp", read_fsdp},       {"remat", read_remat},
-                                    {"init", read_init},       {"suppress", read_suppressions}};
+constexpr SectionRow kSections[] = {{"dialect", read_dialect},
+                                    {"keras_match", read_keras_match},
+                                    {"uneven", read_uneven},
+                                    {"axis", read_default_axis},
+                                    {"tp_plan", read_rules},
+                                    {"blocks", read_blocks},
+                                    {"data", read_data},
+                                    {"loss", read_loss},
+                                    {"fsdp", read_fsdp},
+                                    {"remat", read_remat},
+                                    {"local_attributes", read_local_attributes},
+                                    {"init", read_init},
+                                    {"suppress", read_suppressions}};
 
 // Returns the span for diagnostics about all rules: `tp_plan`, or `blocks`, or the plan.
 Span rules_span(const PlanReader& reader) {

@@ -85,6 +85,10 @@ bool same_fsdp(const FsdpSettings& a, const FsdpSettings& b) {
          same_patterns(a.patterns, b.patterns) && same_patterns(a.units, b.units);
 }
 
+bool same_local_attributes(const LocalAttributes& a, const LocalAttributes& b) {
+  return a.pattern.text == b.pattern.text && same_patterns(a.names, b.names);
+}
+
 bool same_init(const InitEntry& a, const InitEntry& b) {
   return a.pattern.text == b.pattern.text && a.distribution == b.distribution;
 }
@@ -103,6 +107,7 @@ bool same_plan(const TpPlan& a, const TpPlan& b) {
          (!a.data || same_data(*a.data, *b.data)) && a.loss.has_value() == b.loss.has_value() &&
          (!a.loss || same_loss(*a.loss, *b.loss)) && a.fsdp.has_value() == b.fsdp.has_value() &&
          (!a.fsdp || same_fsdp(*a.fsdp, *b.fsdp)) && same_patterns(a.remat, b.remat) &&
+         same_list(a.local_attributes, b.local_attributes, same_local_attributes) &&
          same_list(a.init, b.init, same_init) && same_list(a.suppressions, b.suppressions, same_suppression);
 }
 
@@ -185,6 +190,11 @@ std::string dump(const TpPlan& plan) {
     dump_patterns(out, "fsdp unit", plan.fsdp->units);
   }
   dump_patterns(out, "remat", plan.remat);
+  for (const LocalAttributes& entry : plan.local_attributes) {
+    out += fmt::format("local_attributes {}:", entry.pattern.text);
+    for (const ModulePattern& name : entry.names) out += " " + name.text;
+    out += '\n';
+  }
   for (const InitEntry& entry : plan.init)
     out += fmt::format("init {}: {}\n", entry.pattern.text, to_text(entry.distribution));
   return out;

@@ -115,6 +115,12 @@ struct InitEntry {
   Distribution distribution;
 };
 
+// Attributes that the code of the matching modules divides by the size of the plan's axis, such as numbers of heads.
+struct LocalAttributes {
+  ModulePattern pattern;
+  std::vector<ModulePattern> names;
+};
+
 // How a Keras LayoutMap key matches: the function of Python's `re` that a version of Keras uses.
 enum class KerasMatch : uint8_t { Fullmatch, Search, Match };
 inline constexpr std::string_view kKerasMatchNames[] = {"fullmatch", "search", "match"};  // by KerasMatch
@@ -145,6 +151,7 @@ struct TpPlan {
   std::optional<PlanLoss> loss;
   std::optional<FsdpSettings> fsdp;
   std::vector<ModulePattern> remat;
+  std::vector<LocalAttributes> local_attributes;
   std::vector<InitEntry> init;  // file order; the first that matches decides
   std::vector<Suppression> suppressions;
   Span rules_span;  // of the key `tp_plan` (or `blocks`, or the whole plan)

@@ -236,6 +236,13 @@ PlanNode init_node(const std::vector<InitEntry>& init) {
   return map;
 }
 
+PlanNode local_attributes_node(const std::vector<LocalAttributes>& entries) {
+  PlanNode map = block_map();
+  for (const LocalAttributes& entry : entries)
+    add_entry(map, entry.pattern.text, quoted_text(entry.pattern.text), patterns_node(entry.names));
+  return map;
+}
+
 PlanNode suppressions_node(const std::vector<Suppression>& suppressions) {
   PlanNode list{.kind = SyntaxKind::Sequence};
   for (const Suppression& suppression : suppressions) {
@@ -273,6 +280,7 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   if (plan.loss) add_entry(root, "loss", loss_node(*plan.loss, plan.mesh));
   if (plan.fsdp) add_entry(root, "fsdp", fsdp_node(*plan.fsdp, plan.mesh));
   if (!plan.remat.empty()) add_entry(root, "remat", patterns_node(plan.remat));
+  if (!plan.local_attributes.empty()) add_entry(root, "local_attributes", local_attributes_node(plan.local_attributes));
   if (!plan.init.empty()) add_entry(root, "init", init_node(plan.init));
   if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_node(plan.suppressions));
   return write_plan_syntax(std::move(pieces));

@@ -16,6 +16,7 @@
 #include "resolve/infer/apply_init.h"
 #include "resolve/infer/build_manifest.h"
 #include "suggest/fitting_lengths.h"
+#include "suggest/local_heads_help.h"
 #include "suggest/plan_changes.h"
 
 namespace tpplan {
@@ -289,6 +290,7 @@ void find_fixes(Checker& checker, const TpPlan& plan, const MatchTable& matches,
         ++asked > kMaxDiagnosed)
       continue;
     find_fix(search, finding);
+    add_local_heads_help(checker, plan, matches, walk, finding);
   }
 }
 

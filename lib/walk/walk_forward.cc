@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -11,6 +12,7 @@
 #include "walk/report/list_operations.h"
 #include "walk/run/bind_leaves.h"
 #include "walk/run/repeat_layers.h"
+#include "walk/run/sequence_exchange.h"
 #include "walk/state/slots.h"
 #include "walk/state/trace_step.h"
 #include "walk/state/walk_memory.h"
@@ -42,6 +44,34 @@ uint32_t skip_module(Walk& walk, uint32_t enter) {
   return exit;
 }
 
+// True for a head count of the model file that repeats an attribute of the code under the file's own name.
+bool is_alias(const std::pair<std::string_view, int64_t>& attribute, const std::vector<int64_t>& divided) {
+  return (attribute.first == "num_heads" || attribute.first == "num_kv_heads") &&
+         std::ranges::count(divided, attribute.second) > 0;
+}
+
+// Lists the numbers that the code of modules divides by the ranks of the plan's axis, if the walk covers this axis.
+void begin_counts(Walk& walk) {
+  walk.memory.counts.clear();
+  walk.memory.counts_of_module.clear();
+  const auto axis = std::ranges::find(walk.in.axes, walk.in.plan.axis);
+  if (axis == walk.in.axes.end() || walk.in.matches.patterns.local_modules.empty()) return;
+  walk.memory.counts_of_module.assign(walk.in.model.modules.size(), kNoId);
+  for (const LocalModule& local : walk.in.matches.patterns.local_modules) {
+    LocalCounts counts{.divided = {},
+                       .kept = {},
+                       .ranks = walk.in.plan.mesh.axes[*axis].size,
+                       .axis = AxisMask{1} << (axis - walk.in.axes.begin())};
+    for (const auto& [name, value] : local.divided) counts.divided.push_back(value);
+    for (const auto& attribute : walk.in.model.attributes[walk.in.model.modules[local.module].attributes].integers) {
+      if (std::ranges::find(local.divided, attribute) == local.divided.end() && !is_alias(attribute, counts.divided))
+        counts.kept.push_back(attribute.second);
+    }
+    walk.memory.counts_of_module[local.module] = static_cast<uint32_t>(walk.memory.counts.size());
+    walk.memory.counts.push_back(std::move(counts));
+  }
+}
+
 }  // namespace
 
 void begin_walk(Walk& walk) {
@@ -70,6 +100,7 @@ void begin_walk(Walk& walk) {
     if (std::find(walk.in.axes.begin(), walk.in.axes.end(), axis) != walk.in.axes.end())
       walk.memory.rule_of_module[match.module] = match.rule;
   }
+  begin_counts(walk);
   walk.memory.value_of_param.assign(walk.in.model.params.size(), kNoId);
   walk.memory.sum_rule.assign(walk.in.graph.values.size(), kNoRule);
   if (walk.out.listing != nullptr || walk.out.examples != nullptr) return;  // they need every layer
@@ -89,6 +120,7 @@ void walk_forward(Walk& walk) {
       continue;
     }
     const GraphNode& node = walk.in.graph.nodes[i];
+    if (node.kind == NodeKind::Op) list_sequence_exchange(walk, node);
     if (node.kind == NodeKind::Enter) trace_boundary(walk, node, i);
     if (node.kind == NodeKind::Enter)
       walk.in.runtime.enter(walk, node);

@@ -1,8 +1,10 @@
 """Checkpoints with a matrix for each expert, for manifests of stacked experts: the shards equal those of the stacked checkpoint."""
 
+import json
+
 import pytest
 from executor import execute, succeeds
-from weights import compile_manifest, random_tensors, write_file
+from weights import compile_manifest, random_tensors, read_file, write_file
 
 EXPERTS, HIDDEN, ROWS = 4, 6, 8
 SHAPES = {
@@ -93,3 +95,52 @@ def test_transposed_matrices_are_rejected(tmp_path, stacked):
     write_file(tmp_path / "w.safetensors", single)
     result = execute("load", manifest, "--weights", tmp_path / "w.safetensors")
     assert result.returncode == 1 and "TP8023" in result.stderr
+
+
+@pytest.mark.parametrize("naming, names", [("gate_proj", "llama"), ("w1", "mixtral")])
+@pytest.mark.parametrize("size", [[], ["--max-file-size", "300"]], ids=["file", "files"])
+@pytest.mark.parametrize(
+    "spec",
+    [["ep", None, None], [None, "ep", None], [None, None, "ep"], [None, None, None]],
+    ids=["experts", "rows", "columns", "replicated"],
+)
+def test_experts_are_written_as_they_were_read(tmp_path, stacked, naming, names, spec, size):
+    """From matrices to matrices, and from a folder of shards, whatever the sharding."""
+    manifest = compile_manifest(tmp_path, SHAPES, dict.fromkeys(list(SHAPES)[:2], spec), {"ep": 3})
+    write_file(tmp_path / "single.safetensors", split_experts(stacked, NAMES[names]))
+    succeeds("save", manifest, "--weights", tmp_path / "single.safetensors", "-o", tmp_path / "shards")
+    for weights in ("single.safetensors", "shards"):
+        to = tmp_path / f"of-{weights}"
+        flags = ["--split-experts", naming, *size]
+        succeeds("save", manifest, "--weights", tmp_path / weights, "--consolidated", to, *flags)
+        files = sorted(to.glob("*.safetensors")) if size else [to]
+        written = {}
+        for file in files:
+            written |= read_file(file)[1]
+        assert written == split_experts(stacked, NAMES[names])
+        assert (
+            len(files) == 1
+            or json.loads((to / "model.safetensors.index.json").read_text())["weight_map"].keys() == written.keys()
+        )
+
+
+def test_transposed_experts_are_not_split(tmp_path):
+    shapes = {
+        "m.experts.gate_up_proj": ("float32", (EXPERTS, HIDDEN, 2 * ROWS)),
+        "m.experts.down_proj": ("float32", (EXPERTS, ROWS, HIDDEN)),
+    }
+    for kept in (list(shapes), list(shapes)[:1], []):
+        tensors = {name: shapes[name] for name in kept} | {"m.norm": SHAPES["m.norm"]}
+        manifest = compile_manifest(tmp_path, tensors, {"m.norm": [None]}, {"ep": 2})
+        write_file(tmp_path / "w.safetensors", random_tensors(tensors))
+        result = execute(
+            "save",
+            manifest,
+            "--weights",
+            tmp_path / "w.safetensors",
+            "--consolidated",
+            tmp_path / "out",
+            "--split-experts",
+            "w1",
+        )
+        assert result.returncode == 1 and "error[TP8033]" in result.stderr and not (tmp_path / "out").exists()

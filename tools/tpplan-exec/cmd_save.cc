@@ -46,6 +46,8 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
     return usage_error("save requires -o or --consolidated");
   if (arguments.max_file_bytes != 0 && arguments.consolidated.empty())
     return usage_error("--max-file-size requires --consolidated");
+  if (!arguments.expert_naming.empty() && arguments.consolidated.empty())
+    return usage_error("--split-experts requires --consolidated");
   ManifestInput input;
   int status = read_manifest_file(arguments.manifest, input.file, input.manifest, input.sha256);
   if (status != 0) return status;
@@ -57,7 +59,9 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
   check_output("--consolidated", arguments.consolidated, inputs);
   SharedShards shared;
   return run_job(
-      input, job, agreement_of(fmt::format("save to {} {}", arguments.output, arguments.consolidated), source),
+      input, job,
+      agreement_of(fmt::format("save to {} {} {}", arguments.output, arguments.consolidated, arguments.expert_naming),
+                   source),
       [&](Comm& comm) {
         std::ignore = load_together(comm, input.manifest, source, job, shared);
         const ShardStore& store = shards_of(comm, shared);
@@ -67,6 +71,7 @@ int cmd_save(const SaveArguments& arguments, const JobArguments& job) {
         if (!arguments.output.empty()) mine.folder = save_shards(comm, store, options);
         options.path = arguments.consolidated;
         options.max_file_bytes = arguments.max_file_bytes;
+        options.expert_naming = arguments.expert_naming;
         if (!arguments.consolidated.empty()) mine.file = save_unsharded(comm, store, options);
         const RankSaves all = fold(comm, mine, [](RankSaves& sum, const RankSaves& rank, int) {
           sum.folder += rank.folder;

@@ -1,11 +1,15 @@
 // Declares the subcommands of tpplan-exec and calls the function of the requested one.
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <iterator>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/text.h"
 #include "commands.h"
 #include "exec/device/device.h"
+#include "exec/shards/expert_names.h"
 #include "exec/shards/load_shards.h"
 #include "job.h"
 #include "number_options.h"
@@ -178,6 +182,12 @@ void declare_save(CLI::App& command, LineArguments& line) {
   command.add_option("--consolidated", line.save.consolidated, "safetensors file for all tensors, unsharded")
       ->type_name("FILE");
   take_file_size(command, line.save.max_file_bytes);
+  command
+      .add_option(
+          "--split-experts", line.save.expert_naming,
+          "with --consolidated: write stacked experts as one matrix each, named gate_proj, up_proj and down_proj, "
+          "or w1, w3 and w2")
+      ->check(CLI::IsMember(std::vector<std::string>(std::begin(kExpertNamings), std::end(kExpertNamings))));
   add_broadcast(command, line.job);
   add_staging(command, line.job);
   add_job(command, line.job);

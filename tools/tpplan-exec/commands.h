@@ -50,6 +50,7 @@ struct SaveArguments {
   std::string output;           // folder for the shards, one file per rank
   std::string consolidated;     // one safetensors file; empty: none
   uint64_t max_file_bytes = 0;  // > 0: `consolidated` is a folder of files of at most this many bytes, with an index
+  std::string expert_naming;    // of the tensors of `consolidated`: a matrix for each expert; empty: stacked
 };
 
 struct ReshardArguments {

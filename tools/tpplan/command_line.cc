@@ -297,16 +297,18 @@ void declare_export(CLI::App& command, LineArguments& line) {
 void declare_import(CLI::App& command, LineArguments& line) {
   command
       .add_option("FILE", line.import_from.file,
-                  "specs file of tpplan export, safetensors file, index of safetensors files (.json), or config.json")
+                  "specs file of tpplan export, safetensors file, index of safetensors files (.json), folder of "
+                  "torch.distributed.checkpoint, or config.json")
       ->required();
   command
       .add_option("--from", line.import_from.format,
-                  "format of the file: jax, shardy or torch for a plan, safetensors or config for a model")
+                  "format of the file: jax, shardy or torch for a plan; safetensors, dcp or config for a model")
       ->required()
       ->type_name("FORMAT")
       ->check(CLI::IsMember(names_of(import_formats())));
   command
-      .add_option("--model-config", line.import_from.config, "config.json with the head counts of a safetensors model")
+      .add_option("--model-config", line.import_from.config,
+                  "config.json with the head counts of a safetensors or dcp model")
       ->type_name("FILE");
   command
       .add_option("-o,--output", line.import_from.output,

@@ -8,10 +8,10 @@ namespace {
 // transformers 5 (modeling_mixtral.py, modeling_deepseek_v3.py and others) multiplies by gate and up in one parameter;
 // their checkpoints have one module for each expert.
 constexpr ExpertRow kRows[] = {
-    {"gate_up_proj", {"gate_proj", "up_proj"}},
-    {"gate_up_proj", {"w1", "w3"}},
-    {"down_proj", {"down_proj", {}}},
-    {"down_proj", {"w2", {}}},
+    {"gate_up_proj", {"gate_proj", "up_proj"}, "gate_proj"},
+    {"gate_up_proj", {"w1", "w3"}, "w1"},
+    {"down_proj", {"down_proj", {}}, "gate_proj"},
+    {"down_proj", {"w2", {}}, "w1"},
 };
 
 }  // namespace

@@ -14,7 +14,11 @@ namespace tpplan {
 struct ExpertRow {
   std::string_view stacked;
   std::array<std::string_view, 2> parts;  // the second may be empty
+  std::string_view naming;                // of all matrices of a model: the first part of `gate_up_proj`
 };
+
+// The namings of expert_rows.
+inline constexpr std::string_view kExpertNamings[] = {"gate_proj", "w1"};
 
 // The rows that apply to a parameter are those whose `stacked` is its last name. The matrices of expert 3 of
 // `layers.0.mlp.experts.down_proj` are called `layers.0.mlp.experts.3.PART.weight`.

@@ -3,15 +3,18 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
+#include <deque>
 #include <filesystem>
 #include <map>
 #include <string_view>
 
 #include "base/crc32c.h"
 #include "exec/shards/byte_boxes.h"
+#include "exec/shards/expert_names.h"
 #include "exec/shards/new_folder.h"
 #include "exec/shards/shard_files.h"
 #include "exec/shards/shard_folder.h"
+#include "exec/shards/stacked_experts.h"
 #include "exec/shards/write_safetensors.h"
 #include "sharding/tensor_size.h"
 #include "text/json_writer.h"
@@ -25,12 +28,12 @@ struct Part {
   HeldBox held;
 };
 
-// Copies a part in blocks through host memory and calls put(offset, bytes, count) for each range that is contiguous in
-// `to`.
+// Copies the box of `to`, which is within the part, in blocks through host memory. Calls put(offset, bytes, count) for
+// each range that is contiguous in `to`.
 template <typename Put>
 void copy_out(const ShardStore& store, const Part& part, const HeldBox& to, uint64_t staging, Put put) {
   std::vector<char> block;
-  for_each_run(part.held, to, part.held.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
+  for_each_run(part.held, to, to.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
     const char* data = static_cast<const char*>(part.shard->data) + from;
     for (uint64_t done = 0; done < bytes;) {
       const uint64_t count = store.device->is_host_memory ? bytes : std::min(bytes - done, staging);
@@ -88,20 +91,49 @@ uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const 
   return writer.offset;
 }
 
-// Returns the entries of the consolidated file: every full tensor. The same on every rank.
-std::vector<WriteEntry> consolidated_entries(const ShardStore& store, const SaveOptions& options) {
+// Full tensors to write, the same on every rank.
+struct FullTensors {
   std::vector<WriteEntry> entries;
+  std::deque<std::string> names;  // of matrices of experts
+};
+
+void add_tensor(FullTensors& tensors, std::string_view name, DType dtype, std::vector<int64_t> shape, size_t source,
+                std::vector<uint64_t> begin) {
+  tensors.entries.push_back({.name = name,
+                             .dtype = dtype,
+                             .shape = {shape.begin(), shape.end()},
+                             .bytes = bytes_of(dtype, shape),
+                             .saved_offsets = std::move(begin),
+                             .source = source});
+}
+
+// Adds the matrices of the experts that the tensor stacks. Their `saved_offsets` is their first element in it.
+void add_experts(FullTensors& tensors, const ExpertRow& row, const Shard& shard, size_t source) {
+  const std::vector<int64_t>& shape = shard.layout->shape;
+  const int64_t rows = shape[1] / (row.parts[1].empty() ? 1 : 2);
+  for (int64_t expert = 0; expert < shape[0]; ++expert) {
+    for (size_t part = 0; part < row.parts.size() && !row.parts[part].empty(); ++part) {
+      const std::string& name =
+          tensors.names.emplace_back(expert_name(shard.path, static_cast<uint64_t>(expert), row.parts[part]));
+      const auto first_row = static_cast<uint64_t>(rows) * part;
+      add_tensor(tensors, name, shard.layout->dtype, {rows, shape[2]}, source,
+                 {static_cast<uint64_t>(expert), first_row, 0});
+    }
+  }
+}
+
+FullTensors list_full_tensors(const ShardStore& store, const SaveOptions& options) {
+  FullTensors tensors;
+  const std::vector<const ExpertRow*> experts = stacked_experts(store, options.expert_naming);
   for (size_t i = 0; i < store.shards.size(); ++i) {
     if (i < options.omitted.size() && options.omitted[i]) continue;
     const ParamLayout& layout = *store.shards[i].layout;
-    entries.push_back({.name = store.shards[i].path,
-                       .dtype = layout.dtype,
-                       .shape = {layout.shape.begin(), layout.shape.end()},
-                       .bytes = bytes_of(layout.dtype, layout.shape),
-                       .saved_offsets = {},
-                       .source = i});
+    if (experts[i] != nullptr)
+      add_experts(tensors, *experts[i], store.shards[i], i);
+    else
+      add_tensor(tensors, store.shards[i].path, layout.dtype, layout.shape, i, {});
   }
-  return entries;
+  return tensors;
 }
 
 // A file of full tensors.
@@ -120,6 +152,19 @@ void write_head(const OutputFile& file, const ConsolidatedFile& whole) {
   write_at(file, whole.head.data(), whole.head.size(), 0);
 }
 
+// Returns the part of a held box that belongs to the entry, and its place there: the entry is the full tensor, or the
+// matrix of one expert of it.
+HeldBox place_in_entry(const WriteEntry& entry, const Shard& shard, const Box& held) {
+  const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
+  if (entry.saved_offsets.empty()) return within(held, sizes);
+  const std::vector<uint64_t>& begin = entry.saved_offsets;
+  const Box matrix{begin, {begin[0] + 1, begin[1] + entry.shape[0], sizes[2]}};
+  HeldBox place{.box = intersection(held, matrix), .at = {}, .sizes = {1, entry.shape[0], sizes[2]}};
+  for (size_t dim = 0; dim < begin.size(); ++dim)
+    place.at.push_back(is_empty(place.box) ? 0 : place.box.begin[dim] - begin[dim]);
+  return place;
+}
+
 // Writes the elements of the file's tensors of which this rank is the first holder. Returns their bytes.
 uint64_t write_local_part(const ShardStore& store, const ConsolidatedFile& whole, const std::string& path,
                           uint64_t staging) {
@@ -128,13 +173,12 @@ uint64_t write_local_part(const ShardStore& store, const ConsolidatedFile& whole
   uint64_t bytes = 0;
   for (const WriteEntry& entry : whole.entries) {
     const Shard& shard = store.shards[entry.source];
-    const std::vector<uint64_t> sizes = byte_sizes(shard.layout->shape, shard.layout->dtype);
     for (const HeldBox& held : written_boxes(store, shard)) {
-      copy_out(store, {&shard, held}, within(held.box, sizes), staging,
-               [&](uint64_t where, const void* data, uint64_t count) {
-                 write_run(writer, data, count, entry.offset + where, staging);
-               });
-      bytes += elements_in(held.box);
+      const HeldBox to = place_in_entry(entry, shard, held.box);
+      copy_out(store, {&shard, held}, to, staging, [&](uint64_t where, const void* data, uint64_t count) {
+        write_run(writer, data, count, entry.offset + where, staging);
+      });
+      bytes += elements_in(to.box);
     }
   }
   flush(writer);
@@ -142,16 +186,16 @@ uint64_t write_local_part(const ShardStore& store, const ConsolidatedFile& whole
   return bytes;
 }
 
-std::vector<ConsolidatedFile> list_consolidated_files(const ShardStore& store, const SaveOptions& options) {
+std::vector<ConsolidatedFile> list_consolidated_files(const FullTensors& tensors, const SaveOptions& options) {
   std::vector<std::vector<WriteEntry>> parts(1);
   uint64_t bytes = 0;
-  for (WriteEntry& entry : consolidated_entries(store, options)) {
+  for (const WriteEntry& entry : tensors.entries) {
     if (!parts.back().empty() && entry.bytes > options.max_file_bytes - std::min(bytes, options.max_file_bytes)) {
       parts.emplace_back();
       bytes = 0;
     }
     bytes += entry.bytes;
-    parts.back().push_back(std::move(entry));
+    parts.back().push_back(entry);
   }
   std::vector<ConsolidatedFile> files;
   for (std::vector<WriteEntry>& part : parts) {
@@ -195,7 +239,8 @@ std::string index_text(const std::vector<ConsolidatedFile>& files) {
 // holder. Replaces a file at options.path after all ranks have succeeded. Returns the bytes that this rank wrote.
 uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
-  const ConsolidatedFile file = lay_out_consolidated(consolidated_entries(store, options));
+  const FullTensors tensors = list_full_tensors(store, options);
+  const ConsolidatedFile file = lay_out_consolidated(tensors.entries);
   FolderSteps steps;
   steps.prepare = [&](const std::string& path) { write_head(open_for_writing(path), file); };
   steps.write = [&](const std::string& path) { bytes = write_local_part(store, file, path, options.staging); };
@@ -209,7 +254,8 @@ uint64_t save_consolidated(Comm& comm, const ShardStore& store, const SaveOption
 // wrote.
 uint64_t save_indexed(Comm& comm, const ShardStore& store, const SaveOptions& options) {
   uint64_t bytes = 0;
-  const std::vector<ConsolidatedFile> files = list_consolidated_files(store, options);
+  const FullTensors tensors = list_full_tensors(store, options);
+  const std::vector<ConsolidatedFile> files = list_consolidated_files(tensors, options);
   const auto path_of_file = [](const std::string& folder, const std::string& name) {
     return (std::filesystem::path(folder) / name).string();
   };

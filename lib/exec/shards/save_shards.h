@@ -16,6 +16,7 @@ struct SaveOptions {
   std::vector<bool> omitted;     // by index in ShardStore::shards: tensors to skip; empty: none
   uint64_t staging = uint64_t{4} << 20;
   uint64_t max_file_bytes = 0;  // tensor bytes of one file of full tensors; 0: one file (save_unsharded)
+  std::string expert_naming;    // of full tensors: writes a matrix for each expert, with these names; empty: stacked
 };
 
 // Writes a folder of shards at options.path, in the form of torch's distributed checkpoint (shard_folder.h). All ranks
@@ -29,8 +30,9 @@ struct SaveOptions {
 [[nodiscard]] uint64_t write_rank_files(const ShardStore& store, const std::string& folder,
                                         const std::vector<bool>& omitted, uint64_t staging);
 
-// Writes full tensors: one safetensors file, or several files and an index if options.max_file_bytes is set. All ranks
-// call it. Returns the bytes that this rank wrote.
+// Writes full tensors: one safetensors file, or several files and an index if options.max_file_bytes is set. Throws
+// TP8033 if `expert_naming` is set and the manifest has no stacked experts, or has them in another form than [experts,
+// rows, columns]. All ranks call it. Returns the bytes that this rank wrote.
 [[nodiscard]] uint64_t save_unsharded(Comm& comm, const ShardStore& store, const SaveOptions& options);
 
 }  // namespace tpplan

@@ -133,6 +133,11 @@ void add_settings(ManifestBuilder& b) {
   if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
   b.manifest.loss = resolved_loss(plan, data_gradients(b.runtime));
   b.manifest.remat = paths_of(b.graph, b.patterns.remat);
+  for (const LocalModule& local : b.patterns.local_modules) {
+    if (!b.manifest.local_attributes) b.manifest.local_attributes.emplace().axis = plan.axis;
+    b.manifest.local_attributes->modules.push_back(
+        {std::string(b.graph.modules[local.module].path), {local.divided.begin(), local.divided.end()}});
+  }
   if (!plan.fsdp) return;
   b.manifest.fsdp = ManifestFsdp{.axis = plan.fsdp->axis,
                                  .policy = std::string(plan.fsdp->policy->name),

@@ -32,6 +32,7 @@ std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGra
   other.keras_match = reading.keras_match;
   other.fsdp.reset();  // these patterns are the same in every dialect
   other.remat.clear();
+  other.local_attributes.clear();
   other.init.clear();
   Diagnostics unheard;  // discarded: errors of another dialect are not errors of this plan
   const MatchTable table = match_plan(other, graph, unheard);

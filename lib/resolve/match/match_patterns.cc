@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "resolve/match/match_local_attributes.h"
 #include "resolve/match/nearest_path.h"
 #include "resolve/match/pattern.h"
 #include "resolve/match/select_modules.h"
@@ -106,6 +107,7 @@ PatternMatches match_patterns(const TpPlan& plan, const ModelGraph& graph, Diagn
     matches.fsdp_units = select_modules(graph, plan.fsdp->units, "fsdp unit", matches.of_fsdp_units, diagnostics);
   }
   matches.remat = select_modules(graph, plan.remat, "remat pattern", matches.of_remat, diagnostics);
+  matches.local_modules = match_local_attributes(plan, graph, diagnostics);
   match_init(plan, graph, matches, diagnostics);
   return matches;
 }
@@ -125,6 +127,11 @@ std::string dump(const PatternMatches& patterns, const TpPlan& plan, const Model
   }
   for (const ModuleId id : patterns.fsdp_units) out += fmt::format("fsdp unit {}\n", graph.modules[id].path);
   for (const ModuleId id : patterns.remat) out += fmt::format("remat {}\n", graph.modules[id].path);
+  for (const LocalModule& module : patterns.local_modules) {
+    out += fmt::format("local attributes of {}:", graph.modules[module.module].path);
+    for (const auto& [name, value] : module.divided) out += fmt::format(" {}={}", name, value);
+    out += '\n';
+  }
   for (ParamId id = 0; id < patterns.init_params.size(); ++id) entry(graph.params[id], patterns.init_params[id]);
   for (size_t i = 0; i < patterns.init_buffers.size(); ++i) entry(graph.buffers[i], patterns.init_buffers[i]);
   if (plan.fsdp) {

@@ -1,5 +1,5 @@
-// Matching of the patterns outside the rules: `fsdp.patterns`, `fsdp.units`, `remat` and `init`. In every dialect they
-// are globs over full paths.
+// Matching of the patterns outside the rules: `fsdp.patterns`, `fsdp.units`, `remat`, `local_attributes` and `init`. In
+// every dialect they are globs over full paths.
 #pragma once
 
 #include "resolve/match/match_table.h"

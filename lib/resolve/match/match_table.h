@@ -1,6 +1,8 @@
 // The rule of each parameter and each module boundary.
 #pragma once
 
+#include <string_view>
+#include <utility>
 #include <vector>
 
 #include "diagnostics/diagnostics.h"
@@ -35,11 +37,18 @@ struct PatternCount {
   uint64_t first = 0;    // `init` only: matches that no earlier pattern has
 };
 
+// A module whose code divides attributes by the size of the plan's axis.
+struct LocalModule {
+  ModuleId module = 0;
+  std::vector<std::pair<std::string_view, int64_t>> divided;  // by name, with their global values
+};
+
 // Matches of the patterns outside the rules of a plan.
 struct PatternMatches {
   std::vector<ModuleId> fsdp_units, remat;          // the outermost matches, each once, in file order
   std::vector<bool> fsdp_params;                    // by ParamId: selected by `fsdp.patterns`; empty: all selected
   std::vector<uint32_t> init_params, init_buffers;  // first matching entry of TpPlan::init, or kNone; empty: no `init`
+  std::vector<LocalModule> local_modules;           // ascending, each once
   std::vector<PatternCount> of_fsdp_patterns, of_fsdp_units, of_remat, of_init;  // by pattern
 };
 

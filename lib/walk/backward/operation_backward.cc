@@ -5,6 +5,7 @@
 #include "walk/backward/accumulate_grad.h"
 #include "walk/backward/dtensor_backward.h"
 #include "walk/backward/redistribute_grad.h"
+#include "walk/run/sequence_exchange.h"
 #include "walk/state/causes.h"
 #include "walk/state/slots.h"
 #include "walk/state/tape.h"
@@ -157,7 +158,13 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
 }  // namespace
 
 void operation_backward(Backward& b, const TapeEntry& entry) {
-  const Walk& walk = b.walk;
+  Walk& walk = b.walk;
+  const bool is_attention = op_row(op_of(walk, entry)).rule == rule_attention && entry.in_end - entry.in_begin > 2;
+  if (is_attention && !has_no_grad(b.grads[walk.memory.tape_slots[entry.out_begin].slot]))
+    list_sequence_exchange(walk, {.backward = true,
+                                  .module = entry.module,
+                                  .key = walk.memory.tape_slots[entry.in_begin + 1].slot,
+                                  .value = walk.memory.tape_slots[entry.in_begin + 2].slot});
   for (size_t o = 0; o < entry.out_end - entry.out_begin; ++o) {
     const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
     if (has_no_grad(b.grads[result.slot])) continue;

@@ -1,11 +1,15 @@
 #include "walk/operation/operations.h"
 
+#include <spdlog/fmt/fmt.h>
+
 #include <algorithm>
 #include <span>
 
+#include "ops/local_counts.h"
 #include "ops/op_rules.h"
 #include "walk/operation/dtensor_ops.h"
 #include "walk/operation/finish_op.h"
+#include "walk/state/causes.h"
 #include "walk/state/node_args.h"
 #include "walk/state/slots.h"
 #include "walk/state/trace_step.h"
@@ -35,6 +39,14 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
       put(number);
     }
   });
+  if (has_counts(node.op)) seen.counts = local_counts(walk);
+  if (seen.counts == nullptr) return seen;
+  seen.plain = false;
+  for (const std::vector<int64_t>* values : {&seen.counts->divided, &seen.counts->kept}) {
+    put(static_cast<uint32_t>(values->size()));
+    seen.key.append(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(int64_t));
+  }
+  put(seen.counts->axis);
   return seen;
 }
 
@@ -50,8 +62,23 @@ OpResult as_traced(const Walk& walk, const GraphNode& node, const OpResult& by_r
   return result;
 }
 
+// Reports a local size that the code passes to a DTensor, whose sizes are global.
+bool rejects_counts(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
+  if (seen.counts == nullptr) return false;
+  for (const GraphArg& arg : args_of(walk.in.graph, node)) {
+    if (arg.kind != ArgKind::Int || count_use(*seen.counts, arg.integer) != CountUse::Local) continue;
+    crash_at(walk, Code::GlobalSizeInView,
+             fmt::format("{} gets {}, the local part of {}, but the sizes of a DTensor are global",
+                         walk.in.graph.strings[node.name], arg.integer / seen.counts->ranks, arg.integer),
+             kNoRule, kNoRule, std::string(walk.in.graph.strings[node.name]));
+    return true;
+  }
+  return false;
+}
+
 OpResult apply_rule(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
   OpCall call = call_of(walk, node);
+  call.counts = seen.counts;
   OpResult result = run_rule(call);
   const bool fill = op_row(node.op).rule == rule_fill;
   if (seen.plain && !fill) return as_traced(walk, node, result);
@@ -87,6 +114,7 @@ MemoEntry remember(Walk& walk, OpResult result) {
 
 void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
   NodeOperands seen = look_at(walk, node);
+  if (seen.dtensors && rejects_counts(walk, node, seen)) return;
   if (seen.dtensors) return run_on_dtensors(walk, node, index, seen);
   auto found = walk.memory.tables.memo.find(seen.key);
   if (found == walk.memory.tables.memo.end())

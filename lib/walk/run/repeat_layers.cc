@@ -100,6 +100,10 @@ inline bool same_slot(const Slot& a, const Slot& b) {
          a.memory == b.memory && a.is_leaf == b.is_leaf && a.dtype == b.dtype && a.typed_by == b.typed_by;
 }
 
+bool same_counts(const WalkMemory& memory, uint32_t a, uint32_t b) {
+  return a == b || (a != kNoId && b != kNoId && memory.counts[a] == memory.counts[b]);
+}
+
 // True if the plan has the same rules for the layer `turns` after this one.
 bool has_same_treatment(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t turns) {
   const Shift by{stack, layer, turns, 0};
@@ -108,6 +112,8 @@ bool has_same_treatment(const Walk& walk, const LayerStack& stack, uint32_t laye
     if (walk.memory.rule_of_module[a] != walk.memory.rule_of_module[b]) return false;
     if (!walk.memory.rules_of_module.empty() && walk.memory.rules_of_module[a] != walk.memory.rules_of_module[b])
       return false;
+    const std::vector<uint32_t>& counts = walk.memory.counts_of_module;
+    if (!counts.empty() && !same_counts(walk.memory, counts[a], counts[b])) return false;
     const std::vector<uint32_t>& programs = walk.memory.programs.of_module;
     if (!programs.empty() && programs[a] != programs[b]) return false;
   }

@@ -4,9 +4,20 @@
 #include <tuple>
 
 #include "model/size_ops.h"
+#include "ops/local_counts.h"
 
 namespace tpplan {
 namespace {
+
+// Divides a literal operand that is a divided attribute, as in `x.shape[-1] // self.num_heads`. A 2 is a half, as in
+// rotary embeddings, unless the other operand is a local size.
+void divide_count(const Walk& walk, const SizeOperand& literal, const SizeNumber& other, SizeNumber& number) {
+  const LocalCounts* counts = local_counts(walk);
+  if (counts == nullptr || literal.is_entry || count_use(*counts, literal.number) != CountUse::Local) return;
+  if (literal.number == 2 && other.axes == 0) return;
+  for (int64_t& local : number.local) local /= counts->ranks;
+  number.axes |= counts->axis;
+}
 
 // Evaluates a size entry. `known`: results by size entry. `local`: uses local sizes of DTensors too.
 uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool local) {
@@ -25,7 +36,9 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
       if (!o.is_entry) return SizeNumber{std::vector<int64_t>(walk.in.ranks, o.number), 0};
       return walk.memory.tables.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
     };
-    const SizeNumber a = operand(entry.a), b = operand(entry.b);
+    SizeNumber a = operand(entry.a), b = operand(entry.b);
+    if (entry.op == SizeOp::FloorDiv || entry.op == SizeOp::Mul) divide_count(walk, entry.b, a, b);
+    if (entry.op == SizeOp::Mul) divide_count(walk, entry.a, b, a);
     number.axes = a.axes | b.axes;
     if (entry.op == SizeOp::Local) number.local = walk.in.axes.empty() ? a.local : b.local;
     for (size_t rank = 0; rank < walk.in.ranks && entry.op != SizeOp::Local; ++rank) {
@@ -47,6 +60,13 @@ std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node) {
     if (arg.kind == ArgKind::Value) values.push_back(arg.id);
   });
   return values;
+}
+
+const LocalCounts* local_counts(const Walk& walk) {
+  if (walk.memory.counts_of_module.empty() || walk.memory.frames.empty()) return nullptr;
+  const ModuleId module = walk.memory.frames.back().module;
+  const uint32_t at = module == kNone ? kNoId : walk.memory.counts_of_module[module];
+  return at == kNoId ? nullptr : &walk.memory.counts[at];
 }
 
 OpCall call_of(Walk& walk, const GraphNode& node) {

@@ -23,6 +23,7 @@ struct NodeOperands {
   bool dtensors = false, sizes = false;
   std::string key;  // into WalkTables::memo
   std::vector<TapeSlot> ins;
+  const LocalCounts* counts = nullptr;  // that the operation's sizes may use
 };
 
 // Calls f(argument) for every argument.
@@ -33,6 +34,9 @@ void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
 
 [[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
 [[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
+
+// Returns the numbers that the code of the running module divides; nullptr if it divides none.
+[[nodiscard]] const LocalCounts* local_counts(const Walk& walk);
 
 // Returns the id of a size's number on each rank, evaluated at this point of the walk. For a DTensor it is the size of
 // the declared shape: x.shape has the global dim of a DTensor and the local dim of a plain tensor.

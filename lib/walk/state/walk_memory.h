@@ -170,9 +170,11 @@ struct WalkMemory {
   std::vector<RuleId> rule_of_module;                           // by ModuleId
   std::vector<std::vector<RuleId>> rules_of_module;  // by ModuleId, in plan order; of torch, which runs all hooks
   std::map<ParamId, SlotId> untied;                  // the separate tensor of each name of a tie that torch unties
-  ModulePrograms programs;                           // of tpplan's runtime
-  std::vector<ValueId> value_of_param;               // by ParamId; kNoId if the graph does not use it
-  std::vector<RuleId> sum_rule;  // by value of a parameter: the rule that all-reduces its complete gradient
+  std::vector<LocalCounts> counts;                   // of the modules that divide attributes
+  std::vector<uint32_t> counts_of_module;  // by ModuleId: into `counts`, or kNoId; empty: no module divides any
+  ModulePrograms programs;                 // of tpplan's runtime
+  std::vector<ValueId> value_of_param;     // by ParamId; kNoId if the graph does not use it
+  std::vector<RuleId> sum_rule;            // by value of a parameter: the rule that all-reduces its complete gradient
   std::vector<ModuleFrame> frames;
   std::vector<StackWalk> stacks;  // empty: every layer is walked
 

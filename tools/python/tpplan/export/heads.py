@@ -33,6 +33,9 @@ ATTRIBUTE_NAMES = {
     ),
 }
 
+# Words in the names of attributes with sizes.
+SIZE_WORDS = ("head", "dim", "size", "group", "kv")
+
 # Linear modules whose rows are q, k and v, one after the other, each by heads.
 IN_BLOCKS = ("qkv_proj", "W_pack", "Wqkv", "qkv", "wqkv", "c_attn", "to_qkv")
 NOT_IN_BLOCKS = ("CodeGen", "GPTBigCode")  # model families that interleave q, k and v under one of these names
@@ -69,7 +72,17 @@ def attributes(module):
         return {}
     if found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
         del found["num_kv_heads"]
-    return found
+    return found | _own_sizes(module, found)
+
+
+def _own_sizes(module, found):
+    """Returns the numbers of heads and sizes that the module's code stores, under its names: code that runs on a part
+    of the heads divides some of them (`local_attributes` of a plan)."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if type(value) is int and value > 1 and name not in found and any(word in name for word in SIZE_WORDS)
+    }
 
 
 def complete(modules):

@@ -79,6 +79,16 @@ class Loss:
 
 
 @dataclass(frozen=True)
+class LocalAttribute:
+    """An attribute of a module, such as its number of heads, of which each rank has the part `size / ranks`."""
+
+    path: str
+    name: str
+    size: int
+    ranks: int
+
+
+@dataclass(frozen=True)
 class Manifest:
     model_name: str
     mesh: tuple  # (name, size), major to minor
@@ -93,6 +103,7 @@ class Manifest:
     fsdp_units: tuple = ()  # paths of FSDP units; "" is the model
     loss: Loss | None = None  # None if the plan does not specify it
     remat: tuple = ()
+    local_attributes: tuple = ()  # of LocalAttribute
     counted: int = 0  # number of parameters; tied parameters count once
     text: str = field(default="", repr=False, compare=False)  # source text
 

@@ -12,7 +12,18 @@ from types import NoneType
 from ..files import printable
 from ..input_files import read_text
 from .dtypes import DTYPE_BITS, SENT_DTYPES
-from .manifest import COMPILE_AGAIN, LAYOUT, WRITTEN_BY, Boundary, Loss, Manifest, ManifestError, Tensor, Value
+from .manifest import (
+    COMPILE_AGAIN,
+    LAYOUT,
+    WRITTEN_BY,
+    Boundary,
+    LocalAttribute,
+    Loss,
+    Manifest,
+    ManifestError,
+    Tensor,
+    Value,
+)
 from .members import no_constants, no_duplicates, take, take_axes, take_list, take_sizes
 
 FORMAT = "tpplan.manifest/1"
@@ -59,7 +70,7 @@ def digest_of(text):
 
 MEMBERS = (
     *("format", "tool", "inputs", "mesh", "uneven", "rules", "parameters", "buffers", "tied", "modules", "init"),
-    *("data", "loss", "fsdp", "remat", "totals", "collectives", "step", "costs", "digest"),
+    *("data", "loss", "fsdp", "remat", "local_attributes", "totals", "collectives", "step", "costs", "digest"),
 )
 
 
@@ -105,7 +116,22 @@ def _read(document, name):
         fsdp_units=tuple(take_list("`fsdp`", take("`fsdp`", fsdp, "units", list), str)) if fsdp else (),
         loss=_read_loss(take(name, document, "loss", (dict, NoneType)), mesh),
         remat=tuple(take_list("`remat`", take(name, document, "remat", list), str)),
+        local_attributes=_read_local_attributes(take(name, document, "local_attributes", dict, None), mesh),
         counted=take("`totals`", take(name, document, "totals", dict), "parameters", int),
+    )
+
+
+def _read_local_attributes(document, mesh):
+    if document is None:
+        return ()
+    where = "`local_attributes`"
+    (axis,) = take_axes(where, [take(where, document, "axis", str)], mesh)
+    return tuple(
+        LocalAttribute(take(where, module, "path", str), name, size, dict(mesh)[axis])
+        for module in take_list(where, take(where, document, "modules", list), dict)
+        for name, size in zip(
+            take(where, module, "attributes", dict), take_sizes(where, list(module["attributes"].values()))
+        )
     )
 
 

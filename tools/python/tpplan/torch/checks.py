@@ -53,6 +53,29 @@ def check_modules(state, model):
             raise ManifestError(f"module `{printable(path)}`", "is in `remat` but not in the model", EXPORT_AGAIN)
 
 
+def check_local_attributes(manifest, model):
+    """Raises ManifestError for an attribute that a module lacks, or whose value is not the one of the manifest."""
+    modules = dict(model.named_modules(remove_duplicate=False))
+    for attribute in manifest.local_attributes:
+        where = f"module `{printable(attribute.path)}`"
+        if attribute.path not in modules:
+            raise ManifestError(where, "is in `local_attributes` but not in the model", EXPORT_AGAIN)
+        value = getattr(modules[attribute.path], attribute.name, None)
+        if type(value) is not int:
+            raise ManifestError(
+                where,
+                f"has no number `{printable(attribute.name)}`",
+                "write the attribute that the code uses in `local_attributes` of the plan",
+            )
+        if value != attribute.size:
+            raise ManifestError(
+                where,
+                f"`{printable(attribute.name)}` is {value}, but the manifest divides {attribute.size} by "
+                f"{attribute.ranks} ranks",
+                "build the model with its global sizes: parallelize divides them",
+            )
+
+
 def _check_style(state, model, where, style):
     if needs_one_axis(style) and len(state.model_axes) != 1:
         raise ManifestError(

@@ -5,7 +5,7 @@ from torch import nn
 from ..compiled import manifest_of
 from ..export.live_model import torch_text
 from ..manifest import ManifestError, check_buffers, check_mesh, check_parameters
-from .checks import check_loss, check_modules, check_shards, check_sources, facts
+from .checks import check_local_attributes, check_loss, check_modules, check_shards, check_sources, facts
 from .communication import said_by_first_rank
 from .mixing import skip_frames
 from .modules import wrap_modules
@@ -74,6 +74,7 @@ def parallelize(
     check_loss(manifest)
     state = make_state(model, manifest, device_mesh)
     check_modules(state, model)
+    check_local_attributes(manifest, model)
     if weights is not None:
         shards = read_pieces(state, weights)
     check_shards(state, shards)
@@ -82,6 +83,10 @@ def parallelize(
     replaced = {}
     for _, module in list(model.named_modules()):
         spread_module(state, module, aliases, replaced, shards, broadcast)
+    modules = dict(model.named_modules(remove_duplicate=False))
+    shared = {(id(modules[a.path]), a.name): a for a in manifest.local_attributes}  # each once, under any path
+    for attribute in shared.values():
+        setattr(modules[attribute.path], attribute.name, attribute.size // attribute.ranks)
     wrap_modules(
         state, model, any(manifest.fsdp_units) if units is None else units
     )  # "" is the model itself, not a unit that the plan names
