@@ -5,13 +5,13 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 
 #include "base/text.h"
 #include "cost/calibrate.h"
 #include "cost/check_run.h"
 #include "inputs.h"
 #include "judge/counted_step.h"
+#include "timed_step.h"
 #include "topology/read_speeds.h"
 #include "topology/read_timings.h"
 
@@ -28,11 +28,6 @@ struct ReadyStep {
   const Mesh* mesh = nullptr;
   const Recipe* recipe = nullptr;
 };
-
-// Returns the file of a measured step: relative to the topology.
-std::string beside(const SourceFile& topology, const std::string& path) {
-  return (std::filesystem::path(topology.name).parent_path() / path).lexically_normal().string();
-}
 
 // Reports the figures that a topology lacks. Returns true if it lacks none.
 bool has_figures(const std::vector<MissingFigure>& missing, const SpeedFile& file, Diagnostics& diagnostics) {
@@ -54,11 +49,11 @@ const SpeedFile& topology_file(const Session& session) {
 
 // Reads, compiles and counts a measured step. Reports in `own`, and returns false, if that fails.
 bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& own) {
-  const SourceFile& topology = topology_file(session).file;
-  if (!read_input(beside(topology, measured.model), kMaxModelBytes, step.model, own) ||
-      !read_input(beside(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
+  const std::string& topology = topology_file(session).file.name;
+  if (!read_input(measured_path(topology, measured.model), kMaxModelBytes, step.model, own) ||
+      !read_input(measured_path(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
     return false;
-  RunFile run = read_run_input(beside(topology, measured.run), step.run_file, own);
+  RunFile run = read_run_input(measured_path(topology, measured.run), step.run_file, own);
   if (has_errors(own)) return false;
   step.compilation = compile({.model = step.model,
                               .plan = step.plan,
