@@ -4,12 +4,9 @@
 
 #include <algorithm>
 
-#include "cost/check_run.h"
 #include "cost/measure_collectives.h"
-#include "judge/counted_step.h"
 #include "ops/resize_graph.h"
 #include "resolve/infer/build_manifest.h"
-#include "suggest/price.h"
 
 namespace tpplan {
 namespace {
@@ -19,14 +16,6 @@ const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
   Diagnostics ignored;  // the command has reported errors of these files
   if (is_new) at->second = read_speeds(appraiser.inputs->speeds, mesh, ignored);
   return at->second;
-}
-
-// Returns the run of a step with this plan, as `tpplan check` settles it.
-Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
-  RunFile file{.run = appraiser.inputs->run, .keys = {}};
-  Diagnostics ignored;  // the search rejects keys that can contradict a plan
-  settle_run(file, plan, appraiser.graph->operations, ignored);
-  return std::move(file.run);
 }
 
 // Returns the profile of a step without a backward pass, whose memory is counted as a whole.
@@ -113,27 +102,25 @@ StepFigures appraise(Appraiser& appraiser, const TpPlan& plan) {
     figures.why = std::string(to_text(plan_result.forecast.limit));
     return figures;
   }
-  const Run run = settled_run(appraiser, plan);
-  const Recipe& recipe = *find_recipe(run.recipe);
+  const Run run = settled_run(appraiser.inputs->run, plan, appraiser.graph->operations);
   const Manifest manifest = build_manifest(plan, *appraiser.graph, plan_result.matches, plan_result.shardings,
                                            plan_result.boundaries, plan_result.init, plan.dialect->runtime);
   std::vector<ReplaySpan> spans;
-  const TrainingMemory memory = measure_run_memory(*appraiser.graph, plan, manifest, plan_result, run, recipe, &spans);
-  const bool has_backward = !appraiser.inputs->infer && recipe.gradient != StoredAs::None;
+  const RunPrice price = price_checked_run(*appraiser.graph, plan, manifest, plan_result, run,
+                                           &topology_of(appraiser, plan.mesh), appraiser.inputs->scale, &spans);
+  const TrainingMemory& memory = price.memory;
+  const bool has_backward = !appraiser.inputs->infer && find_recipe(run.recipe)->gradient != StoredAs::None;
   if (has_backward && !memory.peak) {
     figures.why = "the memory of its step is not known";
     return figures;
   }
-  figures.memory = memory.peak ? memory.peak->reserved : reserved_for(memory.total);
-  figures.profile = has_backward ? profile_of(spans, appraiser.layers) : flat_profile(memory.total, appraiser.layers);
-  const CountedStep step = count_checked_step(*appraiser.graph, plan, plan_result, run);
-  const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
-  const Topology& topology = topology_of(appraiser, plan.mesh);
-  if (const auto missing = missing_figures(setting, topology); !missing.empty()) {
-    figures.why = fmt::format("the topology has no `{}`", missing.front().key);
+  if (!price.missing_figure.empty()) {
+    figures.why = fmt::format("the topology has no `{}`", price.missing_figure);
     return figures;
   }
-  figures.seconds = step_seconds(setting, topology, appraiser.inputs->scale).seconds;
+  figures.memory = memory.peak ? memory.peak->reserved : reserved_for(memory.total);
+  figures.profile = has_backward ? profile_of(spans, appraiser.layers) : flat_profile(memory.total, appraiser.layers);
+  figures.seconds = price.seconds;
   figures.wire = sum_calls(plan_result.forecast.calls, plan.mesh).wire;
   figures.is_right = true;
   return figures;
