@@ -22,23 +22,11 @@ double weight_bytes(const DecodeSetting& s) {
   return bytes;
 }
 
-double tokens_of(const DecodeSetting& s) {
-  return static_cast<double>(std::max<int64_t>(s.run.batch * s.run.sequence, 1));
-}
-
-struct DecodeCounts {
-  double cached = 0;  // bytes of the cache for each token of a sequence
+double kernels_of(const StepWork& work) {
   double kernels = 0;
-};
-
-DecodeCounts decode_counts(const DecodeSetting& s) {
-  DecodeCounts counts;
-  for (const LayerWork& layer : s.work.layers) {
-    const auto count = static_cast<double>(layer.count);
-    counts.kernels += count * static_cast<double>(layer.kernels.size());
-    for (const Kernel& kernel : layer.kernels) counts.cached += count * kernel.cached / tokens_of(s);
-  }
-  return counts;
+  for (const LayerWork& layer : work.layers)
+    kernels += static_cast<double>(layer.count) * static_cast<double>(layer.kernels.size());
+  return kernels;
 }
 
 double decode_calls(const DecodeSetting& s, const Topology& topology, double speed) {
@@ -57,6 +45,27 @@ double decode_calls(const DecodeSetting& s, const Topology& topology, double spe
 
 }  // namespace
 
+KvCache kv_cache(const StepWork& work, const Run& run, int64_t context, std::optional<DType> dtype) {
+  KvCache cache{.batch = run.batch, .context = context};
+  const auto tokens = static_cast<double>(std::max<int64_t>(run.batch * run.sequence, 1));
+  for (const LayerWork& layer : work.layers) {
+    for (const Kernel& kernel : layer.kernels) {
+      const double narrower =
+          dtype ? static_cast<double>(dtypes()[*dtype].bits) / static_cast<double>(dtypes()[kernel.dtype].bits) : 1;
+      cache.token_bytes += static_cast<double>(layer.count) * kernel.cached * narrower / tokens;
+    }
+  }
+  return cache;
+}
+
+double cache_bytes(const KvCache& cache) {
+  return cache.token_bytes * static_cast<double>(cache.batch) * static_cast<double>(cache.context);
+}
+
+std::string cache_formula(const KvCache& cache) {
+  return fmt::format("{:.4g} B a token x {} sequences x {} tokens", cache.token_bytes, cache.batch, cache.context);
+}
+
 std::vector<MissingFigure> missing_decode_figures(const Topology& topology) {
   std::vector<MissingFigure> missing;
   if (topology.gpu.memory_bandwidth <= 0) missing.push_back({"memory_bandwidth", "weights and cache"});
@@ -67,18 +76,15 @@ std::vector<MissingFigure> missing_decode_figures(const Topology& topology) {
 PricedTime decode_seconds(const DecodeSetting& s, const Topology& topology, const AssumptionScale& scale) {
   const double memory =
       topology.gpu.memory_bandwidth * topology.gpu.memory_efficiency * scale[static_cast<size_t>(Assumption::Memory)];
-  const DecodeCounts counts = decode_counts(s);
-  const double weights = weight_bytes(s);
-  const double cache = counts.cached * static_cast<double>(s.run.batch) * static_cast<double>(s.context);
-  const double launches = s.run.compiled == Compiled::Whole ? 0 : counts.kernels * kLaunchSeconds;
+  const double weights = weight_bytes(s), cache = cache_bytes(s.cache), kernels = kernels_of(s.work);
+  const double launches = s.run.compiled == Compiled::Whole ? 0 : kernels * kLaunchSeconds;
   const double read = (weights + cache) / memory;
   const double calls = decode_calls(s, topology, scale[static_cast<size_t>(Assumption::Links)]);
   const TimeTerm terms[] = {
       {"weights", weights / memory, fmt::format("{:.4g} B read once / memory", weights)},
-      {"keys and values", cache / memory,
-       fmt::format("{:.4g} B a token x {} sequences x {} tokens / memory", counts.cached, s.run.batch, s.context)},
+      {"keys and values", cache / memory, cache_formula(s.cache) + " / memory"},
       {"launches", std::max(0.0, launches - read),
-       fmt::format("{:g} kernels x {:g} us, the part that outlasts the memory", counts.kernels, kLaunchSeconds * 1e6)},
+       fmt::format("{:g} kernels x {:g} us, the part that outlasts the memory", kernels, kLaunchSeconds * 1e6)},
       {"collectives of model axes", calls, "waited for: ring passes x ((n - 1) / n x payload / bandwidth + latencies)"},
   };
   PricedTime step;

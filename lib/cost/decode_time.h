@@ -5,9 +5,23 @@
 // Embeddings are looked up, not read. Without a compiler, a kernel takes at least the time of its launch.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include "cost/step_time.h"
 
 namespace tpplan {
+
+// The keys and values of served sequences in the memory of rank 0, sharded as the heads of the traced step.
+struct KvCache {
+  double token_bytes = 0;  // of all layers, for each token of a sequence
+  int64_t batch = 0, context = 0;
+};
+
+// Returns the cache of `context` tokens of each sequence. `dtype`: of the cache; unset: the model's.
+[[nodiscard]] KvCache kv_cache(const StepWork& work, const Run& run, int64_t context, std::optional<DType> dtype);
+[[nodiscard]] double cache_bytes(const KvCache& cache);
+[[nodiscard]] std::string cache_formula(const KvCache& cache);
 
 struct DecodeSetting {
   const StepWork& work;  // of the exported sequence, without gradients
@@ -15,7 +29,7 @@ struct DecodeSetting {
   const ModelGraph& model;
   const Run& run;  // its batch and sequence are those of `work`
   const Mesh& mesh;
-  int64_t context = 0;  // tokens in the cache of each sequence
+  const KvCache& cache;
 };
 
 // Returns the figures that a decode step needs and the topology does not have.

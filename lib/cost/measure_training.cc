@@ -2,10 +2,12 @@
 
 #include <spdlog/fmt/fmt.h>
 
+#include <algorithm>
 #include <map>
 
 #include "base/text.h"
 #include "cost/checked_sum.h"
+#include "cost/memory_pool.h"
 #include "sharding/tensor_size.h"
 
 namespace tpplan {
@@ -87,13 +89,24 @@ void set_total(TrainingMemory& memory) {
   memory.total = total.value;
 }
 
+void put_buffers(TrainingMemory& memory, const Manifest& manifest) {
+  CheckedSum buffers;
+  for (const ManifestParam& buffer : manifest.buffers) add(buffers, global_bytes(layout_of(manifest, buffer)), 1);
+  memory.overflow |= buffers.overflow;
+  if (buffers.value > 0)
+    memory.terms.push_back({"buffers", buffers.value, fmt::format("{} replicated", manifest.buffers.size())});
+}
+
 }  // namespace
 
-TrainingMemory measure_inference(const Manifest& manifest, std::optional<uint64_t> results) {
+TrainingMemory measure_inference(const Manifest& manifest, std::optional<uint64_t> results,
+                                 const std::optional<MemoryTerm>& cache) {
   TrainingMemory memory = measure_training(manifest, *find_recipe("none"));
   memory.infer = true;
   memory.has_step = results.has_value();
   if (results) memory.terms.push_back({"results", *results, "outputs of the model"});
+  memory.has_cache = cache.has_value();
+  if (cache) memory.terms.push_back(*cache);
   set_total(memory);
   return memory;
 }
@@ -111,13 +124,43 @@ TrainingMemory measure_training(const Manifest& manifest, const Recipe& recipe) 
   put_trained("gradients", &TrainedBytes::gradient, 1);
   put_trained("master weights", &TrainedBytes::master, 1);
   put_trained("optimizer state", &TrainedBytes::state, recipe.states);
-  CheckedSum buffers;
-  for (const ManifestParam& buffer : manifest.buffers) add(buffers, global_bytes(layout_of(manifest, buffer)), 1);
-  memory.overflow |= buffers.overflow;
-  if (buffers.value > 0)
-    memory.terms.push_back({"buffers", buffers.value, fmt::format("{} replicated", manifest.buffers.size())});
+  put_buffers(memory, manifest);
   memory.has_step = manifest.costs.is_there;
   if (memory.has_step && recipe.gradient != StoredAs::None) put_step(memory, manifest.costs);
+  set_total(memory);
+  return memory;
+}
+
+TrainingMemory measure_held(const Manifest& manifest, const Run& run) {
+  const Recipe& recipe = *find_recipe(run.recipe);
+  const bool has_fsdp = manifest.fsdp && manifest.mesh.axes[manifest.fsdp->axis].size > 1;
+  const std::vector<AxisId> data_axes = data_axes_of(manifest);
+  const bool is_ddp = !has_fsdp && std::any_of(data_axes.begin(), data_axes.end(),
+                                               [&](AxisId axis) { return manifest.mesh.axes[axis].size > 1; });
+  const bool has_gradients = run.accumulation > 1 || (recipe.gradient == StoredAs::Float32 && !has_fsdp);
+  TrainingMemory memory{.recipe = &recipe};
+  const HeldElements held = held_by_first(manifest);
+  const auto stored = [&](DType dtype) {
+    return keeps_float32_shard(recipe, has_fsdp, dtype) ? dtype_of("float32") : dtype;
+  };
+  const auto put = [&](TensorUse use, const std::map<DType, CheckedSum>& elements, int times, const auto& bytes_of) {
+    put_term(memory, to_text(use), elements, [&](DType dtype, uint64_t count) {
+      return std::pair(static_cast<uint64_t>(times), bytes_of(dtype, count));
+    });
+  };
+  const auto trained = [&](uint64_t TrainedBytes::*part) {
+    return [&, part](DType dtype, uint64_t count) { return trained_bytes(recipe, stored(dtype), count).*part; };
+  };
+  put(TensorUse::Parameters, held.all, 1, [&](DType dtype, uint64_t count) { return byte_size(stored(dtype), count); });
+  put(TensorUse::Master, held.trained, 1, trained(&TrainedBytes::master));
+  put(TensorUse::Optimizer, held.trained, recipe.states, trained(&TrainedBytes::state));
+  if (has_gradients)
+    put(TensorUse::Gradients, held.trained, 1, [&](DType dtype, uint64_t count) {
+      return stored(dtype) == dtype ? trained_bytes(recipe, dtype, count).gradient : byte_size(stored(dtype), count);
+    });
+  if (is_ddp)
+    put(TensorUse::Buckets, held.trained, 1, [](DType dtype, uint64_t count) { return byte_size(dtype, count); });
+  put_buffers(memory, manifest);
   set_total(memory);
   return memory;
 }

@@ -32,11 +32,7 @@ DType model_dtype(const ModelGraph& model) {
 
 bool has_fsdp(const Replay& r) { return r.ranks > 1; }
 
-// FSDP with a mixed recipe keeps the parameters in float32 only.
-bool keeps_float32_shards(const Replay& r, DType dtype) {
-  constexpr int kFloat32Bits = 32;
-  return has_fsdp(r) && r.in.recipe.master && dtypes()[dtype].bits < kFloat32Bits;
-}
+bool keeps_float32_shards(const Replay& r, DType dtype) { return keeps_float32_shard(r.in.recipe, has_fsdp(r), dtype); }
 
 void hold_forever(Replay& r, uint64_t bytes, TensorUse as) {
   if (bytes > 0) std::ignore = allocate(r.pool, bytes, as);

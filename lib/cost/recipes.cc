@@ -41,6 +41,10 @@ TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements)
           .state = bytes_as(recipe.state, dtype, elements)};
 }
 
+bool keeps_float32_shard(const Recipe& recipe, bool has_fsdp, DType dtype) {
+  return has_fsdp && recipe.master && dtypes()[dtype].bits < kFloat32Bits;
+}
+
 std::span<const Recipe> recipes() { return kRecipes; }
 
 std::vector<std::string_view> recipe_names() {

@@ -33,6 +33,9 @@ struct TrainedBytes {
 // integer dtypes, which are not trained.
 [[nodiscard]] TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements);
 
+// True if a rank keeps its shard of a parameter in float32 only: fully_shard with a mixed recipe casts what it gathers.
+[[nodiscard]] bool keeps_float32_shard(const Recipe& recipe, bool has_fsdp, DType dtype);
+
 [[nodiscard]] std::span<const Recipe> recipes();
 [[nodiscard]] std::vector<std::string_view> recipe_names();
 [[nodiscard]] const Recipe* find_recipe(std::string_view name);  // nullptr: there is none of that name

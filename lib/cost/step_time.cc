@@ -249,11 +249,12 @@ double plain_reductions(const Pricing& p, const LayerWork& layer) {
 
 // True if the backward pass gathers the weights of a layer again.
 bool gathers_again(const Pricing& p, const LayerWork& layer) {
-  return p.setting.run.reshard_after_forward && layer.number >= 0;
+  return p.setting.has_backward && p.setting.run.reshard_after_forward && layer.number >= 0;
 }
 
 PassSeconds data_calls(Pricing& p, const LayerWork& layer, bool is_last_batch) {
   const double gather = fsdp_call(p, CollectiveKind::AllGather, layer.gathered * gather_bytes(p));
+  if (!p.setting.has_backward) return {.forward = gather, .backward = 0};
   PassSeconds pass{.forward = gather,
                    .backward = fsdp_call(p, CollectiveKind::ReduceScatter, layer.gathered * reduce_bytes(p))};
   if (gathers_again(p, layer)) pass.backward += gather;
@@ -264,6 +265,7 @@ PassSeconds data_calls(Pricing& p, const LayerWork& layer, bool is_last_batch) {
 // Returns the payload of the collectives of data axes.
 double data_bytes(const Pricing& p, const LayerWork& layer, bool is_last_batch) {
   const double gathers = p.setting.fsdp_axis == kNoAxis ? 0 : gathers_again(p, layer) ? 2 : 1;
+  if (!p.setting.has_backward) return gathers * layer.gathered * gather_bytes(p);
   double bytes = layer.gathered * (gathers * gather_bytes(p) + (gathers > 0 ? reduce_bytes(p) : 0));
   for (const AxisId axis : p.setting.data_axes) {
     if (is_last_batch && p.setting.mesh.axes[axis].size > 1) bytes += plain_elements(p, layer, axis) * reduce_bytes(p);
@@ -275,7 +277,7 @@ double data_bytes(const Pricing& p, const LayerWork& layer, bool is_last_batch) 
 PassSeconds price_copies(Pricing& p, const LayerWork& layer, double count) {
   if (p.setting.fsdp_axis == kNoAxis || fsdp_ranks(p) < 2) return {};
   const double weights = layer.gathered * 2 * gather_bytes(p);
-  const double gradients = layer.gathered * (gather_bytes(p) + reduce_bytes(p));
+  const double gradients = p.setting.has_backward ? layer.gathered * (gather_bytes(p) + reduce_bytes(p)) : 0;
   const double backward = gradients + (gathers_again(p, layer) ? weights : 0);
   add_term(p, TimeTermId::Copies, moved(p, weights + backward) * count, (weights + backward) * count);
   return {moved(p, weights), moved(p, backward)};
@@ -401,8 +403,10 @@ std::vector<MissingFigure> missing_figures(const StepSetting& setting, const Top
 PricedTime step_seconds(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
   Pricing p = begin_pricing(setting, topology, scale);
   for (const LayerWork& layer : setting.work.layers) price_layer(p, layer);
-  price_loss(p);
-  price_optimizer(p);
+  if (setting.has_backward) {
+    price_loss(p);
+    price_optimizer(p);
+  }
   PricedTime step;
   for (size_t i = 0; i < kTimeTerms; ++i) {
     if (p.seconds[i] <= 0) continue;

@@ -1,4 +1,4 @@
-// The seconds of a training step on rank 0: terms with their formulas, and an interval.
+// The seconds of a step of training or inference on rank 0: terms with their formulas, and an interval.
 //
 // Every kernel takes max(FLOPs / (peak x efficiency), bytes / (HBM bandwidth x efficiency)). Matmuls reach
 // k / (k + ramp) of their efficiency, where k is the contracted size, in whole waves of tiles. Collectives of model
@@ -50,6 +50,7 @@ struct StepSetting {
   const Mesh& mesh;
   std::span<const AxisId> data_axes;
   AxisId fsdp_axis = kNoAxis;
+  bool has_backward = true;  // false in inference: no loss, no gradients, no optimizer
 };
 
 // A figure that the topology lacks, and the term that needs it.
@@ -91,7 +92,7 @@ struct StepAnswer {
   StepInterval interval;
   AssumptionScale scale = kAsGiven;
   std::vector<MeasuredResidual> residuals;
-  std::string_view kind = "training";  // or "decode"
+  std::string_view kind = "training";  // or "inference" or "decode"
 };
 
 }  // namespace tpplan

@@ -57,7 +57,15 @@ std::vector<NumberRow> step_rows(const ManifestDiff& diff) {
       rows.push_back({.name = name, .before = human_bytes(*old_bytes), .after = human_bytes(*new_bytes), .change = {}});
   };
   add("sent", before.sent, after.sent);
-  if (before.has_activations == after.has_activations) add("memory", before.memory, after.memory);
+  if (before.has_activations == after.has_activations)
+    add(diff.step.has_run ? "memory, active" : "memory", before.memory, after.memory);
+  add("memory, reserved", before.reserved, after.reserved);
+  if (before.seconds && after.seconds) {
+    NumberRow row{
+        .name = "time", .before = human_seconds(*before.seconds), .after = human_seconds(*after.seconds), .change = {}};
+    if (row.before != row.after) row.change = change_text(*before.seconds, *after.seconds);
+    rows.push_back(std::move(row));
+  }
   if (tokens_of(before) != tokens_of(after))
     rows.push_back(
         {.name = data_noun(after),

@@ -94,22 +94,27 @@ struct TimeDiff {
 // Costs of one step on rank 0, and the data that all ranks train in it.
 struct StepTotals {
   std::optional<uint64_t> sent;      // bytes of collectives; absent if the manifest does not list them
-  std::optional<uint64_t> memory;    // absent if the sum exceeds 64 bits
+  std::optional<uint64_t> memory;    // of a run: tensors at the peak; absent if the sum exceeds 64 bits
+  std::optional<uint64_t> reserved;  // of a run: what the caching allocator holds
+  std::optional<double> seconds;     // of a run; absent without a topology
   bool has_activations = false;      // `memory` includes them
   uint64_t batch = 0, sequence = 0;  // local sizes; 0 if unknown
+  uint64_t micro_batches = 1;        // of `batch`
   uint64_t data_ranks = 1;           // ranks with different data
 };
 
 // Returns the tokens of a step on all data ranks: samples if the sequence length is unknown, data ranks if the batch is
 // unknown too.
 [[nodiscard]] inline uint64_t tokens_of(const StepTotals& step) {
-  return std::max<uint64_t>(1, step.batch) * std::max<uint64_t>(1, step.sequence) * step.data_ranks;
+  return std::max<uint64_t>(1, step.batch) * std::max<uint64_t>(1, step.sequence) * step.micro_batches *
+         step.data_ranks;
 }
 
 // Costs of a step in both manifests, set by a caller. Does not affect ManifestDiff::same, like TimeDiff.
 struct StepDiff {
   bool is_asked = false;    // true if a manifest lists the calls of a step
   std::string_view recipe;  // of the memory
+  bool has_run = false;     // memory and seconds are those of `tpplan check --run`
   StepTotals before, after;
 };
 

@@ -182,9 +182,12 @@ void write_step_of_both(JsonWriter& json, const StepDiff& step) {
     begin_object(json);
     write_side(json, "sent_bytes", numbers->sent);
     write_side(json, "memory_bytes", numbers->memory);
+    if (numbers->reserved) write_field(json, "reserved_bytes", *numbers->reserved);
+    if (numbers->seconds) write_exact_field(json, "seconds", *numbers->seconds);
     write_field(json, "activations", numbers->has_activations);
     write_field(json, "batch", numbers->batch);
     write_field(json, "sequence", numbers->sequence);
+    write_field(json, "micro_batches", numbers->micro_batches);
     write_field(json, "data_ranks", numbers->data_ranks);
     end_object(json);
   }

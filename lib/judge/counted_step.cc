@@ -32,7 +32,9 @@ std::vector<StepParameter> step_parameters(const ModelGraph& graph, const TpPlan
 }  // namespace
 
 CountedStep count_checked_step(const ModelGraph& graph, const TpPlan& plan, const CheckResult& result, const Run& run) {
-  CountedStep step{.parameters = step_parameters(graph, plan, result.shardings), .data_axes = data_axes_of(plan)};
+  CountedStep step{.parameters = step_parameters(graph, plan, result.shardings),
+                   .data_axes = data_axes_of(plan),
+                   .has_backward = !result.forecast.infer};
   if (plan.fsdp) step.fsdp_axis = plan.fsdp->axis;
   const StepSource source{.trace = result.forecast.trace,
                           .model = graph,
@@ -52,7 +54,8 @@ StepSetting setting_of(const CountedStep& step, const Run& run, const Recipe& re
           .recipe = recipe,
           .mesh = mesh,
           .data_axes = step.data_axes,
-          .fsdp_axis = step.fsdp_axis};
+          .fsdp_axis = step.fsdp_axis,
+          .has_backward = step.has_backward};
 }
 
 }  // namespace tpplan

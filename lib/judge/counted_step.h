@@ -14,6 +14,7 @@ struct CountedStep {
   StepWork work;  // of one micro-batch
   std::vector<AxisId> data_axes;
   AxisId fsdp_axis = kNoAxis;
+  bool has_backward = true;  // false in inference
 };
 
 // Returns the work of a step that runs as `run` specifies. `work` is empty if the walk recorded no trace.

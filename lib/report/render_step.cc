@@ -9,6 +9,8 @@
 namespace tpplan {
 namespace {
 
+constexpr size_t kNameWidth = 19, kBytesWidth = 12;  // columns of a term
+
 std::string in_bold(std::string_view text, const TerminalStyle& look) { return paint(text, kBold, look.color); }
 
 std::string fitting(std::string text, size_t width) {
@@ -34,46 +36,50 @@ std::string peak_title(const MemoryPeak& peak) {
                      peak.module.empty() ? "" : fmt::format(" in {}", escape_for_terminal(peak.module)));
 }
 
-// Whether the step fits into the GPU, with and without fragmentation.
-std::string fits_line(const TrainingMemory& memory) {
-  const uint64_t reserved = memory.peak->reserved, capacity = memory.peak->capacity;
-  if (reserved <= capacity)
-    return fmt::format(" fits: {} of {} remain for the CUDA context, NCCL and kernels\n",
-                       human_bytes(capacity - reserved), human_bytes(capacity));
-  if (memory.total <= capacity)
-    return fmt::format(" fits only without fragmentation: segments exceed {} by {} (try expandable_segments)\n",
-                       human_bytes(capacity), human_bytes(reserved - capacity));
-  return fmt::format(" does not fit: tensors exceed {} by {}\n", human_bytes(capacity),
-                     human_bytes(memory.total - capacity));
-}
-
 std::string axis_with_size(const Mesh& mesh, AxisId axis) {
   return fmt::format("{}={}", axis_name(mesh, axis), mesh.axes[axis].size);
 }
 
 }  // namespace
 
+std::string fits_text(const TrainingMemory& memory) {
+  const uint64_t reserved = reserved_of(memory), capacity = memory.capacity;
+  if (reserved <= capacity)
+    return fmt::format("fits: {} of {} remain for {}the CUDA context, NCCL and kernels",
+                       human_bytes(capacity - reserved), human_bytes(capacity),
+                       !memory.infer && !memory.has_step ? "activations, " : "");
+  if (memory.total <= capacity)
+    return fmt::format("fits only without fragmentation: segments exceed {} by {} (try expandable_segments)",
+                       human_bytes(capacity), human_bytes(reserved - capacity));
+  return fmt::format("does not fit: tensors exceed {} by {}", human_bytes(capacity),
+                     human_bytes(memory.total - capacity));
+}
+
+std::string memory_lines(const TrainingMemory& memory, const TerminalStyle& look) {
+  std::string out;
+  for (const MemoryTerm& term : memory.terms)
+    out += fitting(fmt::format(" {}{:<{}}{:>{}}  {}", term.is_part ? " " : "", term.name,
+                               kNameWidth - (term.is_part ? 1 : 0), human_bytes(term.bytes), kBytesWidth,
+                               escape_for_terminal(term.formula)),
+                   look.width) +
+           '\n';
+  return out + fmt::format(" {:<{}}{:>{}}\n", "together", kNameWidth, human_bytes(memory.total), kBytesWidth);
+}
+
 std::string render_memory(const TrainingMemory& memory, const TerminalStyle& look) {
   if (memory.overflow) return "no memory of a step: the sums of bytes exceed 64 bits\n";
-  constexpr size_t kName = 19, kBytes = 12;
   std::string out = in_bold(memory.infer  ? std::string("memory of inference, rank 0")
                             : memory.peak ? peak_title(*memory.peak)
                                           : fmt::format("memory of a step, rank 0: recipe {}", memory.recipe->name),
                             look) +
-                    '\n';
-  for (const MemoryTerm& term : memory.terms)
-    out +=
-        fitting(fmt::format(" {}{:<{}}{:>{}}  {}", term.is_part ? " " : "", term.name, kName - (term.is_part ? 1 : 0),
-                            human_bytes(term.bytes), kBytes, escape_for_terminal(term.formula)),
-                look.width) +
-        '\n';
-  out += fmt::format(" {:<{}}{:>{}}\n", "together", kName, human_bytes(memory.total), kBytes);
+                    '\n' + memory_lines(memory, look);
   if (memory.peak)
-    out += fmt::format(" {:<{}}{:>{}}  segments of the caching allocator\n", "reserved", kName,
-                       human_bytes(memory.peak->reserved), kBytes);
-  if (memory.peak && memory.peak->capacity > 0) out += fits_line(memory);
+    out += fmt::format(" {:<{}}{:>{}}  segments of the caching allocator\n", "reserved", kNameWidth,
+                       human_bytes(memory.peak->reserved), kBytesWidth);
+  if (memory.capacity > 0) out += ' ' + fits_text(memory) + '\n';
   if (memory.infer)
-    out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ", kInferenceOmits);
+    out += fmt::format("{}{}\n", memory.has_step ? "" : "results, ",
+                       memory.has_cache ? kCachedInferenceOmits : kInferenceOmits);
   else if (!memory.has_step)
     out += "activations are unknown: the operations of a step are not all known\n";
   return out;
@@ -112,13 +118,13 @@ void write_memory(JsonWriter& json, const TrainingMemory& memory) {
   write_field(json, "recipe", memory.recipe->name);
   write_field(json, "activations", memory.has_step && !memory.infer);
   write_field(json, "total", memory.total);
+  if (memory.capacity > 0) {
+    write_field(json, "capacity_bytes", memory.capacity);
+    write_field(json, "fits", reserved_of(memory) <= memory.capacity);
+  }
   if (memory.peak) {
     write_field(json, "active_bytes", memory.total);
     write_field(json, "reserved_bytes", memory.peak->reserved);
-    if (memory.peak->capacity > 0) {
-      write_field(json, "capacity_bytes", memory.peak->capacity);
-      write_field(json, "fits", memory.peak->reserved <= memory.peak->capacity);
-    }
     write_key(json, "peak");
     begin_object(json);
     write_field(json, "phase", memory.peak->phase);

@@ -15,6 +15,12 @@ struct TerminalStyle {
   size_t width = 80;  // columns; a wider row takes two lines
 };
 
+// Returns whether a step fits into the GPU, and by how much, without a line break. @pre the capacity is known
+[[nodiscard]] std::string fits_text(const TrainingMemory& memory);
+
+// Returns the lines of the terms and of their sum.
+[[nodiscard]] std::string memory_lines(const TrainingMemory& memory, const TerminalStyle& look);
+
 // Return text that ends with a line break. It notes if the activations are unknown.
 [[nodiscard]] std::string render_memory(const TrainingMemory& memory, const TerminalStyle& look);
 [[nodiscard]] std::string render_time(const StepTime& time, const Mesh& mesh, const Topology& topology,

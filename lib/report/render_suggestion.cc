@@ -5,7 +5,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "cost/measure_training.h"
+#include "report/render_run.h"
 
 namespace tpplan {
 namespace {
@@ -15,7 +15,55 @@ std::string bytes_moved(const MeshTrial& trial) {
 }
 
 std::string memory_held(const MeshTrial& trial) {
-  return trial.memory_bytes ? human_bytes(*trial.memory_bytes) : std::string("unknown");
+  return trial.memory ? human_bytes(trial.memory->total) : std::string("unknown");
+}
+
+// A column of the table, and whether it is printed.
+struct SuggestionColumn {
+  std::string_view title;
+  int width;
+  bool (*is_shown)(const Suggestion& suggestion);
+  std::string (*text)(const MeshTrial& trial);
+};
+
+bool is_always_shown(const Suggestion&) { return true; }
+
+bool has_capacity(const Suggestion& suggestion) {
+  return std::ranges::any_of(suggestion.trials, [](const MeshTrial& t) { return t.memory && t.memory->capacity > 0; });
+}
+
+constexpr SuggestionColumn kSuggestionColumns[] = {
+    {"parameters", 10, is_always_shown, [](const MeshTrial& trial) { return human_bytes(trial.parameter_bytes); }},
+    {"memory", 10, is_always_shown, memory_held},
+    {"reserved", 10, [](const Suggestion& suggestion) { return suggestion.run != nullptr; },
+     [](const MeshTrial& trial) { return trial.memory ? human_bytes(reserved_of(*trial.memory)) : "unknown"; }},
+    {"fits", 4, has_capacity,
+     [](const MeshTrial& trial) {
+       const bool is_known = trial.memory && trial.memory->capacity > 0;
+       return std::string(!is_known ? "?" : reserved_of(*trial.memory) <= trial.memory->capacity ? "yes" : "no");
+     }},
+    {"time", 8, [](const Suggestion& suggestion) { return suggestion.is_timed; },
+     [](const MeshTrial& trial) { return trial.seconds > 0 ? human_seconds(trial.seconds) : std::string("unknown"); }},
+    {"sent per step", 11, is_always_shown, bytes_moved},
+};
+
+// Returns the cells of a row, or the titles for nullptr.
+std::string mesh_row(const Suggestion& suggestion, const MeshTrial* trial) {
+  std::string out;
+  for (const SuggestionColumn& column : kSuggestionColumns) {
+    if (column.is_shown(suggestion))
+      out += fmt::format("  {:>{}}", trial == nullptr ? std::string(column.title) : column.text(*trial), column.width);
+  }
+  return out + '\n';
+}
+
+// Returns what the columns are.
+std::string columns_note(const Suggestion& suggestion) {
+  if (suggestion.infer) return fmt::format("memory is that of rank 0 in inference; {}", kInferenceOmits);
+  if (suggestion.run == nullptr)
+    return fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs lists its parts",
+                       suggestion.recipe);
+  return "memory is the peak of rank 0, reserved what the allocator holds then; check --costs --run lists their parts";
 }
 
 // Meshes that fail for the same reason.
@@ -77,26 +125,20 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
                                       escape_for_terminal(suggestion.model))
                         : fmt::format("{}: the plan passes with none of the sizes that were tried\n",
                                       escape_for_terminal(suggestion.model));
-  if (any)
-    out += fmt::format("  {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", "mesh", mesh_width, "ranks", "parameters", "memory",
-                       "sent per step");
+  if (any) out += fmt::format("  {:<{}}  {:>5}", "mesh", mesh_width, "ranks") + mesh_row(suggestion, nullptr);
   ForecastLimit limit = ForecastLimit::None;
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
     if (trial.limit != ForecastLimit::None) limit = trial.limit;
-    out += fmt::format("{} {:<{}}  {:>5}  {:>10}  {:>10}  {:>11}\n", trial.is_own ? '*' : ' ',
-                       escape_for_terminal(option_text(trial.mesh)), mesh_width, device_count(trial.mesh),
-                       human_bytes(trial.parameter_bytes), memory_held(trial), bytes_moved(trial));
+    out += fmt::format("{} {:<{}}  {:>5}", trial.is_own ? '*' : ' ', escape_for_terminal(option_text(trial.mesh)),
+                       mesh_width, device_count(trial.mesh)) +
+           mesh_row(suggestion, &trial);
   }
   if (limit != ForecastLimit::None)
     out += wrapped(fmt::format("memory and bytes sent per step are unknown: {}; {}", to_text(limit), fix_of(limit)), 0,
                    width);
   else if (any)
-    out += wrapped(suggestion.infer ? fmt::format("memory is that of rank 0 in inference; {}", kInferenceOmits)
-                                    : fmt::format("memory is that of rank 0 in a step with recipe {}; check --costs "
-                                                  "lists its parts",
-                                                  suggestion.recipe),
-                   0, width);
+    out += wrapped(columns_note(suggestion), 0, width);
   const auto rows = failed_meshes(suggestion);
   if (!rows.empty()) out += "rejected:\n";
   for (const FailedMeshes& row : rows) {
@@ -114,6 +156,10 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
   write_field(json, "tool", tool);
   write_field(json, "model", suggestion.model);
   write_field(json, "recipe", suggestion.recipe);
+  if (suggestion.run != nullptr) {
+    write_key(json, "run");
+    write_run(json, *suggestion.run);
+  }
   write_key(json, "meshes");
   begin_array(json);
   for (const MeshTrial& trial : suggestion.trials) {
@@ -129,10 +175,19 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
     if (trial.is_right) {
       write_field(json, "parameter_bytes", trial.parameter_bytes);
       write_key(json, "memory_bytes");
-      if (trial.memory_bytes)
-        write_value(json, *trial.memory_bytes);
+      if (trial.memory)
+        write_value(json, trial.memory->total);
       else
         write_value(json, nullptr);
+      if (trial.memory && trial.memory->peak) write_field(json, "reserved_bytes", trial.memory->peak->reserved);
+      if (trial.memory && trial.memory->capacity > 0) {
+        write_field(json, "capacity_bytes", trial.memory->capacity);
+        write_field(json, "fits", reserved_of(*trial.memory) <= trial.memory->capacity);
+      }
+      if (trial.seconds > 0) {
+        write_key(json, "seconds");
+        write_exact(json, trial.seconds);
+      }
       write_key(json, "sent_bytes");
       if (trial.limit == ForecastLimit::None)
         write_value(json, trial.wire_bytes);

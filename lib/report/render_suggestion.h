@@ -21,6 +21,8 @@ struct Suggestion {
   bool infer = false;       // memory of inference, not of training
   AxisId axis = kNoAxis;    // the axis whose sizes were tried, in addition to FSDP's axis
   std::span<const MeshTrial> trials;
+  const Run* run = nullptr;     // of the priced steps; nullptr: the exported step was priced
+  bool is_timed = false;        // the trials have seconds
   const Diagnostics& findings;  // diagnostics with the mesh of the plan
 };
 

@@ -22,14 +22,6 @@ const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
   return at->second;
 }
 
-// Returns the run of a step with this plan, as `tpplan check` settles it.
-Run settled_run(const Appraiser& appraiser, const TpPlan& plan) {
-  RunFile file{.run = appraiser.inputs->run, .keys = {}};
-  Diagnostics ignored;  // the search rejects keys that can contradict a plan
-  settle_run(file, plan, appraiser.graph->operations, ignored);
-  return std::move(file.run);
-}
-
 bool has_backward(const Appraiser& appraiser, const Run& run) {
   return !appraiser.inputs->infer && find_recipe(run.recipe)->gradient != StoredAs::None;
 }
@@ -176,7 +168,7 @@ JudgedStep judge_step(const Appraiser& appraiser, const TpPlan& plan, CheckedCho
   if (!judged.why.empty()) return judged;
   Diagnostics ignored;  // a glob of layers that the model does not have cannot be made
   checked.result.matches.patterns.remat = match_patterns(plan, *appraiser.graph, ignored).remat;
-  judged.run = settled_run(appraiser, plan);
+  judged.run = settled_run(appraiser.inputs->run, plan, appraiser.graph->operations);
   const Recipe& recipe = *find_recipe(judged.run.recipe);
   const TrainingMemory memory =
       measure_run_memory(*appraiser.graph, plan, checked.manifest, checked.result, judged.run, recipe, &judged.log);

@@ -15,17 +15,9 @@
 #include "model/model_graph.h"
 #include "search/choice.h"
 #include "search/part_memory.h"
-#include "topology/read_speeds.h"
-#include "topology/run.h"
+#include "suggest/price.h"
 
 namespace tpplan {
-
-struct CostInputs {
-  Run run;                            // without batch and sequence, which are those of the model
-  std::span<const SpeedFile> speeds;  // topologies
-  bool infer = false;
-  AssumptionScale scale = kAsGiven;  // what measured steps correct
-};
 
 // A model at the sizes of a step, and what the checks of its plans share. Not thread-safe.
 struct Appraiser {

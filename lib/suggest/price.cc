@@ -1,6 +1,9 @@
 #include "suggest/price.h"
 
+#include "cost/check_run.h"
 #include "cost/count_step.h"
+#include "judge/counted_step.h"
+#include "ops/resize_graph.h"
 #include "resolve/infer/build_manifest.h"
 
 namespace tpplan {
@@ -23,6 +26,50 @@ TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, c
   } else if (memory.infer && memory.has_step) {
     memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};
   }
+  return memory;
+}
+
+Run settled_run(const Run& run, const TpPlan& plan, const OpGraph& graph) {
+  RunFile file{.run = run, .keys = {}};
+  Diagnostics ignored;
+  settle_run(file, plan, graph, ignored);
+  return std::move(file.run);
+}
+
+RunPrice price_checked_run(const ModelGraph& graph, const TpPlan& plan, const Manifest& manifest,
+                           const CheckResult& plan_result, const Run& run, const Topology* topology,
+                           const AssumptionScale& scale) {
+  const Recipe& recipe = *find_recipe(run.recipe);
+  RunPrice price{.memory = measure_run_memory(graph, plan, manifest, plan_result, run, recipe)};
+  if (topology == nullptr) return price;
+  const CountedStep step = count_checked_step(graph, plan, plan_result, run);
+  if (!step.work.is_there) return price;
+  const StepSetting setting = setting_of(step, run, recipe, plan.mesh);
+  const auto missing = missing_figures(setting, *topology);
+  if (missing.empty())
+    price.seconds = step_seconds(setting, *topology, scale).seconds;
+  else
+    price.missing_figure = missing.front().key;
+  return price;
+}
+
+std::optional<TrainingMemory> memory_of_plan(const ModelGraph& model, const TpPlan& plan, const CostInputs& inputs,
+                                             Diagnostics& diagnostics) {
+  ModelGraph graph = model;
+  if (!resize_graph(graph.operations, model.file, {.batch = inputs.run.batch, .sequence = inputs.run.sequence},
+                    diagnostics))
+    return std::nullopt;
+  const Topology topology = read_speeds(inputs.speeds, plan.mesh, diagnostics);
+  if (has_errors(diagnostics)) return std::nullopt;
+  Checker checker = make_checker(graph);
+  Diagnostics ignored;
+  const CheckResult j = check_plan(checker, plan, ignored, Phase::Manifest, {.infer = inputs.infer, .trace = true});
+  if (has_errors(ignored)) return std::nullopt;
+  Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init, plan.dialect->runtime);
+  manifest.costs = j.costs;
+  const Run run = settled_run(inputs.run, plan, graph.operations);
+  TrainingMemory memory = price_checked_run(graph, plan, manifest, j, run, nullptr, inputs.scale).memory;
+  memory.capacity = capacity_of(topology);
   return memory;
 }
 

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <set>
 
-#include "suggest/price.h"
+#include "resolve/infer/build_manifest.h"
 
 namespace tpplan {
 namespace {
@@ -20,10 +20,36 @@ std::vector<AxisId> axes_of_rule(const PlanRule& rule) {
   return axes;
 }
 
-MeshTrial try_mesh(Checker& checker, const TpPlan& plan, const WalkOptions& walk, const Recipe& recipe) {
+// How each mesh is checked and priced.
+struct Trying {
+  Checker& checker;
+  const WalkOptions& walk;
+  const Recipe& recipe;
+  const CostInputs* step;  // nullptr: the exported step
+};
+
+// Prices a step as `check --run` does. A topology that has no figures for this mesh gives no seconds.
+void price_run_trial(const Trying& t, const TpPlan& plan, const CheckResult& j, MeshTrial& trial) {
+  const ModelGraph& graph = t.checker.graph;
+  Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init,
+                                     t.walk.runtime.value_or(plan.dialect->runtime));
+  manifest.costs = j.costs;
+  trial.parameter_bytes = manifest.totals.max_bytes_per_rank;
+  trial.wire_bytes = sum_calls(j.forecast.calls, plan.mesh).wire;
+  Diagnostics ignored;
+  const Topology topology = read_speeds(t.step->speeds, plan.mesh, ignored);
+  const bool is_timed = !t.step->speeds.empty() && !has_errors(ignored);
+  RunPrice price = price_checked_run(graph, plan, manifest, j, settled_run(t.step->run, plan, graph.operations),
+                                     is_timed ? &topology : nullptr, t.step->scale);
+  trial.seconds = price.seconds;
+  price.memory.capacity = capacity_of(topology);
+  trial.memory = std::move(price.memory);
+}
+
+MeshTrial try_mesh(const Trying& t, const TpPlan& plan) {
   MeshTrial trial{.mesh = plan.mesh};
   Diagnostics diagnostics;
-  const CheckResult j = check_plan(checker, plan, diagnostics, Phase::Manifest, walk);
+  const CheckResult j = check_plan(t.checker, plan, diagnostics, Phase::Manifest, t.walk);
   const auto error =
       std::ranges::find_if(diagnostics.list, [](const Diagnostic& d) { return d.severity == Severity::Error; });
   trial.is_right = error == diagnostics.list.end();
@@ -32,11 +58,16 @@ MeshTrial try_mesh(Checker& checker, const TpPlan& plan, const WalkOptions& walk
     trial.reason = error->message;
     return trial;
   }
-  const Price price = price_plan(checker.graph, plan, j, walk, recipe);
   trial.limit = j.forecast.limit;
-  trial.parameter_bytes = price.parameter_bytes;
-  trial.wire_bytes = price.sent.wire;
-  if (price.memory.has_step && !price.memory.overflow) trial.memory_bytes = price.memory.total;
+  if (t.step != nullptr) {
+    price_run_trial(t, plan, j, trial);
+  } else {
+    Price price = price_plan(t.checker.graph, plan, j, t.walk, t.recipe);
+    trial.parameter_bytes = price.parameter_bytes;
+    trial.wire_bytes = price.sent.wire;
+    trial.memory = std::move(price.memory);
+  }
+  if (!trial.memory->has_step || trial.memory->overflow) trial.memory.reset();
   return trial;
 }
 
@@ -65,7 +96,8 @@ AxisId main_axis(const TpPlan& plan) {
 }
 
 std::vector<MeshTrial> suggest_meshes(Checker& checker, const TpPlan& plan, const WalkOptions& walk, int64_t most_ranks,
-                                      const Recipe& recipe) {
+                                      const Recipe& recipe, const CostInputs* step) {
+  const Trying trying{.checker = checker, .walk = walk, .recipe = recipe, .step = step};
   const AxisId axis = main_axis(plan), fsdp = plan.fsdp ? plan.fsdp->axis : kNoAxis;
   const auto own = [&plan](AxisId id) { return id == kNoAxis ? int64_t{1} : plan.mesh.axes[id].size; };
   std::vector<MeshTrial> trials;
@@ -76,7 +108,7 @@ std::vector<MeshTrial> suggest_meshes(Checker& checker, const TpPlan& plan, cons
       if (fsdp != kNoAxis) other.mesh.axes[fsdp].size = groups;
       const bool is_own = size == own(axis) && groups == own(fsdp);
       if (!is_own && device_count(other.mesh) > most_ranks) continue;
-      trials.push_back(try_mesh(checker, other, walk, recipe));
+      trials.push_back(try_mesh(trying, other));
       trials.back().is_own = is_own;
       if (!trials.back().is_right && groups == 1) break;
     }

@@ -19,4 +19,6 @@ constexpr GpuFigureRow kGpuFigures[] = {
 
 std::span<const GpuFigureRow> gpu_figures() { return kGpuFigures; }
 
+uint64_t capacity_of(const Topology& topology) { return static_cast<uint64_t>(topology.gpu.memory_bytes); }
+
 }  // namespace tpplan

@@ -1,6 +1,7 @@
 // The speeds of a cluster: links along the mesh axes, and matmuls.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <span>
 #include <string>
@@ -68,6 +69,9 @@ struct GpuFigureRow {
   std::string_view meaning;  // for messages
 };
 [[nodiscard]] std::span<const GpuFigureRow> gpu_figures();
+
+// Returns the memory of a GPU in bytes; 0 if the file does not have it.
+[[nodiscard]] uint64_t capacity_of(const Topology& topology);
 
 // Returns the peak FLOP/s of matmuls of this dtype; the slowest peak if the dtype has none.
 [[nodiscard]] double peak_of(const Topology& topology, DType dtype);

@@ -32,10 +32,14 @@ LINES = {
     PROGRAM: [
         ("compile", INPUTS | {"--output": FILE}),
         ("check --write-baseline", INPUTS | SPEEDS | {"--run": "run.yaml", "--baseline": FILE}),
-        ("init --force", {"MODEL": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
-        ("suggest", INPUTS),
+        (
+            "init --force",
+            SPEEDS
+            | {"MODEL": "model.safetensors", "--model-config": "config.json", "--run": "run.yaml", "--output": FILE},
+        ),
+        ("suggest", INPUTS | SPEEDS | {"--run": "run.yaml"}),
         ("explain", {"WORDS": "model.json"}),
-        ("show", SPEEDS | {"MANIFEST": "manifest.json"}),
+        ("show", SPEEDS | {"MANIFEST": "manifest.json", "--run": "run.yaml"}),
         ("report", SPEEDS | {"MANIFEST": "manifest.json", "--against": "before.json", "--output": FILE}),
         ("export --to torch", {"MANIFEST": "manifest.json", "--output": FILE}),
         ("import --from safetensors", {"FILE": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
@@ -48,7 +52,7 @@ LINES = {
         ("schema", {}),
         ("lint", INPUTS),
         ("rules", {}),
-        ("diff", SPEEDS | {"FILES": "manifest.json"}),
+        ("diff", SPEEDS | {"FILES": "manifest.json", "--run": "run.yaml"}),
         ("lsp", {"--model": "model.json"}),
         ("fmt", {"PLAN": "plan.yaml", "--output": FILE}),
     ],

@@ -196,9 +196,60 @@ def test_decode_reads_weights_and_cache_once(folder):
     assert found["step"]["kind"] == "decode" and found["step"]["seconds"] == pytest.approx(sum(terms.values()))
 
 
-def test_context_needs_decode(folder):
+def memory_terms(found):
+    return {term["name"]: term["bytes"] for term in found["memory"]["terms"]}
+
+
+@pytest.mark.parametrize(("dtype", "width"), [(None, 2), ("float8_e4m3fn", 1), ("float32", 4)])
+@pytest.mark.parametrize("mode", ["decode", "infer"])
+def test_cache_is_sharded_as_the_heads_are(folder, mode, dtype, width):
+    """Four layers, two key/value heads of 128 on two ranks."""
+    (folder / "run.yaml").write_text("format: tpplan.run/1\nbatch: 2\n")
+    flags = ["--mode", mode, "--context", "4096", *(["--cache-dtype", dtype] if dtype else [])]
+    found = costs(folder, topology_text(), "run.yaml", *flags, plan="decode.yaml")
+    terms = memory_terms(found)
+    assert terms["keys and values"] == 4 * 2 * 128 * width * 2 * 4096
+    memory = found["memory"]
+    assert memory["active_bytes"] == sum(terms.values()) <= memory["reserved_bytes"] and memory["fits"]
+    if mode == "decode":  # the logits of one token of each sequence
+        assert terms["results"] == 2 * 32000 * 2
+
+
+def test_step_that_fits_without_its_cache_does_not_fit_with_it(folder):
+    (folder / "run.yaml").write_text("format: tpplan.run/1\nbatch: 64\n")
+    flags = ("run.yaml", "--mode", "decode", "--context")
+    small = topology_text(memory_bytes=1 << 30)
+    fits = [costs(folder, small, *flags, n, plan="decode.yaml")["memory"]["fits"] for n in ("16", "65536")]
+    assert fits == [True, False]
+    text = run(
+        "check", folder / "model.json", folder / "decode.yaml", "--run", folder / "run.yaml", "--mode", "decode",
+        "--context", "65536", "--topology", folder / "topology.yaml",
+    ).stdout.decode()  # fmt: skip
+    assert " does not fit: tensors exceed 1.00 GiB by " in text and "temporary activations are not counted" in text
+
+
+def test_inference_has_no_loss_and_no_optimizer(folder):
     write_run(folder, "run.yaml")
-    result = check(folder, topology_text(), "run.yaml", "--context", "64")
+    found = costs(folder, topology_text(), "run.yaml", "--mode", "infer")
+    training = costs(folder, topology_text())
+    names = [{t["name"] for t in one["terms"]} for one in (found, training)]
+    backward = {"matmuls, backward", "loss", "optimizer"}
+    assert backward <= names[1] and not backward & names[0] and found["step"]["kind"] == "inference"
+    assert found["step"]["seconds"] < training["step"]["seconds"] / 2
+
+
+def test_step_without_a_run_is_compared_with_the_memory_of_the_gpu(folder):
+    for capacity, fits in ((80 << 30, True), (1 << 20, False)):
+        (folder / "topology.yaml").write_text(topology_text(memory_bytes=capacity))
+        files = (folder / "model.json", folder / "plan.yaml", "--topology", folder / "topology.yaml")
+        memory = json.loads(run("check", *files, "--format", "json").stdout)["costs"]["memory"]
+        assert (memory["capacity_bytes"], memory["fits"]) == (capacity, fits)
+
+
+@pytest.mark.parametrize("flags", [("--context", "64"), ("--cache-dtype", "float32")])
+def test_cache_needs_inference(folder, flags):
+    write_run(folder, "run.yaml")
+    result = check(folder, topology_text(), "run.yaml", *flags)
     assert result.returncode == 2 and b"--mode decode" in result.stderr
 
 

@@ -118,6 +118,24 @@ def test_all_files_of_a_project_are_watched_including_new_ones(tmp_path, watch):
     assert (status, files) == (1, 4) and "other.yaml" in said
 
 
+def test_files_of_measured_steps_are_watched(tmp_path, watch):
+    write(tmp_path, MODEL, RIGHT)
+    steps = tmp_path / "steps"
+    steps.mkdir()
+    for name in ("model.json", "plan.yaml"):
+        (steps / name).write_bytes((tmp_path / name).read_bytes())
+    (steps / "run.yaml").write_text("format: tpplan.run/1\n")
+    entry = "{model: steps/model.json, plan: steps/plan.yaml, run: steps/run.yaml, seconds: 2}"
+    (tmp_path / "topology.yaml").write_text(
+        "format: tpplan.topology/1\npeak_flops: {float32: 1e12}\nlinks: [{bandwidth: 1e9, latency: 1e-6}]\n"
+        f"calibrate: [{entry}]\n"
+    )
+    watching = watch("model.json", "plan.yaml", "--topology", "topology.yaml")
+    assert watching.next()[1] == 6
+    replace(steps / "run.yaml", "format: tpplan.run/1\nbatch: 2\n")
+    assert watching.next()[1] == 6
+
+
 def test_watch_ends_on_a_closed_pipe(tmp_path, watch):
     write(tmp_path, MODEL, RIGHT)
     watching = watch("model.json", "plan.yaml")

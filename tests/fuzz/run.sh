@@ -17,7 +17,7 @@ build=$(cd "$1" && pwd)
 seconds=$2
 targets=("${@:3}")
 [ ${#targets[@]} -gt 0 ] ||
-  targets=({plan,model,graph,graph_text,manifest,compile,safetensors,specs,speeds,config,index,settings,baseline,editor}_fuzz)
+  targets=({plan,model,graph,graph_text,manifest,compile,safetensors,specs,speeds,run,config,index,settings,baseline,editor}_fuzz)
 
 # Prints the first clang++ that can link a fuzzer.
 find_clang() {

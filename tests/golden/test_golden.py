@@ -1,7 +1,8 @@
 """Golden cases: the output of each phase and of each diagnostic, word for word, one fact per folder.
 
 PHASE/CASE has model.json, plan.yaml and expected.txt: the output of `tpplan compile --print PHASE` and its warnings. diagnostics/CASE has
-the output of `tpplan check`, at 80 columns and without colour, and its exit status, suggest/CASE the same with --suggest. schedule/CASE
+the output of `tpplan check`, at 80 columns and without colour, and its exit status, suggest/CASE the same with --suggest; a run.yaml of
+the case is its `--run`. schedule/CASE
 and reads/CASE have the output of `tpplan-exec run` and `load` for the compiled case. With TPPLAN_UPDATE_GOLDEN=1 in the environment the
 test writes expected.txt: read the difference."""
 
@@ -50,7 +51,9 @@ def printed(case, folder):
     if topic in EXECUTED:
         return printed_by_executor(case, folder)
     if topic in CHECKED:
-        result = run("check", "model.json", "plan.yaml", "--color", "never", *CHECKED[topic], cwd=HERE / case)
+        runs = ["--run", "run.yaml"] if (HERE / case / "run.yaml").exists() else []
+        words = ["--color", "never", *CHECKED[topic], *runs]
+        result = run("check", "model.json", "plan.yaml", *words, cwd=HERE / case)
         return result.stdout.decode() + f"exit status {result.returncode}\n"
     allowed = [word for code in NEIGHBOURS for word in ("--allow", code)]
     result = run(

@@ -59,6 +59,7 @@ LAYERS = {
         "resolve/infer",
         "resolve/heuristics",
         "walk",
+        "topology",
         "cost",
         "judge",
     },

@@ -6,10 +6,7 @@
 #include "commands.h"
 #include "cost/check_run.h"
 #include "cost/measure_collectives.h"
-#include "cost/measure_time.h"
-#include "cost/measure_training.h"
 #include "fix_plan.h"
-#include "inputs.h"
 #include "priced_run.h"
 #include "render/formats.h"
 #include "report/render_answer.h"
@@ -18,9 +15,7 @@
 #include "report/render_step.h"
 #include "repository_path.h"
 #include "resolve/match/lint_dialects.h"
-#include "suggest/price.h"
 #include "suggested_rules.h"
-#include "timed_step.h"
 #include "use_baseline.h"
 
 namespace tpplan {
@@ -54,55 +49,6 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .unlisted = c.plan_result.forecast.unlisted,
           .reason = to_text(limit),
           .help = fix_of(limit)};
-}
-
-// The memory and the time of a step, if the plan has no errors.
-struct StepNumbers {
-  TrainingMemory memory;
-  std::optional<TimedStep> timed;
-  std::optional<PricedRun> priced;  // with --run or in decode, instead of `timed`
-  bool is_asked = false;            // `priced` is wanted, and no file has an error
-  bool has_memory = false;
-};
-
-// Computes memory and time of a step. Reports errors of topology files in the session's diagnostics.
-StepNumbers step_numbers(Session& session, const CheckArguments& arguments, const RunFile& run) {
-  StepNumbers numbers;
-  const Compilation& c = session.compilation;
-  if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
-  const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
-  numbers.memory = arguments.run.empty()
-                       ? measure_step_memory(c.manifest, c.plan_result.forecast, *recipe)
-                       : measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, run.run, *recipe);
-  numbers.has_memory = true;
-  if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
-    return numbers;
-  const bool decodes = arguments.inputs.mode == "decode";
-  if (decodes || !arguments.run.empty()) {
-    const int64_t context = arguments.context > 0 ? arguments.context : run.run.sequence;
-    numbers.priced = price_run(session, run.run, decodes ? std::optional(context) : std::nullopt);
-    if (numbers.priced && numbers.memory.peak)
-      numbers.memory.peak->capacity = static_cast<uint64_t>(std::min(numbers.priced->topology.gpu.memory_bytes, 9e18));
-    numbers.is_asked = !has_errors(session.diagnostics);
-    return numbers;
-  }
-  numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
-  return numbers;
-}
-
-// Reads the run file. Options of the command line replace its values, and a run without a recipe has the default one.
-RunFile read_run_file(Session& session, const CheckArguments& arguments) {
-  if (arguments.run.empty()) return {};
-  RunFile file = read_run_input(arguments.run, session.run, session.diagnostics);
-  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
-    if (!is_given) return;
-    value = own;
-    if (std::ranges::find(file.run.given, key) == file.run.given.end()) file.run.given.emplace_back(key);
-  };
-  override("batch", arguments.inputs.batch > 0, file.run.batch, arguments.inputs.batch);
-  override("sequence", arguments.inputs.sequence > 0, file.run.sequence, arguments.inputs.sequence);
-  override("recipe", !arguments.recipe.empty(), file.run.recipe, arguments.recipe);
-  return file;
 }
 
 void write_cell(JsonWriter& json, const ExampleCell& cell) {
@@ -240,8 +186,11 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (const std::string fault = format_error(arguments, *format); !fault.empty()) return usage_error(fault);
   if (arguments.inputs.model.empty() || arguments.inputs.plan.empty())
     return check_settings(arguments, *format, common);
-  if (arguments.context > 0 && arguments.inputs.mode != "decode")
-    return usage_error("--context: only a decode step has a cache; add --mode decode");
+  const bool infers = arguments.inputs.mode == "decode" || arguments.inputs.mode == "infer";
+  if (arguments.context > 0 && !infers)
+    return usage_error("--context: only inference has a cache; add --mode decode or --mode infer");
+  if (!arguments.cache_dtype.empty() && arguments.context == 0 && arguments.inputs.mode != "decode")
+    return usage_error("--cache-dtype: the step has no cache; add --mode decode, or --mode infer --context TOKENS");
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
@@ -255,15 +204,20 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const bool with_costs = wants_costs(arguments);
   InputArguments inputs = arguments.inputs;
   inputs.counted = with_costs;
-  RunFile run = read_run_file(session, arguments);
-  if (run.run.batch > 0) inputs.batch = run.run.batch;
-  if (run.run.sequence > 0) inputs.sequence = run.run.sequence;
+  RunFile run = read_session_run(session, arguments.run, arguments.recipe, inputs);
   session.is_known = known_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
-  const bool has_run = !arguments.run.empty() || arguments.inputs.mode == "decode";
+  const bool decodes = arguments.inputs.mode == "decode", has_run = !arguments.run.empty() || decodes;
   if (has_run && !session.usage && !has_errors(session.diagnostics))
     settle_run(run, session.compilation.plan, session.compilation.graph.operations, session.diagnostics);
-  const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, arguments, run) : StepNumbers{};
+  const int64_t context = decodes && arguments.context == 0 ? run.run.sequence : arguments.context;
+  const StepRequest request{.run = run.run,
+                            .has_run = has_run,
+                            .speeds = arguments.speeds,
+                            .decodes = decodes,
+                            .context = context,
+                            .cache_dtype = arguments.cache_dtype};
+  const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, request) : StepNumbers{};
   check_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
   if (session.usage) return kExitUsage;

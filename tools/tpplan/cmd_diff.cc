@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "commands.h"
+#include "cost/check_run.h"
 #include "cost/measure_collectives.h"
 #include "cost/measure_training.h"
 #include "diff/diff_manifest.h"
@@ -15,8 +16,10 @@
 #include "git_file.h"
 #include "inputs.h"
 #include "model/read_model.h"
+#include "priced_run.h"
+#include "render/render.h"
+#include "report/render_run.h"
 #include "text/yaml_tree.h"
-#include "timed_step.h"
 
 namespace tpplan {
 namespace {
@@ -46,16 +49,49 @@ int print_side(Session& session, const CommonArguments& common) {
   return as_unreadable(exit_status(session.diagnostics));
 }
 
-int compile_side(const InputArguments& inputs, Session& session, const CommonArguments& common) {
-  run_session(session, inputs, Phase::Manifest, common);
+// One side of a comparison of plans, with the costs of its step.
+struct PlanSide {
+  Session session;
+  RunFile run;
+  StepNumbers numbers;
+};
+
+// Prices the step of a compiled side, and prints the errors of the side. Returns the exit status.
+int price_side(const DiffArguments& arguments, PlanSide& side, const CommonArguments& common) {
+  Session& session = side.session;
+  const bool has_run = !arguments.run.empty();
+  if (!session.usage && has_run && !has_errors(session.diagnostics)) {
+    const Compilation& c = session.compilation;
+    settle_run(side.run, c.plan, c.graph.operations, session.diagnostics);
+    side.numbers = step_numbers(session, {.run = side.run.run, .has_run = true, .speeds = arguments.speeds});
+  }
   return print_side(session, common);
+}
+
+// Reads the run and returns the inputs of a side.
+InputArguments side_inputs(const DiffArguments& arguments, const std::string& plan, PlanSide& side) {
+  InputArguments inputs{.model = arguments.words[0],
+                        .plan = plan,
+                        .batch = arguments.batch,
+                        .sequence = arguments.sequence,
+                        .counted = true};
+  side.run = read_session_run(side.session, arguments.run, arguments.recipe, inputs);
+  return inputs;
+}
+
+int compile_side(const DiffArguments& arguments, const std::string& plan, PlanSide& side,
+                 const CommonArguments& common) {
+  const InputArguments inputs = side_inputs(arguments, plan, side);
+  run_session(side.session, inputs, Phase::Manifest, common);
+  return price_side(arguments, side, common);
 }
 
 // Compiles the model and the plan of a commit. If the commit has no model, for example because it is exported each
 // time, uses the current one and reports it.
-int compile_base(const InputArguments& inputs, const std::string& ref, Session& session,
-                 const CommonArguments& common) {
-  const std::string &model = inputs.model, &plan = inputs.plan;
+int compile_base(const DiffArguments& arguments, PlanSide& side, const CommonArguments& common) {
+  const InputArguments inputs = side_inputs(arguments, arguments.words[1], side);
+  const std::string &model = inputs.model, &plan = inputs.plan, &ref = arguments.base;
+  Session& session = side.session;
   bool is_read = take_committed_input(read_git_file(plan, ref, YamlLimits{}.bytes), plan, ref, YamlLimits{}.bytes,
                                       session.plan, session.diagnostics);
   if (is_read) {
@@ -72,7 +108,7 @@ int compile_base(const InputArguments& inputs, const std::string& ref, Session& 
   }
   if (is_read) compile_texts(session, inputs, {}, Phase::Manifest, common);
   check_session(session, {}, [&](Code) { return session.compilation.reached == Phase::Manifest; });
-  return print_side(session, common);
+  return price_side(arguments, side, common);
 }
 
 // An output format of `diff`. The command line rejects other names.
@@ -136,33 +172,72 @@ int time_sides(const Manifest& before, const Manifest& after, const std::vector<
   return as_unreadable(print_diagnostics(diagnostics, sources_of(files), common));
 }
 
-int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,
-                    const CommonArguments& common) {
+// Sets what a run determines: memory, seconds and micro-batches.
+void take_numbers(const PlanSide& side, StepTotals& totals) {
+  const TrainingMemory& memory = side.numbers.memory;
+  totals.has_activations = memory.has_step;
+  totals.memory = memory.overflow ? std::nullopt : std::optional(memory.total);
+  if (memory.peak) totals.reserved = memory.peak->reserved;
+  if (side.numbers.priced) totals.seconds = side.numbers.priced->answer.step.seconds;
+  totals.micro_batches = static_cast<uint64_t>(side.run.run.accumulation);
+}
+
+int print_difference(const ManifestDiff& diff, const DiffArguments& arguments, const CommonArguments& common) {
+  const auto format = std::ranges::find(kDiffFormats, arguments.format, &DiffFormat::name);
+  if (!format->print(diff, common)) return kExitUsage;
+  return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
+}
+
+ManifestDiff difference(const Manifest& before, const Manifest& after, const Recipe& recipe) {
   ManifestDiff diff = diff_manifests(before, after);
-  const Recipe& recipe = *find_recipe(kDefaultRecipe);
   diff.step = {.is_asked = before.has_collectives || after.has_collectives,
                .recipe = recipe.name,
                .before = step_totals(before, recipe),
                .after = step_totals(after, recipe)};
+  return diff;
+}
+
+// Compares two manifests by what they contain.
+int show_difference(const Manifest& before, const Manifest& after, const DiffArguments& arguments,
+                    const CommonArguments& common) {
+  const Recipe& recipe = *find_recipe(arguments.recipe.empty() ? kDefaultRecipe : arguments.recipe);
+  ManifestDiff diff = difference(before, after, recipe);
   if (const int status = time_sides(before, after, arguments.speeds, diff.time, common); status != kExitFine)
     return status;
-  const auto format = std::ranges::find(kDiffFormats, arguments.format, &DiffFormat::name);
-  const bool printed = format->print(diff, common);
-  if (!printed) return kExitUsage;
-  return diff.same || arguments.exit_zero ? kExitFine : kExitContent;
+  return print_difference(diff, arguments, common);
+}
+
+// Compares two plans by the step of a run, and prints the run in the format for people.
+int show_run_difference(const PlanSide& before, const PlanSide& after, const DiffArguments& arguments,
+                        const CommonArguments& common) {
+  ManifestDiff diff = difference(before.session.compilation.manifest, after.session.compilation.manifest,
+                                 *find_recipe(after.run.run.recipe));
+  diff.step.has_run = true;
+  take_numbers(before, diff.step.before);
+  take_numbers(after, diff.step.after);
+  for (const auto& [side, name] : {std::pair{&before, "old"}, std::pair{&after, "new"}}) {
+    if (!arguments.speeds.empty() && !side->numbers.priced)
+      print(STDERR_FILENO,
+            fmt::format("the time of a step is unknown: the operations of the {} plan are not all known\n", name));
+  }
+  const int status = print_difference(diff, arguments, common);
+  if (arguments.format != "human" || common.quiet || status == kExitUsage) return status;
+  const RenderOptions look = render_options(STDOUT_FILENO, common.color);
+  const std::string run = '\n' + render_run(after.run.run, {.color = look.color, .width = look.width});
+  return print(STDOUT_FILENO, run, {.color = look.color}) ? status : kExitUsage;
 }
 
 // Compiles and compares two plans of a model. With --base, the old plan is read from a commit.
 int diff_plans(const DiffArguments& arguments, const CommonArguments& common) {
   const std::vector<std::string>& words = arguments.words;
-  Session before, after;
-  const InputArguments old_side{.model = words[0], .plan = words[1], .counted = true};
-  const InputArguments new_side{.model = words[0], .plan = words.back(), .counted = true};
-  const int new_status = compile_side(new_side, after, common);
-  const int old_status = arguments.is_against_base ? compile_base(old_side, arguments.base, before, common)
-                                                   : compile_side(old_side, before, common);
+  PlanSide before, after;
+  const int new_status = compile_side(arguments, words.back(), after, common);
+  if (new_status != kExitFine && !arguments.run.empty()) return new_status;  // both sides have the errors of the run
+  const int old_status = arguments.is_against_base ? compile_base(arguments, before, common)
+                                                   : compile_side(arguments, words[1], before, common);
   if (old_status != kExitFine || new_status != kExitFine) return std::max(old_status, new_status);
-  return show_difference(before.compilation.manifest, after.compilation.manifest, arguments, common);
+  if (!arguments.run.empty()) return show_run_difference(before, after, arguments, common);
+  return show_difference(before.session.compilation.manifest, after.session.compilation.manifest, arguments, common);
 }
 
 // Compares two manifests, or a manifest with its version at a commit.
@@ -203,6 +278,15 @@ std::vector<std::string> diff_format_names() {
 int cmd_diff(const DiffArguments& arguments, const CommonArguments& common) {
   if (const std::string misuse = misuse_of(arguments); !misuse.empty()) return usage_error(misuse);
   const bool has_model = arguments.words.size() == (arguments.is_against_base ? 2 : 3);
+  const std::pair<std::string_view, bool> of_plans[] = {
+      {"--run", !arguments.run.empty()}, {"--batch", arguments.batch > 0}, {"--sequence", arguments.sequence > 0}};
+  for (const auto& [name, is_given] : of_plans) {
+    if (is_given && !has_model)
+      return usage_error(
+          fmt::format("{}: a manifest has no operations, from which the costs of another step follow: "
+                      "pass MODEL OLD NEW, or MODEL PLAN --base COMMIT",
+                      name));
+  }
   return has_model ? diff_plans(arguments, common) : diff_files(arguments, common);
 }
 

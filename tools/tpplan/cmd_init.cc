@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 #include <filesystem>
+#include <tuple>
 
 #include "any_model.h"
 #include "base/presence.h"
@@ -12,7 +13,10 @@
 #include "inputs.h"
 #include "plan/write_plan.h"
 #include "plan_schema.h"
+#include "report/render_step.h"
 #include "suggest/draft_plan.h"
+#include "suggest/price.h"
+#include "timed_step.h"
 #include "walk/walk_graph.h"
 
 namespace tpplan {
@@ -78,6 +82,32 @@ int reject_draft(const DraftPlan& draft, const AnyModel& model) {
   return kExitContent;
 }
 
+// Reads the run and the topologies. Returns the exit status.
+int read_draft_step(const DraftArguments& arguments, const CommonArguments& common, std::vector<SpeedFile>& speeds,
+                    Run& run) {
+  SourceFile file{.id = 3};
+  Diagnostics diagnostics;
+  if (!arguments.run.empty()) run = read_run_input(arguments.run, file, diagnostics).run;
+  std::ignore = read_speed_files(arguments.speeds, 4, speeds, diagnostics);
+  std::vector<const SourceFile*> files{&file};
+  for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
+  return print_diagnostics(diagnostics, sources_of(files), common);
+}
+
+// Prints whether a step of the draft fits into the topology's GPU. Returns the exit status.
+int print_fit(const AnyModel& model, const TpPlan& plan, const CostInputs& inputs, const CommonArguments& common) {
+  Diagnostics diagnostics;
+  const std::optional<TrainingMemory> memory = memory_of_plan(model.graph, plan, inputs, diagnostics);
+  std::vector<const SourceFile*> files{&model.file};
+  for (const SpeedFile& speed : inputs.speeds) files.push_back(&speed.file);
+  if (const int status = print_diagnostics(diagnostics, sources_of(files), common); status != kExitFine) return status;
+  if (!memory || memory->overflow || common.quiet) return kExitFine;
+  print(STDERR_FILENO, fmt::format("a step with recipe {} needs {} on rank 0: {}\n", inputs.run.recipe,
+                                   human_bytes(reserved_of(*memory)),
+                                   memory->capacity > 0 ? fits_text(*memory) : "the topology has no `memory_bytes`"));
+  return kExitFine;
+}
+
 }  // namespace
 
 int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
@@ -90,10 +120,19 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (there.is_there)
     return usage_error(
         fmt::format("{} already exists: pass --force to replace it", escape_for_terminal(arguments.output)));
+  if (!arguments.run.empty() && arguments.speeds.empty())
+    return usage_error("--run: only the memory of a step depends on it; add --topology");
   AnyModel model;
   if (const int status = read_any_model(arguments.model, arguments.config, common, model); status != kExitFine)
     return status;
-  if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
+  CostInputs step;
+  std::vector<SpeedFile> speeds;
+  if (const int status = read_draft_step(arguments, common, speeds, step.run); status != kExitFine) return status;
+  step.speeds = speeds;
+  std::vector<std::string> read = model.paths;
+  if (!arguments.run.empty()) read.push_back(arguments.run);
+  for (const std::string& word : arguments.speeds) read.push_back(speed_path(word));
+  if (overwrites_input(arguments.output, read, common)) return kExitUsage;
   const DialectRow& dialect = dialect_called(arguments.dialect);
   if (dialect.runtime != PlanRuntime::Tpplan && model.graph.framework != Framework::Torch)
     return usage_error(fmt::format("--dialect {}: {} is a model of {}, which this dialect does not support",
@@ -125,7 +164,9 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
       status != kExitFine)
     return status;
-  return with_schema ? write_schema_next_to(arguments.output, common) : kExitFine;
+  if (const int status = with_schema ? write_schema_next_to(arguments.output, common) : kExitFine; status != kExitFine)
+    return status;
+  return speeds.empty() ? kExitFine : print_fit(model, draft.plan, step, common);
 }
 
 }  // namespace tpplan

@@ -7,11 +7,13 @@
 #include "base/text.h"
 #include "commands.h"
 #include "cost/measure_manifest.h"
+#include "cost/measure_training.h"
 #include "inputs.h"
 #include "manifest/write_manifest.h"
 #include "report/render_chart.h"
 #include "report/render_costs.h"
 #include "report/render_grid.h"
+#include "report/render_run.h"
 #include "report/render_step.h"
 #include "sharding/shard_slice.h"
 #include "sharding/tensor_size.h"
@@ -120,10 +122,33 @@ GridOptions grid_options(const ShowArguments& arguments, const CommonArguments& 
   return {.width = render_options(STDOUT_FILENO, common.color).width, .ascii = arguments.ascii || !is_utf8_locale()};
 }
 
+// The run of --run; otherwise only its recipe is used.
+struct ShownRun {
+  Run run;
+  bool is_given = false;
+};
+
+// Returns the memory between steps under a run, and what a manifest does not tell of it.
+std::string shown_run_text(const Manifest& manifest, const Run& run, const CommonArguments& common) {
+  const TerminalStyle look = costs_look(common);
+  const TrainingMemory held = measure_held(manifest, run);
+  std::string out = render_run(run, look) + paint("memory between micro-batches, rank 0", kBold, look.color) + '\n' +
+                    (held.overflow ? " the sums of bytes exceed 64 bits\n" : memory_lines(held, look));
+  const ManifestStep& step = manifest.step;
+  if (manifest.has_collectives && (run.batch != step.batch || run.sequence != step.sequence))
+    out += fmt::format("the collectives above are of batch {} and sequence {}, the run has batch {} and sequence {}\n",
+                       step.batch, step.sequence, run.batch, run.sequence);
+  return out +
+         "a manifest has no operations, from which peak memory and time of a run follow:\n"
+         " use tpplan check MODEL PLAN --costs --run RUN --topology FILE\n";
+}
+
 // Returns the collectives and the memory of a step, if the manifest lists them, and its time if a topology is given.
-std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShowArguments& arguments,
+// With a run only the collectives are of its step.
+std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShownRun& run,
                       const CommonArguments& common) {
-  if (!manifest.has_collectives) return {};
+  const std::string of_run = run.is_given ? shown_run_text(manifest, run.run, common) : std::string();
+  if (!manifest.has_collectives) return of_run;
   const CollectiveMeasure measure = measure_collectives(manifest.collectives, manifest.mesh);
   const TerminalStyle look = costs_look(common);
   return "\n" +
@@ -136,7 +161,7 @@ std::string step_text(const Manifest& manifest, const std::optional<TimedStep>& 
                        .units_axis = units_axis(manifest),
                        .unlisted = manifest.step.unlisted},
                       look) +
-         render_memory(measure_training(manifest, *find_recipe(arguments.recipe)), look) +
+         (run.is_given ? of_run : render_memory(measure_training(manifest, *find_recipe(run.run.recipe)), look)) +
          (timed ? render_time(timed->time, manifest.mesh, timed->topology, look) : std::string());
 }
 
@@ -153,16 +178,17 @@ int show_rank(const Manifest& manifest, const std::vector<const ManifestParam*>&
   return printed ? kExitFine : kExitUsage;
 }
 
-int show_chart(const Manifest& manifest, const ShowArguments& arguments, const CommonArguments& common) {
-  const ManifestMeasure measure = measure_manifest(manifest, *find_recipe(arguments.recipe));
+int show_chart(const Manifest& manifest, const ShowArguments& arguments, const Recipe& recipe,
+               const CommonArguments& common) {
+  const ManifestMeasure measure = measure_manifest(manifest, recipe);
   if (measure.overflow) return reject_overflow(arguments.manifest);
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   const ChartOptions options{.width = look.width, .ascii = arguments.ascii || !is_utf8_locale(), .color = look.color};
   return print(STDOUT_FILENO, render_chart(manifest, measure, options), {.color = look.color}) ? kExitFine : kExitUsage;
 }
 
-int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShowArguments& arguments,
-         const CommonArguments& common) {
+int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const ShownRun& run,
+         const ShowArguments& arguments, const CommonArguments& common) {
   const bool json = arguments.format == "json";
   std::vector<const ManifestParam*> params;
   for (const auto* list : {&manifest.parameters, &manifest.buffers}) {
@@ -188,7 +214,7 @@ int show(const Manifest& manifest, const std::optional<TimedStep>& timed, const 
   if (arguments.rank) return show_rank(manifest, params, *arguments.rank, as);
   std::string out;
   if (arguments.parameter.empty() && !json)
-    out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, timed, arguments, common);
+    out = paint_lines(overview(manifest), kFactPaints, color) + step_text(manifest, timed, run, common);
   else
     for (const ManifestParam* param : params)
       out += json ? param_json(manifest, *param) + "\n"
@@ -211,23 +237,30 @@ int show_verdict(const Manifest& manifest, const std::string& path) {
 int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   if (arguments.ascii && !arguments.chart && arguments.parameter.empty())
     return usage_error("--ascii requires --chart or --parameter");
-  SourceFile file;
+  SourceFile file, run_file{.id = 3};
   Diagnostics diagnostics;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
+  ShownRun run{.is_given = !arguments.run.empty()};
+  if (run.is_given && !has_errors(diagnostics)) run.run = read_run_input(arguments.run, run_file, diagnostics).run;
+  if (run.run.batch == 0) run.run.batch = manifest.step.batch;
+  if (run.run.sequence == 0) run.run.sequence = manifest.step.sequence;
+  if (!arguments.recipe.empty()) run.run.recipe = arguments.recipe;
   std::vector<SpeedFile> speeds;
   std::optional<TimedStep> timed;
   const bool asks_time = !arguments.speeds.empty() && !has_errors(diagnostics);
-  if (asks_time && read_speed_files(arguments.speeds, 1, speeds, diagnostics))
+  if (asks_time && read_speed_files(arguments.speeds, 4, speeds, diagnostics) && !run.is_given)
     timed = time_manifest(manifest, speeds, diagnostics);
   std::vector<const SourceFile*> files{&file};
+  if (run.is_given) files.push_back(&run_file);
   for (const SpeedFile& speed : speeds) files.push_back(&speed.file);
   const int status = print_diagnostics(diagnostics, sources_of(files), common);
   if (status != kExitFine) return status;
   if (arguments.verify) return show_verdict(manifest, arguments.manifest);
-  if (asks_time && !timed)
+  if (asks_time && !timed && !run.is_given)
     print(STDERR_FILENO, fmt::format("{}: the time of a step is unknown: the manifest lists no operations\n",
                                      escape_for_terminal(arguments.manifest)));
-  return arguments.chart ? show_chart(manifest, arguments, common) : show(manifest, timed, arguments, common);
+  return arguments.chart ? show_chart(manifest, arguments, *find_recipe(run.run.recipe), common)
+                         : show(manifest, timed, run, arguments, common);
 }
 
 }  // namespace tpplan

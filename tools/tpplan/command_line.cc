@@ -77,6 +77,16 @@ void add_mode(CLI::App& command, InputArguments& inputs, bool decodes) {
         ->check(CLI::IsMember({"train", "infer"}));
 }
 
+void add_sizes(CLI::App& command, int64_t& batch, int64_t& sequence) {
+  add_integer_range(
+      command.add_option("--batch", batch,
+                         "batch size of the step on one rank of the data axes (default: the model file's)"),
+      1, kMaxStepSize);
+  add_integer_range(
+      command.add_option("--sequence", sequence, "sequence length of the step (default: the model file's)"), 1,
+      kMaxStepSize);
+}
+
 void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool is_check = false) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(!is_check);
   command.add_option("PLAN", inputs.plan, "sharding plan (YAML)")->required(!is_check);
@@ -88,13 +98,7 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, 
                   "runtime that applies the plan: transformers, torch or tpplan (default: the dialect's)")
       ->check(CLI::IsMember(names_of(runtimes())));
   add_mode(command, inputs, is_check);
-  add_integer_range(
-      command.add_option("--batch", inputs.batch,
-                         "batch size of the step on one rank of the data axes (default: the model file's)"),
-      1, kMaxStepSize);
-  add_integer_range(
-      command.add_option("--sequence", inputs.sequence, "sequence length of the step (default: the model file's)"), 1,
-      kMaxStepSize);
+  add_sizes(command, inputs.batch, inputs.sequence);
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }
@@ -138,6 +142,15 @@ void add_speeds(CLI::App& command, std::vector<std::string>& speeds, const std::
       ->take_all();
 }
 
+void add_run(CLI::App& command, std::string& run, const std::string& purpose,
+             const std::string& overriding = "--batch, --sequence and --recipe override it") {
+  command
+      .add_option("--run", run,
+                  purpose + "how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; " +
+                      overriding)
+      ->type_name("FILE");
+}
+
 // Without MODEL and PLAN the command checks the `checks` of the settings file.
 void declare_check(CLI::App& command, LineArguments& line) {
   add_inputs(command, line.check.inputs, line.gate, true);
@@ -149,17 +162,17 @@ void declare_check(CLI::App& command, LineArguments& line) {
       "--costs", line.check.costs,
       "also print the costs of a training step: collectives with payload and bytes on the wire, memory per rank");
   add_recipe(command, line.check.recipe, "with --costs: optimizer and precision of training (default: adamw)");
-  command
-      .add_option(
-          "--run", line.check.run,
-          "with --costs: how the step runs (tpplan schema run): batch, sequence, checkpointing, loss, optimizer; "
-          "--batch, --sequence and --recipe override it")
-      ->type_name("FILE");
+  add_run(command, line.check.run, "with --costs: ");
   add_integer_range(
       command.add_option(
           "--context", line.check.context,
-          "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
+          "of inference: tokens in the cache of each sequence (default: with --mode decode the model file's sequence)"),
       1, kMaxStepSize);
+  command
+      .add_option("--cache-dtype", line.check.cache_dtype,
+                  "of inference: dtype of cached keys and values (default: the model's)")
+      ->type_name("NAME")
+      ->check(CLI::IsMember({"float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8"}));
   add_speeds(command, line.check.speeds, "with --costs: estimate");
   command.add_flag("--example", line.check.inputs.examples,
                    "also show an example of each error of an operation: the wrong and the right result on two ranks, "
@@ -188,6 +201,8 @@ void declare_suggest(CLI::App& command, LineArguments& line) {
       65536);
   add_recipe(command, line.suggest.recipe,
              "optimizer and precision of training, for the memory per rank (default: adamw)");
+  add_run(command, line.suggest.run, "");
+  add_speeds(command, line.suggest.speeds, "compare the memory with that of a GPU, and estimate");
 }
 
 void declare_search(CLI::App& command, LineArguments& line) {
@@ -260,14 +275,17 @@ void declare_show(CLI::App& command, LineArguments& line) {
                        "verify that the manifest is consistent and matches its digest, and print only that");
   add_recipe(command, arguments.recipe,
              "optimizer and precision of training, for the memory of a step (default: adamw)");
+  add_run(command, arguments.run, "for the memory between micro-batches: ", "--recipe overrides it");
   add_speeds(command, arguments.speeds, "estimate");
-  for (const char* other : {"--rank", "--parameter", "--format", "--chart", "--ascii", "--recipe", "--topology"})
+  for (const char* other :
+       {"--rank", "--parameter", "--format", "--chart", "--ascii", "--recipe", "--topology", "--run"})
     verify_option->excludes(command.get_option(other));
   for (const char* other : {"--rank", "--parameter", "--format"}) {
     chart_option->excludes(command.get_option(other));
     command.get_option("--topology")->excludes(command.get_option(other));
+    command.get_option("--run")->excludes(command.get_option(other));
   }
-  command.get_option("--topology")->excludes(chart_option);
+  for (const char* step : {"--topology", "--run"}) command.get_option(step)->excludes(chart_option);
 }
 
 void declare_report(CLI::App& command, LineArguments& line) {
@@ -349,6 +367,13 @@ void declare_init(CLI::App& command, LineArguments& line) {
                   "plan file, with its schema next to it for editors (default: standard output)")
       ->type_name("FILE");
   command.add_flag("--force", line.draft.force, "replace an existing plan");
+  add_run(command, line.draft.run, "with --topology: ", "(default: each key's)");
+  command
+      .add_option("--topology", line.draft.speeds,
+                  "also print whether a step fits into the memory of this file's GPU; repeatable")
+      ->type_name("[AXIS=]FILE")
+      ->expected(1)
+      ->take_all();
   command.add_flag("--no-schema", line.draft.no_schema,
                    "do not write the schema next to the plan, nor the plan's line with its name");
 }
@@ -398,6 +423,10 @@ void declare_diff(CLI::App& command, LineArguments& line) {
       ->type_name("FORMAT")
       ->check(CLI::IsMember(diff_format_names()));
   add_speeds(command, line.diff.speeds, "estimate");
+  add_recipe(command, line.diff.recipe,
+             "optimizer and precision of training, for the memory of a step (default: adamw)");
+  add_run(command, line.diff.run, "of two plans: ");
+  add_sizes(command, line.diff.batch, line.diff.sequence);
   command.add_flag("--exit-zero", line.diff.exit_zero, "exit with status 0 even if there are differences");
 }
 

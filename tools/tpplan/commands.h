@@ -48,11 +48,12 @@ struct CompileArguments {
 struct CheckArguments {
   InputArguments inputs{.use = ManifestUse::Totals};
   std::string format = "human";
-  std::string stdin_filename;       // name in diagnostics of the input `-`
-  bool costs = false;               // also print the costs of a step: collectives, memory, time with a topology
-  std::string recipe;               // training recipe; empty: that of `run`, or else kDefaultRecipe
-  std::string run;                  // run file (topology/read_run.h); empty if none
-  int64_t context = 0;              // of --mode decode: tokens in the cache; 0: the sequence of the model
+  std::string stdin_filename;  // name in diagnostics of the input `-`
+  bool costs = false;          // also print the costs of a step: collectives, memory, time with a topology
+  std::string recipe;          // training recipe; empty: that of `run`, or else kDefaultRecipe
+  std::string run;             // run file (topology/read_run.h); empty if none
+  int64_t context = 0;         // of inference: tokens in the cache; 0: in decode the model's sequence, else no cache
+  std::string cache_dtype;     // of the cache; empty: the model's
   std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
   Project project;                  // of the settings file: the checks without a model and a plan
   bool fix = false;                 // first apply the edits of diagnostics to the plan
@@ -67,8 +68,9 @@ struct CheckArguments {
 struct SuggestArguments {
   InputArguments inputs;
   std::string format = "human";
-  int64_t most_ranks = 64;             // maximum ranks of the tried meshes
-  std::string recipe{kDefaultRecipe};  // training recipe
+  int64_t most_ranks = 64;          // maximum ranks of the tried meshes
+  std::string run, recipe;          // as in CheckArguments
+  std::vector<std::string> speeds;  // as in CheckArguments
 };
 
 struct ExplainArguments {
@@ -81,11 +83,12 @@ struct ShowArguments {
   std::optional<int64_t> rank;
   std::string parameter;
   std::string format = "human";
-  bool chart = false;                  // print memory bars instead
-  bool ascii = false;                  // draw the chart in ASCII
-  bool verify = false;                 // print only that the manifest is consistent
-  std::string recipe{kDefaultRecipe};  // training recipe for the overview and the chart
-  std::vector<std::string> speeds;     // topologies for the time of a step, as in CheckArguments
+  bool chart = false;               // print memory bars instead
+  bool ascii = false;               // draw the chart in ASCII
+  bool verify = false;              // print only that the manifest is consistent
+  std::string recipe;               // training recipe for the overview and the chart; empty: that of `run`
+  std::string run;                  // run file; empty if none
+  std::vector<std::string> speeds;  // topologies for the time of a step, as in CheckArguments
 };
 
 struct ReportArguments {
@@ -117,6 +120,8 @@ struct DraftArguments {
   std::string config;             // config.json of the weights; empty: the one next to them
   std::vector<std::string> mesh;  // empty: the largest of tp=8, 4 and 2 with the fewest fallbacks
   std::string dialect;
+  std::string run;                  // run file of the step whose memory is printed; empty: the default run
+  std::vector<std::string> speeds;  // topologies with the memory of a GPU; empty: no memory is printed
   std::string output = "-";
   bool force = false;      // replace an existing output
   bool no_schema = false;  // write the plan without a modeline and without a schema file
@@ -147,6 +152,8 @@ struct DiffArguments {
   bool is_against_base = false;
   std::string format = "human";
   bool exit_zero = false;           // return 0 despite differences
+  std::string run, recipe;          // as in CheckArguments
+  int64_t batch = 0, sequence = 0;  // as in InputArguments
   std::vector<std::string> speeds;  // topologies for the time of a step, as in CheckArguments
 };
 

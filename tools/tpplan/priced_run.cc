@@ -5,13 +5,16 @@
 #include <algorithm>
 #include <cmath>
 #include <deque>
-#include <filesystem>
 
 #include "base/text.h"
 #include "cost/calibrate.h"
 #include "cost/check_run.h"
+#include "cost/count_step.h"
+#include "cost/decode_time.h"
+#include "cost/peak_memory.h"
 #include "inputs.h"
 #include "judge/counted_step.h"
+#include "suggest/price.h"
 #include "topology/read_speeds.h"
 #include "topology/read_timings.h"
 
@@ -28,11 +31,6 @@ struct ReadyStep {
   const Mesh* mesh = nullptr;
   const Recipe* recipe = nullptr;
 };
-
-// Returns the file of a measured step: relative to the topology.
-std::string beside(const SourceFile& topology, const std::string& path) {
-  return (std::filesystem::path(topology.name).parent_path() / path).lexically_normal().string();
-}
 
 // Reports the figures that a topology lacks. Returns true if it lacks none.
 bool has_figures(const std::vector<MissingFigure>& missing, const SpeedFile& file, Diagnostics& diagnostics) {
@@ -54,11 +52,11 @@ const SpeedFile& topology_file(const Session& session) {
 
 // Reads, compiles and counts a measured step. Reports in `own`, and returns false, if that fails.
 bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& own) {
-  const SourceFile& topology = topology_file(session).file;
-  if (!read_input(beside(topology, measured.model), kMaxModelBytes, step.model, own) ||
-      !read_input(beside(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
+  const std::string& topology = topology_file(session).file.name;
+  if (!read_input(measured_path(topology, measured.model), kMaxModelBytes, step.model, own) ||
+      !read_input(measured_path(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
     return false;
-  RunFile run = read_run_input(beside(topology, measured.run), step.run_file, own);
+  RunFile run = read_run_input(measured_path(topology, measured.run), step.run_file, own);
   if (has_errors(own)) return false;
   step.compilation = compile({.model = step.model,
                               .plan = step.plan,
@@ -154,6 +152,7 @@ std::optional<PricedRun> price_training(Session& session, const Run& run, Topolo
   PricedRun priced;
   const Calibration found = calibrate_steps(session, topology, steps, priced.answer);
   const auto seconds = [&](const AssumptionScale& scale) { return step_seconds(setting, topology, scale).seconds; };
+  if (!counted.has_backward) priced.answer.kind = "inference";
   priced.answer.scale = found.scale;
   priced.answer.step = step_seconds(setting, topology, found.scale);
   if (priced.answer.step.seconds <= 0) return std::nullopt;
@@ -162,17 +161,24 @@ std::optional<PricedRun> price_training(Session& session, const Run& run, Topolo
   return priced;
 }
 
-std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology topology, int64_t context) {
+KvCache cache_of(const CountedStep& counted, const StepRequest& request) {
+  return kv_cache(counted.work, request.run, request.context,
+                  request.cache_dtype.empty() ? std::nullopt : std::optional(dtype_of(request.cache_dtype)));
+}
+
+std::optional<PricedRun> price_decode(Session& session, const StepRequest& request, Topology topology) {
+  const Run& run = request.run;
   const Compilation& c = session.compilation;
   const CountedStep counted = count_checked_step(c.graph, c.plan, c.plan_result, run);
   if (!counted.work.is_there) return std::nullopt;
   if (!has_figures(missing_decode_figures(topology), topology_file(session), session.diagnostics)) return std::nullopt;
+  const KvCache cache = cache_of(counted, request);
   const DecodeSetting setting{.work = counted.work,
                               .parameters = counted.parameters,
                               .model = c.graph,
                               .run = run,
                               .mesh = c.plan.mesh,
-                              .context = context};
+                              .cache = cache};
   const auto seconds = [&](const AssumptionScale& scale) { return decode_seconds(setting, topology, scale).seconds; };
   PricedRun priced;
   priced.answer.kind = "decode";
@@ -183,19 +189,82 @@ std::optional<PricedRun> price_decode(Session& session, const Run& run, Topology
   return priced;
 }
 
+// Returns the time of the session's step; empty if its operations are not known, or after reporting a figure that the
+// topology lacks or a measured step that cannot be priced.
+std::optional<PricedRun> price_step(Session& session, const StepRequest& request) {
+  Topology topology = read_speeds(session.speeds, session.compilation.plan.mesh, session.diagnostics);
+  if (has_errors(session.diagnostics)) return std::nullopt;
+  return request.decodes ? price_decode(session, request, std::move(topology))
+                         : price_training(session, request.run, std::move(topology));
+}
+
+// Returns the memory of inference with a cache. A decode step returns one token of each sequence.
+TrainingMemory measure_served(const Compilation& c, const StepRequest& request) {
+  const Forecast& forecast = c.plan_result.forecast;
+  std::optional<uint64_t> results = count_results(forecast.trace);
+  const auto steps = static_cast<uint64_t>(std::max<int64_t>(request.decodes ? request.run.sequence : 1, 1));
+  if (results) *results /= steps;
+  const CountedStep counted = count_checked_step(c.graph, c.plan, c.plan_result, request.run);
+  std::optional<MemoryTerm> term;
+  if (counted.work.is_there) {
+    const KvCache cache = cache_of(counted, request);
+    term = {.name = "keys and values",
+            .bytes = static_cast<uint64_t>(std::min(cache_bytes(cache), 9e18)),
+            .formula = cache_formula(cache)};
+  }
+  TrainingMemory memory = measure_inference(c.manifest, results, term);
+  if (memory.has_step && !memory.overflow) memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};
+  return memory;
+}
+
+TrainingMemory memory_of_step(const Compilation& c, const StepRequest& request) {
+  const Forecast& forecast = c.plan_result.forecast;
+  const Recipe& recipe = *find_recipe(request.run.recipe);
+  if (forecast.infer && request.context > 0) return measure_served(c, request);
+  return request.has_run ? measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, request.run, recipe)
+                         : measure_step_memory(c.manifest, forecast, recipe);
+}
+
 }  // namespace
+
+RunFile read_session_run(Session& session, const std::string& path, std::string_view recipe, InputArguments& inputs) {
+  RunFile file = path.empty() ? RunFile{} : read_run_input(path, session.run, session.diagnostics);
+  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
+    if (!is_given) return;
+    value = own;
+    if (std::ranges::find(file.run.given, key) == file.run.given.end()) file.run.given.emplace_back(key);
+  };
+  override("batch", inputs.batch > 0, file.run.batch, inputs.batch);
+  override("sequence", inputs.sequence > 0, file.run.sequence, inputs.sequence);
+  override("recipe", !recipe.empty(), file.run.recipe, recipe);
+  inputs.batch = file.run.batch;
+  inputs.sequence = file.run.sequence;
+  return file;
+}
+
+StepNumbers step_numbers(Session& session, const StepRequest& request) {
+  StepNumbers numbers;
+  const Compilation& c = session.compilation;
+  if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
+  numbers.memory = memory_of_step(c, request);
+  numbers.has_memory = true;
+  if (request.speeds.empty() || !read_speed_files(request.speeds, 4, session.speeds, session.diagnostics))
+    return numbers;
+  if (request.has_run) {
+    numbers.priced = price_step(session, request);
+    if (numbers.priced) numbers.memory.capacity = capacity_of(numbers.priced->topology);
+    numbers.is_asked = !has_errors(session.diagnostics);
+    return numbers;
+  }
+  numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
+  if (numbers.timed) numbers.memory.capacity = capacity_of(numbers.timed->topology);
+  return numbers;
+}
 
 AssumptionScale fitted_scale(Session& session, const Topology& topology) {
   const std::deque<ReadyStep> steps = read_steps(session, topology);
   StepAnswer answer;
   return has_errors(session.diagnostics) ? kAsGiven : calibrate_steps(session, topology, steps, answer).scale;
-}
-
-std::optional<PricedRun> price_run(Session& session, const Run& run, std::optional<int64_t> context) {
-  Topology topology = read_speeds(session.speeds, session.compilation.plan.mesh, session.diagnostics);
-  if (has_errors(session.diagnostics)) return std::nullopt;
-  return context ? price_decode(session, run, std::move(topology), *context)
-                 : price_training(session, run, std::move(topology));
 }
 
 }  // namespace tpplan

@@ -1,11 +1,14 @@
-// `check --run --topology`: prices a step with the topology's figures and measured steps.
+// `--run` and `--topology`: the memory and the time of a step. `check`, `diff` and `suggest` print the same numbers.
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "commands.h"
+#include "cost/measure_training.h"
 #include "cost/step_time.h"
-#include "topology/run.h"
+#include "timed_step.h"
+#include "topology/read_run.h"
 
 namespace tpplan {
 
@@ -14,11 +17,33 @@ struct PricedRun {
   Topology topology;
 };
 
-// Returns the time of the session's step; empty if its operations are not known, or after reporting a figure that the
-// topology lacks or a measured step that cannot be priced. Files of measured steps are relative to the topology.
-// `context`: tokens in the cache of a decode step; absent for training.
-// @pre the session has compiled its model and plan without errors, and has read its topologies
-[[nodiscard]] std::optional<PricedRun> price_run(Session& session, const Run& run, std::optional<int64_t> context);
+// Reads the run of a command into the session; the default run if `path` is empty. Options of the command line replace
+// its values, and its batch and sequence become those of `inputs`.
+[[nodiscard]] RunFile read_session_run(Session& session, const std::string& path, std::string_view recipe,
+                                       InputArguments& inputs);
+
+// The step of a command. The run is settled for the session's plan.
+struct StepRequest {
+  const Run& run;
+  bool has_run = false;                    // peak memory and time of the run; otherwise the sums of the exported step
+  const std::vector<std::string>& speeds;  // as CheckArguments
+  bool decodes = false;                    // one token of each sequence
+  int64_t context = 0;                     // of inference: tokens in the cache of each sequence; 0: no cache
+  std::string_view cache_dtype{};          // of the cache; empty: the model's
+};
+
+// The memory and the time of a step, if the plan has no errors.
+struct StepNumbers {
+  TrainingMemory memory;
+  std::optional<TimedStep> timed;
+  std::optional<PricedRun> priced;  // with a run or in decode, instead of `timed`
+  bool is_asked = false;            // `priced` is wanted, and no file has an error
+  bool has_memory = false;
+};
+
+// Computes memory and time of the session's step. Reports errors of topology files in the session's diagnostics.
+// @pre the session has compiled its model and plan
+[[nodiscard]] StepNumbers step_numbers(Session& session, const StepRequest& request);
 
 // Returns the scale of the topology's efficiencies that its measured steps give; the preset's without measured steps.
 // Reports a step that cannot be priced, and steps that contradict each other.

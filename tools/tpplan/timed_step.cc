@@ -1,5 +1,7 @@
 #include "timed_step.h"
 
+#include <filesystem>
+
 #include "inputs.h"
 
 namespace tpplan {
@@ -17,6 +19,10 @@ std::string speed_axis(const std::string& word) {
 std::string speed_path(const std::string& word) {
   const std::string axis = speed_axis(word);
   return axis.empty() ? word : word.substr(axis.size() + 1);
+}
+
+std::string measured_path(const std::string& topology, const std::string& path) {
+  return (std::filesystem::path(topology).parent_path() / path).lexically_normal().string();
 }
 
 bool read_speed_files(const std::vector<std::string>& words, FileId first, std::vector<SpeedFile>& speeds,

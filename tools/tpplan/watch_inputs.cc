@@ -77,6 +77,17 @@ bool await_change(const std::function<std::vector<std::string>()>& inputs, const
   }
 }
 
+// Adds the files of a topology's measured steps. The check reports a topology that cannot be read.
+void add_measured_steps(const std::string& word, std::vector<std::string>& paths) {
+  std::vector<SpeedFile> speeds;
+  Diagnostics ignored;
+  if (!read_speed_files({word}, 1, speeds, ignored)) return;
+  for (const MeasuredStep& step : read_speeds(speeds, Mesh{}, ignored).calibrate) {
+    for (const std::string& path : {step.model, step.plan, step.run})
+      paths.push_back(measured_path(speeds.front().file.name, path));
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> watched_inputs(const CheckArguments& arguments, const std::string& config, bool no_config) {
@@ -89,7 +100,10 @@ std::vector<std::string> watched_inputs(const CheckArguments& arguments, const s
   for (const std::string& path : {arguments.inputs.model, arguments.inputs.plan, arguments.baseline, arguments.run}) {
     if (!path.empty()) paths.push_back(path);
   }
-  for (const std::string& speeds : arguments.speeds) paths.push_back(speed_path(speeds));
+  for (const std::string& speeds : arguments.speeds) {
+    paths.push_back(speed_path(speeds));
+    add_measured_steps(speeds, paths);
+  }
   std::string settings_file = config;
   if (!no_config && config.empty()) std::ignore = find_settings_file(settings_file);  // the check reports errors
   if (no_config || settings_file.empty()) return each_once();
