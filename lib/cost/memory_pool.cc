@@ -57,7 +57,10 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as) {
       .bytes = rounded, .holders = 1, .as = as, .part = allocate(pool.allocator, rounded, stream_of(as))};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
-  pool.span_peak = std::max(pool.span_peak, pool.now);
+  if (pool.now > pool.span_peak) {
+    pool.span_peak = pool.now;
+    pool.at_span_peak = pool.held;
+  }
   if (pool.now > pool.peak) {
     pool.peak = pool.now;
     pool.at_peak = pool.held;

@@ -58,7 +58,8 @@ struct MemoryPool {
   CachingAllocator allocator;
   BytesByUse held{}, at_peak{};
   uint64_t now = 0, peak = 0;
-  uint64_t span_peak = 0;            // since the caller has last set it
+  uint64_t span_peak = 0;  // since the caller has last set it
+  BytesByUse at_span_peak{};
   const StepPlace* place = nullptr;  // now
   StepPlace peak_place;
   bool overflow = false;  // a sum exceeds 63 bits
@@ -76,6 +77,7 @@ struct ReplaySpan {
   StepPhase phase = StepPhase::Forward;
   int64_t layer = -1;          // number in its stack; -1: outside of layers
   uint64_t peak = 0, end = 0;  // bytes
+  BytesByUse at_peak{};        // sums to `peak`
 };
 
 [[nodiscard]] std::string_view to_text(TensorUse as);
