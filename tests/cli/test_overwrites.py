@@ -32,6 +32,7 @@ LINES = {
     PROGRAM: [
         ("compile", INPUTS | {"--output": FILE}),
         ("check --write-baseline", INPUTS | SPEEDS | {"--run": "run.yaml", "--baseline": FILE}),
+        ("check", SPEEDS | {"MODEL": "step.json", "PLAN": "keep.yaml", "--run": "run.yaml", "--trace": FILE}),
         ("init --force", {"MODEL": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
         ("suggest", INPUTS),
         ("explain", {"WORDS": "model.json"}),

@@ -16,8 +16,10 @@
 #include "report/render_costs.h"
 #include "report/render_run.h"
 #include "report/render_step.h"
+#include "report/render_trace.h"
 #include "repository_path.h"
 #include "resolve/match/lint_dialects.h"
+#include "run_step.h"
 #include "suggest/price.h"
 #include "suggested_rules.h"
 #include "timed_step.h"
@@ -63,6 +65,7 @@ struct StepNumbers {
   std::optional<PricedRun> priced;  // with --run or in decode, instead of `timed`
   bool is_asked = false;            // `priced` is wanted, and no file has an error
   bool has_memory = false;
+  std::vector<ReplaySpan> spans;  // of the memory, if a trace is wanted
 };
 
 // Computes memory and time of a step. Reports errors of topology files in the session's diagnostics.
@@ -73,7 +76,8 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   const Recipe* recipe = find_recipe(arguments.recipe.empty() ? std::string_view(run.run.recipe) : arguments.recipe);
   numbers.memory = arguments.run.empty()
                        ? measure_step_memory(c.manifest, c.plan_result.forecast, *recipe)
-                       : measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, run.run, *recipe);
+                       : measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, run.run, *recipe,
+                                            arguments.trace.empty() ? nullptr : &numbers.spans);
   numbers.has_memory = true;
   if (arguments.speeds.empty() || !read_speed_files(arguments.speeds, 4, session.speeds, session.diagnostics))
     return numbers;
@@ -88,21 +92,6 @@ StepNumbers step_numbers(Session& session, const CheckArguments& arguments, cons
   }
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
   return numbers;
-}
-
-// Reads the run file. Options of the command line replace its values, and a run without a recipe has the default one.
-RunFile read_run_file(Session& session, const CheckArguments& arguments) {
-  if (arguments.run.empty()) return {};
-  RunFile file = read_run_input(arguments.run, session.run, session.diagnostics);
-  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
-    if (!is_given) return;
-    value = own;
-    if (std::ranges::find(file.run.given, key) == file.run.given.end()) file.run.given.emplace_back(key);
-  };
-  override("batch", arguments.inputs.batch > 0, file.run.batch, arguments.inputs.batch);
-  override("sequence", arguments.inputs.sequence > 0, file.run.sequence, arguments.inputs.sequence);
-  override("recipe", !arguments.recipe.empty(), file.run.recipe, arguments.recipe);
-  return file;
 }
 
 void write_cell(JsonWriter& json, const ExampleCell& cell) {
@@ -155,6 +144,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
                                                       {"--recipe", !arguments.recipe.empty()},
                                                       {"--run", !arguments.run.empty()},
                                                       {"--topology", !arguments.speeds.empty()},
+                                                      {"--trace", !arguments.trace.empty()},
                                                       {"--example", arguments.inputs.examples},
                                                       {"--suggest", arguments.suggest},
                                                       {"--stdin-filename", !arguments.stdin_filename.empty()}};
@@ -190,6 +180,34 @@ struct CheckExtras {
   const RuleSuggestion& suggestion;
   bool has_costs = false, has_suggestion = false, has_examples = false;
 };
+
+// Returns false after reporting that `--trace` lacks an option, or would replace an input.
+bool can_trace(const CheckArguments& arguments, const CommonArguments& common) {
+  if (arguments.trace.empty()) return true;
+  const InputArguments& inputs = arguments.inputs;
+  if (inputs.mode == "decode" || inputs.mode == "infer") {
+    usage_error("--trace: draws a training step; remove --mode");
+    return false;
+  }
+  if (arguments.run.empty() || arguments.speeds.empty() || arguments.trace == "-") {
+    usage_error(arguments.trace == "-" ? "--trace: standard output has the diagnostics; pass a file name"
+                                       : "--trace: the time of a step depends on --run and --topology; add both");
+    return false;
+  }
+  std::vector<std::string> read{inputs.model, inputs.plan, arguments.run};
+  if (!arguments.baseline.empty()) read.push_back(arguments.baseline);
+  for (const std::string& word : arguments.speeds) read.push_back(speed_path(word));
+  return !overwrites_input(arguments.trace, read, common);
+}
+
+// Writes the file of `--trace`. Returns kExitUsage after reporting an error.
+int write_trace(const Session& session, const CheckArguments& arguments, const Run& run, const StepNumbers& numbers) {
+  if (!numbers.priced)
+    return reject_write(arguments.trace, "the operations of this step are not all known, or none takes time",
+                        "see the coverage of operations: `tpplan check MODEL PLAN --costs`");
+  const StepPicture picture = draw_step(session, run, *numbers.priced, numbers.memory, numbers.spans);
+  return write_result(arguments.trace, [&](const Sink& sink) { return render_trace(picture, sink); });
+}
 
 // Returns the fields of a JSON document: costs, suggestion and examples, unless the format is human-readable, and the
 // skipped checks.
@@ -242,6 +260,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return check_settings(arguments, *format, common);
   if (arguments.context > 0 && arguments.inputs.mode != "decode")
     return usage_error("--context: only a decode step has a cache; add --mode decode");
+  if (!can_trace(arguments, common)) return kExitUsage;
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
@@ -255,7 +274,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   const bool with_costs = wants_costs(arguments);
   InputArguments inputs = arguments.inputs;
   inputs.counted = with_costs;
-  RunFile run = read_run_file(session, arguments);
+  RunFile run = read_run_file(session, arguments.run, arguments.inputs, arguments.recipe);
   if (run.run.batch > 0) inputs.batch = run.run.batch;
   if (run.run.sequence > 0) inputs.sequence = run.run.sequence;
   session.is_known = known_filter(baseline);
@@ -271,6 +290,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   take_known(baseline, session);
   std::string said;
   const int status = close_baseline(baseline, exit_status(session.diagnostics), said);
+  if (numbers.is_asked && !arguments.trace.empty() && write_trace(session, arguments, run.run, numbers) != kExitFine)
+    return kExitUsage;
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;

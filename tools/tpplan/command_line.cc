@@ -161,6 +161,11 @@ void declare_check(CLI::App& command, LineArguments& line) {
           "with --mode decode: tokens in the cache of each sequence (default: the model file's sequence)"),
       1, kMaxStepSize);
   add_speeds(command, line.check.speeds, "with --costs: estimate");
+  command
+      .add_option("--trace", line.check.trace,
+                  "with --run and --topology: write the step as a timeline with its memory, in Chrome's trace format "
+                  "(JSON); ui.perfetto.dev opens it")
+      ->type_name("FILE");
   command.add_flag("--example", line.check.inputs.examples,
                    "also show an example of each error of an operation: the wrong and the right result on two ranks, "
                    "at the smallest sizes");

@@ -54,6 +54,7 @@ struct CheckArguments {
   std::string run;                  // run file (topology/read_run.h); empty if none
   int64_t context = 0;              // of --mode decode: tokens in the cache; 0: the sequence of the model
   std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
+  std::string trace;                // file for the timeline of the step; empty: none
   Project project;                  // of the settings file: the checks without a model and a plan
   bool fix = false;                 // first apply the edits of diagnostics to the plan
   bool diff = false;                // print the edits of `fix` as a diff, without writing them
