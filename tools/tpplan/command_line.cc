@@ -77,6 +77,16 @@ void add_mode(CLI::App& command, InputArguments& inputs, bool decodes) {
         ->check(CLI::IsMember({"train", "infer"}));
 }
 
+void add_step_sizes(CLI::App& command, int64_t& batch, int64_t& sequence) {
+  add_integer_range(
+      command.add_option("--batch", batch,
+                         "batch size of the step on one rank of the data axes (default: the model file's)"),
+      1, kMaxStepSize);
+  add_integer_range(
+      command.add_option("--sequence", sequence, "sequence length of the step (default: the model file's)"), 1,
+      kMaxStepSize);
+}
+
 void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, bool is_check = false) {
   command.add_option("MODEL", inputs.model, "model graph (JSON)")->required(!is_check);
   command.add_option("PLAN", inputs.plan, "sharding plan (YAML)")->required(!is_check);
@@ -88,13 +98,7 @@ void add_inputs(CLI::App& command, InputArguments& inputs, GateArguments& gate, 
                   "runtime that applies the plan: transformers, torch or tpplan (default: the dialect's)")
       ->check(CLI::IsMember(names_of(runtimes())));
   add_mode(command, inputs, is_check);
-  add_integer_range(
-      command.add_option("--batch", inputs.batch,
-                         "batch size of the step on one rank of the data axes (default: the model file's)"),
-      1, kMaxStepSize);
-  add_integer_range(
-      command.add_option("--sequence", inputs.sequence, "sequence length of the step (default: the model file's)"), 1,
-      kMaxStepSize);
+  add_step_sizes(command, inputs.batch, inputs.sequence);
   add_severity(command, gate);
   add_max_replicated(command, gate);
 }
@@ -276,11 +280,21 @@ void declare_show(CLI::App& command, LineArguments& line) {
 }
 
 void declare_report(CLI::App& command, LineArguments& line) {
-  command.add_option("MANIFEST", line.report.manifest, "manifest file")->required();
-  command.add_option("--against", line.report.against, "older manifest to compare with")->type_name("MANIFEST");
+  command.add_option("FILES", line.report.words, "manifest, or a model and a plan (MODEL PLAN)")
+      ->required()
+      ->expected(1, 2);
+  command
+      .add_option("--against", line.report.against, "older manifest to compare with; after MODEL PLAN: an older plan")
+      ->type_name("FILE");
   command.add_option("-o,--output", line.report.output, "HTML file (default: standard output)")->type_name("FILE");
   add_recipe(command, line.report.recipe,
              "optimizer and precision of training, for the memory per rank (default: adamw)");
+  command
+      .add_option("--run", line.report.run,
+                  "with MODEL PLAN and --topology: how the step runs (tpplan schema run); draw it over time, with its "
+                  "memory; --batch, --sequence and --recipe override it")
+      ->type_name("FILE");
+  add_step_sizes(command, line.report.batch, line.report.sequence);
   add_speeds(command, line.report.speeds, "estimate");
 }
 

@@ -90,11 +90,13 @@ struct ShowArguments {
 };
 
 struct ReportArguments {
-  std::string manifest;
-  std::string against;  // an older manifest; empty if none
+  std::vector<std::string> words;  // MANIFEST, or MODEL PLAN
+  std::string against;             // an older manifest, or after MODEL PLAN an older plan; empty if none
   std::string output = "-";
-  std::string recipe{kDefaultRecipe};  // training recipe
-  std::vector<std::string> speeds;     // topologies for the time of a step, as in CheckArguments
+  std::string recipe;               // training recipe; empty: that of `run`, or else kDefaultRecipe
+  std::string run;                  // run file; empty if none
+  int64_t batch = 0, sequence = 0;  // of the step, as in InputArguments
+  std::vector<std::string> speeds;  // topologies for the time of a step, as in CheckArguments
 };
 
 struct ExportArguments {
