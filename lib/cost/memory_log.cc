@@ -11,6 +11,23 @@ namespace {
 
 constexpr uint64_t kGranule = 512;  // of CUDA's caching allocator, and of MemTracker
 
+constexpr std::string_view kTensorUseNames[] = {"parameters",
+                                                "master weights",
+                                                "optimizer state",
+                                                "gradients",
+                                                "gradient buckets",
+                                                "tokens",
+                                                "buffers",
+                                                "gathered weights",
+                                                "all_gather outputs",
+                                                "reduce_scatter inputs",
+                                                "unreduced gradients",
+                                                "saved activations",
+                                                "logits and loss",
+                                                "activation gradients",
+                                                "optimizer temporaries"};
+static_assert(std::size(kTensorUseNames) == static_cast<size_t>(TensorUse::Temporary) + 1);
+
 constexpr std::string_view kPhaseNames[] = {"forward", "backward", "optimizer"};
 static_assert(std::size(kPhaseNames) == static_cast<size_t>(StepPhase::Optimizer) + 1);
 
@@ -76,6 +93,7 @@ uint64_t peak_of(const std::vector<StagedSpan>& spans) {
   return static_cast<uint64_t>(peak);
 }
 
+std::string_view to_text(TensorUse as) { return kTensorUseNames[static_cast<size_t>(as)]; }
 std::string_view to_text(StepPhase phase) { return kPhaseNames[static_cast<size_t>(phase)]; }
 
 }  // namespace tpplan

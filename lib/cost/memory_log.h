@@ -2,11 +2,34 @@
 // plan on many meshes.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <string_view>
 #include <vector>
 
 namespace tpplan {
+
+// What a tensor is.
+enum class TensorUse : uint8_t {
+  Parameters,  // of the rank
+  Master,      // float32 copies of the parameters
+  Optimizer,   // states
+  Gradients,   // of the rank: shards under FSDP
+  Buckets,     // flat buckets of DDP
+  Inputs,      // tokens and targets
+  Buffers,
+  Gathered,       // weights that FSDP gathers
+  AllGather,      // outputs of all_gather that are copied to gathered weights
+  ReduceScatter,  // inputs of reduce_scatter and results in its dtype
+  FullGradients,  // of gathered weights, before they are reduced
+  Saved,          // made in the forward pass, or again in the backward pass
+  Loss,           // logits, and what the loss computes from them
+  Transient,      // gradients of activations
+  Temporary       // of the optimizer
+};
+inline constexpr size_t kTensorUses = static_cast<size_t>(TensorUse::Temporary) + 1;
+
+using BytesByUse = std::array<uint64_t, kTensorUses>;
 
 enum class StepPhase : uint8_t { Forward, Backward, Optimizer };
 
@@ -15,6 +38,7 @@ struct ReplaySpan {
   StepPhase phase = StepPhase::Forward;
   int64_t layer = -1;          // number in its stack; -1: outside of layers
   uint64_t peak = 0, end = 0;  // bytes
+  BytesByUse at_peak{};        // sums to `peak`
 };
 
 inline constexpr uint32_t kNoCount = 0xffffffffu;
@@ -84,6 +108,7 @@ struct StagedSpan {
 // Returns the largest memory of all stages.
 [[nodiscard]] uint64_t peak_of(const std::vector<StagedSpan>& spans);
 
+[[nodiscard]] std::string_view to_text(TensorUse as);
 [[nodiscard]] std::string_view to_text(StepPhase phase);
 
 }  // namespace tpplan

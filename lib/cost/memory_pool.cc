@@ -9,23 +9,6 @@
 namespace tpplan {
 namespace {
 
-constexpr std::string_view kTensorUseNames[] = {"parameters",
-                                                "master weights",
-                                                "optimizer state",
-                                                "gradients",
-                                                "gradient buckets",
-                                                "tokens",
-                                                "buffers",
-                                                "gathered weights",
-                                                "all_gather outputs",
-                                                "reduce_scatter inputs",
-                                                "unreduced gradients",
-                                                "saved activations",
-                                                "logits and loss",
-                                                "activation gradients",
-                                                "optimizer temporaries"};
-static_assert(std::size(kTensorUseNames) == static_cast<size_t>(TensorUse::Temporary) + 1);
-
 void flush_change(MemoryPool& pool, ShardSize size, bool frees) {
   pool.change.size = size;
   pool.change.frees = frees;
@@ -56,7 +39,10 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as, ShardSize size)
   pool.blocks[id] = {.bytes = rounded, .holders = 1, .as = as, .size = size};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
-  pool.span_peak = std::max(pool.span_peak, pool.now);
+  if (pool.now > pool.span_peak) {
+    pool.span_peak = pool.now;
+    pool.at_span_peak = pool.held;
+  }
   if (pool.log != nullptr) log_change(pool, pool.blocks[id], false);
   if (pool.now > pool.peak) {
     pool.peak = pool.now;
@@ -86,7 +72,5 @@ void end_logged_span(MemoryPool& pool) {
   flush_change(pool, {}, false);
   pool.log->ends.push_back(pool.log->changes.size());
 }
-
-std::string_view to_text(TensorUse as) { return kTensorUseNames[static_cast<size_t>(as)]; }
 
 }  // namespace tpplan

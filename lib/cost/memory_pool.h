@@ -10,26 +10,6 @@
 
 namespace tpplan {
 
-// What a tensor is.
-enum class TensorUse : uint8_t {
-  Parameters,  // of the rank
-  Master,      // float32 copies of the parameters
-  Optimizer,   // states
-  Gradients,   // of the rank: shards under FSDP
-  Buckets,     // flat buckets of DDP
-  Inputs,      // tokens and targets
-  Buffers,
-  Gathered,       // weights that FSDP gathers
-  AllGather,      // outputs of all_gather that are copied to gathered weights
-  ReduceScatter,  // inputs of reduce_scatter and results in its dtype
-  FullGradients,  // of gathered weights, before they are reduced
-  Saved,          // made in the forward pass, or again in the backward pass
-  Loss,           // logits, and what the loss computes from them
-  Transient,      // gradients of activations
-  Temporary       // of the optimizer
-};
-inline constexpr size_t kTensorUses = static_cast<size_t>(TensorUse::Temporary) + 1;
-
 // Where a step is. The names belong to the model.
 struct StepPlace {
   StepPhase phase = StepPhase::Forward;
@@ -47,16 +27,15 @@ struct Block {
   ShardSize size;
 };
 
-using BytesByUse = std::array<uint64_t, kTensorUses>;
-
 struct MemoryPool {
   std::vector<Block> blocks;
   std::vector<BlockId> free;  // ids to use again
   BytesByUse held{}, at_peak{};
   uint64_t now = 0, peak = 0;
-  uint64_t span_peak = 0;            // since the caller has last set it
-  MemoryLog* log = nullptr;          // nullptr: not requested
-  LoggedChange change;               // that has not been logged yet
+  uint64_t span_peak = 0;    // since the caller has last set it
+  MemoryLog* log = nullptr;  // nullptr: not requested
+  LoggedChange change;       // that has not been logged yet
+  BytesByUse at_span_peak{};
   const StepPlace* place = nullptr;  // now
   StepPlace peak_place;
   bool overflow = false;  // a sum exceeds 63 bits
@@ -71,7 +50,5 @@ void release(MemoryPool& pool, BlockId block);
 
 // Ends a span of the log.
 void end_logged_span(MemoryPool& pool);
-
-[[nodiscard]] std::string_view to_text(TensorUse as);
 
 }  // namespace tpplan

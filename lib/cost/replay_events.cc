@@ -208,9 +208,10 @@ void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string
 
 void begin_span(Replay& r, StepPhase phase, int64_t layer) {
   if (r.pool.log == nullptr) return;
-  r.log.spans.push_back({r.span_phase, r.span_layer, r.pool.span_peak, r.pool.now});
+  r.log.spans.push_back({r.span_phase, r.span_layer, r.pool.span_peak, r.pool.now, r.pool.at_span_peak});
   end_logged_span(r.pool);
   r.pool.span_peak = r.pool.now;
+  r.pool.at_span_peak = r.pool.held;
   r.span_phase = phase;
   r.span_layer = layer;
 }

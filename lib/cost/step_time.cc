@@ -124,11 +124,6 @@ double matmul_seconds(const Pricing& p, const MatmulShape& s, DType dtype, bool 
   return std::max(flops / (peak * best * shape), moved(p, bytes));
 }
 
-// What a layer's kernels take.
-struct PassSeconds {
-  double forward = 0, backward = 0;
-};
-
 bool is_fp8(const Pricing& p, const Kernel& kernel) { return kernel.is_layer_linear && p.setting.run.fp8 != Fp8::None; }
 
 // Returns the bytes of an element that FSDP gathers.
@@ -148,13 +143,14 @@ PassSeconds price_matmul(Pricing& p, const Kernel& k, double count) {
   add_term(p, TimeTermId::MatmulForward, forward * count, k.flops * count);
   add_term(p, TimeTermId::MatmulBackward, backward * count, k.flops * gradients * count);
   if (k.again) add_term(p, TimeTermId::MatmulAgain, again * count, k.flops * count);
-  if (!fp8) return {forward, backward + again};
+  if (!fp8) return {forward, backward, again};
   const double each = cast_bytes(p.setting.run), input = k.shares_input ? 0 : k.m * k.k, weight = k.k * k.n;
   const bool is_gathered_cast = gather_bytes(p) <= 1;  // FSDP casts its own shards before it gathers them
   const double cast = each * (input + (is_gathered_cast ? 0 : weight));
-  const double cast_back = each * k.m * k.n + kTransposeBytes * (input + weight) + (k.again ? cast : 0);
-  add_term(p, TimeTermId::Casts, moved(p, cast + cast_back) * count, (cast + cast_back) * count);
-  return {forward + moved(p, cast), backward + again + moved(p, cast_back)};
+  const double cast_back = each * k.m * k.n + kTransposeBytes * (input + weight), recast = k.again ? cast : 0;
+  const double casts = cast + cast_back + recast;
+  add_term(p, TimeTermId::Casts, moved(p, casts) * count, casts * count);
+  return {forward + moved(p, cast), backward + moved(p, cast_back), again + moved(p, recast)};
 }
 
 PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
@@ -170,16 +166,17 @@ PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
   double backward = 0;
   if (k.has_backward)
     backward = std::max(factor * k.flops * share / rate, moved(p, k.backward_bytes)) + moved(p, written_back);
-  if (k.again) backward += forward;
+  const double again = k.again ? forward : 0;
   const double passes = 1 + (k.has_backward ? factor : 0) + (k.again ? 1 : 0);
-  add_term(p, TimeTermId::Attention, (forward + backward) * count, k.flops * share * passes * count);
-  return {forward, backward};
+  add_term(p, TimeTermId::Attention, (forward + backward + again) * count, k.flops * share * passes * count);
+  return {forward, backward, again};
 }
 
 PassSeconds price_elementwise(Pricing& p, const Kernel& k, double count) {
-  const double backward = (k.has_backward ? k.backward_bytes : 0) + (k.again ? k.bytes : 0);
-  add_term(p, TimeTermId::Elementwise, moved(p, k.bytes + backward) * count, (k.bytes + backward) * count);
-  return {moved(p, k.bytes), moved(p, backward)};
+  const double backward = k.has_backward ? k.backward_bytes : 0, again = k.again ? k.bytes : 0;
+  const double bytes = k.bytes + backward + again;
+  add_term(p, TimeTermId::Elementwise, moved(p, bytes) * count, bytes * count);
+  return {moved(p, k.bytes), moved(p, backward), moved(p, again)};
 }
 
 PassSeconds price_kernel(Pricing& p, const Kernel& kernel, double count) {
@@ -201,19 +198,12 @@ double sent_share(const Pricing& p, const LayerWork& layer, const WaitedCall& ca
   return is_cast && call.kind == CollectiveKind::AllGather ? 0.5 : 1;
 }
 
-PassSeconds price_calls(Pricing& p, const LayerWork& layer, double count) {
-  PassSeconds pass;
-  double bytes = 0;
-  for (const WaitedCall& call : layer.calls) {
-    const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call),
-                                    p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
-    const double waited = p.setting.run.async_tp ? kAsyncShare * all : all;
-    (call.backward ? pass.backward : pass.forward) += waited;
-    if (call.again) pass.backward += waited;
-    bytes += call.again ? 2 * call.bytes : call.bytes;
-  }
-  add_term(p, TimeTermId::ModelAxes, (pass.forward + pass.backward) * count, bytes * count);
-  return pass;
+PassSeconds price_call(Pricing& p, const LayerWork& layer, const WaitedCall& call, double count) {
+  const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call),
+                                  p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
+  const double waited = p.setting.run.async_tp ? kAsyncShare * all : all, again = call.again ? waited : 0;
+  add_term(p, TimeTermId::ModelAxes, (waited + again) * count, (call.again ? 2 : 1) * call.bytes * count);
+  return {call.backward ? 0 : waited, call.backward ? waited : 0, again};
 }
 
 // ---- data axes ----
@@ -293,6 +283,7 @@ void overlap(Pricing& p, double kernels, double calls, double count) {
 PassSeconds& operator+=(PassSeconds& a, const PassSeconds& b) {
   a.forward += b.forward;
   a.backward += b.backward;
+  a.again += b.again;
   return a;
 }
 
@@ -302,15 +293,42 @@ void price_layer(Pricing& p, const LayerWork& layer) {
   const double count = static_cast<double>(layer.count) * batches;
   PassSeconds kernels = price_copies(p, layer, count);
   for (const Kernel& kernel : layer.kernels) kernels += price_kernel(p, kernel, count);
-  kernels += price_calls(p, layer, count);
+  for (const WaitedCall& call : layer.calls) kernels += price_call(p, layer, call, count);
   for (const bool is_last : {false, true}) {
     const double times = static_cast<double>(layer.count) * (is_last ? 1 : batches - 1);
     const PassSeconds calls = data_calls(p, layer, is_last);
     add_term(p, TimeTermId::DataAxes, 0, data_bytes(p, layer, is_last) * times);
     const bool is_alone = layer.number < 0;
     overlap(p, is_alone ? 0 : kernels.forward, calls.forward, times);
-    overlap(p, is_alone ? 0 : kernels.backward, calls.backward, times);
+    overlap(p, is_alone ? 0 : kernels.backward + kernels.again, calls.backward, times);
   }
+}
+
+// Returns the collectives that data_calls sums up.
+std::vector<BesideCall> beside_calls(const Pricing& p, const LayerWork& layer) {
+  std::vector<BesideCall> calls;
+  const AxisId fsdp = p.setting.fsdp_axis;
+  if (fsdp != kNoAxis) {
+    const double weights = layer.gathered * gather_bytes(p), gradients = layer.gathered * reduce_bytes(p);
+    const double gather = fsdp_call(p, CollectiveKind::AllGather, weights);
+    calls.push_back({CollectiveKind::AllGather, fsdp, weights, {gather, gathers_again(p, layer) ? gather : 0}});
+    calls.push_back(
+        {CollectiveKind::ReduceScatter, fsdp, gradients, {0, fsdp_call(p, CollectiveKind::ReduceScatter, gradients)}});
+  }
+  for (const AxisId axis : p.setting.data_axes) {
+    const double bytes = plain_elements(p, layer, axis) * reduce_bytes(p);
+    const double reduction =
+        ring_seconds(CollectiveKind::AllReduce, bytes, p.setting.mesh.axes[axis].size, p.paths[axis]);
+    calls.push_back({CollectiveKind::AllReduce, axis, bytes, {0, reduction}, true});
+  }
+  return calls;
+}
+
+LayerSeconds layer_seconds(Pricing& p, const LayerWork& layer) {
+  LayerSeconds own{.copies = price_copies(p, layer, 1), .beside = beside_calls(p, layer)};
+  for (const Kernel& kernel : layer.kernels) own.kernels.push_back(price_kernel(p, kernel, 1));
+  for (const WaitedCall& call : layer.calls) own.calls.push_back(price_call(p, layer, call, 1));
+  return own;
 }
 
 void price_loss(Pricing& p) {
@@ -416,6 +434,17 @@ PricedTime step_seconds(const StepSetting& setting, const Topology& topology, co
     step.terms.push_back({row.name, p.seconds[i], amount + std::string(row.formula)});
   }
   return step;
+}
+
+StepParts step_parts(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
+  Pricing p = begin_pricing(setting, topology, scale);
+  StepParts parts;
+  for (const LayerWork& layer : setting.work.layers) parts.layers.push_back(layer_seconds(p, layer));
+  price_loss(p);
+  price_optimizer(p);
+  parts.loss = p.seconds[static_cast<size_t>(TimeTermId::Loss)];
+  parts.optimizer = p.seconds[static_cast<size_t>(TimeTermId::Optimizer)];
+  return parts;
 }
 
 AssumptionCovariance prior_covariance() {

@@ -71,6 +71,37 @@ struct StepInterval {
   double widest_change = 0;                 // relative, if that assumption is one standard deviation worse
 };
 
+// The seconds of a kernel or a collective in one micro-batch. `again`: of its forward pass, in the backward pass.
+struct PassSeconds {
+  double forward = 0, backward = 0, again = 0;
+};
+
+// A collective of a data axis, which runs beside the kernels of its layer.
+struct BesideCall {
+  CollectiveKind kind{};
+  AxisId axis = kNoAxis;
+  double bytes = 0;  // payload
+  PassSeconds seconds;
+  bool is_last_batch_only = false;  // in the last micro-batch of a step
+};
+
+// The seconds of one layer, part by part.
+struct LayerSeconds {
+  std::vector<PassSeconds> kernels, calls;  // of LayerWork::kernels and LayerWork::calls
+  PassSeconds copies;                       // of FSDP
+  std::vector<BesideCall> beside;           // in the order of the backward pass
+};
+
+// The seconds of a step, part by part. step_seconds sums them up.
+struct StepParts {
+  std::vector<LayerSeconds> layers;  // of StepWork::layers
+  double loss = 0, optimizer = 0;    // of all micro-batches
+};
+
+// Returns the seconds of each part of a step. @pre missing_figures is empty
+[[nodiscard]] StepParts step_parts(const StepSetting& setting, const Topology& topology,
+                                   const AssumptionScale& scale = kAsGiven);
+
 // The seconds of a step as a function of the assumptions.
 using SecondsOf = std::function<double(const AssumptionScale&)>;
 

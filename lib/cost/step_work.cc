@@ -218,6 +218,11 @@ void make_kernels(WorkCounting& c) {
       kernels.back().shares_input = kernels.back().is_layer_linear && is_seen != 0;
       is_seen |= static_cast<uint8_t>(kernels.back().is_layer_linear);
     }
+    if (kernels[next].name.empty()) {
+      kernels[next].op = i;
+      kernels[next].module = op.module == kNone ? std::string_view{} : c.source.model.modules[op.module].path;
+      kernels[next].name = c.graph.strings[c.graph.nodes[op.node].name];
+    }
     kernels[next].again |= c.places[i].again;
     c.places[i].kernel = next;
     for (const uint32_t out : outs_of(c, op)) c.maker[out] = i;
@@ -333,7 +338,9 @@ void add_calls(WorkCounting& c) {
     work.calls.push_back({.kind = call.kind,
                           .axis = call.axis,
                           .bytes = static_cast<double>(payload_bytes(call, ranks)),
-                          .backward = call.backward});
+                          .backward = call.backward,
+                          .module = call.module,
+                          .width = call.shape.empty() ? 1 : static_cast<double>(call.shape.back())});
   }
   for (LayerWork& layer : c.layers) {
     if (layer.number < 0) continue;
@@ -379,18 +386,23 @@ bool is_equal(const LayerWork& a, const LayerWork& b) {
 }
 
 // Joins equal layers. The first entry stays what is outside of layers.
-std::vector<LayerWork> joined_layers(std::vector<LayerWork> layers) {
-  std::vector<LayerWork> joined;
-  for (LayerWork& layer : layers) {
+void join_layers(WorkCounting& c, StepWork& work) {
+  std::vector<LayerWork>& joined = work.layers;
+  for (size_t i = 0; i < c.layers.size(); ++i) {
+    LayerWork& layer = c.layers[i];
     const auto equal = std::find_if(joined.begin(), joined.end(), [&](const LayerWork& other) {
       return layer.number >= 0 && other.number >= 0 && is_equal(layer, other);
     });
+    if (layer.number >= 0)
+      work.order.push_back({.stack = layer.stack,
+                            .number = layer.number,
+                            .work = static_cast<uint32_t>(equal - joined.begin()),
+                            .op = c.layer_ops[i].empty() ? kNoId : c.layer_ops[i].front()});
     if (equal == joined.end())
       joined.push_back(std::move(layer));
     else
       ++equal->count;
   }
-  return joined;
 }
 
 }  // namespace
@@ -419,7 +431,7 @@ StepWork count_step_work(const StepSource& source, const Run& run) {
   add_calls(c);
   add_parameters(c, work);
   for (const uint32_t output : trace.outputs) work.logits += elements_in(c, output);
-  work.layers = joined_layers(std::move(c.layers));
+  join_layers(c, work);
   work.is_there = true;
   return work;
 }

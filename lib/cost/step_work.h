@@ -30,7 +30,9 @@ struct Kernel {
   double cached = 0;  // Attention: bytes of keys and values, before heads are repeated
   bool has_first_gradient = false, has_second_gradient = false;  // of a matmul's operands
   bool has_backward = false;
-  bool again = false;  // is computed again in the backward pass
+  bool again = false;                 // is computed again in the backward pass
+  uint32_t op = 0;                    // into StepTrace::ops: its first operation
+  std::string_view module{}, name{};  // of this operation: the path of its module, and its own name
 };
 
 // A collective of a model axis, which the kernels wait for.
@@ -40,6 +42,8 @@ struct WaitedCall {
   double bytes = 0;  // payload (sharding/collective_call.h)
   bool backward = false;
   bool again = false;
+  std::string_view module{};  // CollectiveCall::module
+  double width = 0;           // the last dim of its input
 };
 
 // The kernels of one of `count` equal layers, or of everything outside of layers.
@@ -53,12 +57,21 @@ struct LayerWork {
   double replicated = 0;  // elements of parameters that data axes only reduce
 };
 
+// A layer of the model, and its work.
+struct OrderedLayer {
+  std::string_view stack;
+  int64_t number = 0;
+  uint32_t work = 0;    // into StepWork::layers
+  uint32_t op = kNoId;  // into StepTrace::ops: its first operation; kNoId: it has none
+};
+
 struct StepWork {
   bool is_there = false;
-  std::vector<LayerWork> layers;  // everything outside of layers comes first
-  double logits = 0;              // elements of the model's outputs on this rank
-  double own_elements = 0;        // of the trained parameters that this rank updates
-  DType parameter_dtype = 0;      // of most of them
+  std::vector<LayerWork> layers;    // everything outside of layers comes first
+  std::vector<OrderedLayer> order;  // every layer, in the order of the forward pass
+  double logits = 0;                // elements of the model's outputs on this rank
+  double own_elements = 0;          // of the trained parameters that this rank updates
+  DType parameter_dtype = 0;        // of most of them
 };
 
 // A trained parameter on rank 0.

@@ -95,6 +95,10 @@ std::string bytes_html(uint64_t bytes) {
   return fmt::format("<data value=\"{}\">{}</data>", bytes, human_bytes(bytes));
 }
 
+std::string seconds_html(double seconds) {
+  return fmt::format("<data value=\"{:.9g}\">{}</data>", seconds, human_seconds(seconds));
+}
+
 std::string ranks_text(std::span<const RankRange> ranks, int64_t count, size_t most) {
   return rank_ranges_text(ranks, count, most, "–");
 }

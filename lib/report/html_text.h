@@ -31,6 +31,9 @@ inline constexpr size_t kMaxShownName = 240;
 // Returns a size as HTML: <data value="1536">1.50 KiB</data>.
 [[nodiscard]] std::string bytes_html(uint64_t bytes);
 
+// Returns seconds as HTML: <data value="0.012">12.0 ms</data>.
+[[nodiscard]] std::string seconds_html(double seconds);
+
 // Returns a text such as "0–7, 12": the first `most` ranges, then the number of remaining ranks. `count` is the total
 // number of ranks.
 [[nodiscard]] std::string ranks_text(std::span<const RankRange> ranks, int64_t count, size_t most);

@@ -48,14 +48,15 @@ std::string head_html(const Manifest& manifest) {
   return out;
 }
 
-std::string nav_html(bool compared, bool timed) {
+std::string nav_html(const OptionalSections& sections) {
   return std::string("<nav aria-label=\"Sections\"><a href=\"#model\">Model</a> ") +
-         (compared ? "<a href=\"#changes\">Changes</a> " : "") +
+         (sections.steps ? "<a href=\"#step\">Step</a> " : "") +
+         (sections.changes ? "<a href=\"#changes\">Changes</a> " : "") +
          "<a href=\"#memory\">Memory</a> <a href=\"#replicated\">Replicated</a> <a "
          "href=\"#rules\">Rules</a> <a href=\"#shards\">Shards</a> <a "
          "href=\"#traffic\">Bytes "
          "moved</a> <a href=\"#collectives\">Collectives</a>" +
-         (timed ? " <a href=\"#time\">Time</a>" : "") + "</nav>\n</header>\n<main>\n";
+         (sections.time ? " <a href=\"#time\">Time</a>" : "") + "</nav>\n</header>\n<main>\n";
 }
 
 std::string footer_html(const Manifest& manifest) {

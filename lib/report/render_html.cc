@@ -17,13 +17,15 @@ namespace tpplan {
 
 // Writes section by section, and the shards group by group, so that the complete page is never in memory.
 bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
-                 const std::optional<ReportTime>& step, const Sink& sink) {
+                 const std::optional<ReportTime>& step, const StepPictures& pictures, const Sink& sink) {
   const std::vector<ShardGroup> groups = group_by_sharding(manifest);
-  return sink(head_html(manifest)) && sink(tiles_html(manifest, measure)) && sink(notices_html(manifest, measure)) &&
-         sink(nav_html(against.has_value(), step.has_value())) && sink(model_html(manifest, groups)) &&
+  return sink(head_html(manifest)) && sink(tiles_html(manifest, measure, pictures.now)) &&
+         sink(notices_html(manifest, measure)) &&
+         sink(nav_html({.steps = pictures.now != nullptr, .changes = against.has_value(), .time = step.has_value()})) &&
+         sink(model_html(manifest, groups)) && (pictures.now == nullptr || sink(pictures_html(pictures))) &&
          (!against || render_changes(*against->manifest, manifest, *against->diff, sink)) &&
-         sink(memory_html(manifest, measure)) && sink(replicated_html(manifest)) && sink(rules_html(manifest)) &&
-         render_shards(manifest, groups, sink) && sink(traffic_html(manifest, measure)) &&
+         sink(memory_html(manifest, measure, pictures.now)) && sink(replicated_html(manifest)) &&
+         sink(rules_html(manifest)) && render_shards(manifest, groups, sink) && sink(traffic_html(manifest, measure)) &&
          sink(collectives_section(manifest, measure)) && (!step || sink(time_html(manifest, *step))) &&
          sink(footer_html(manifest));
 }

@@ -8,6 +8,7 @@
 #include "cost/measure_manifest.h"
 #include "diff/manifest_diff.h"
 #include "manifest/manifest.h"
+#include "report/render_pictures.h"
 #include "report/render_time.h"
 
 namespace tpplan {
@@ -19,10 +20,11 @@ struct ReportAgainst {
 };
 
 // Writes the page to the sink. Returns false as soon as the sink returns false. `step` is empty without a topology or
-// without operations in the manifest. Names are escaped and truncated, and long lists end with the number of omitted
-// entries. @pre `measure` is of `manifest` and does not overflow.
+// without operations in the manifest. `pictures` are of a run, and take the place of `step`. Names are escaped and
+// truncated, and long lists end with the number of omitted entries. @pre `measure` is of `manifest` and does not
+// overflow.
 [[nodiscard]] bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
                                const std::optional<ReportAgainst>& against, const std::optional<ReportTime>& step,
-                               const Sink& sink);
+                               const StepPictures& pictures, const Sink& sink);
 
 }  // namespace tpplan

@@ -89,7 +89,7 @@ std::string bars_html(const ManifestMeasure& measure) {
   return out + legend_html(measure) + "</figure>\n";
 }
 
-std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& measure) {
+std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& measure, const StepPicture* picture) {
   static constexpr std::string_view heads[] = {"Bytes", "#Fullest rank", "#Ideal", "#Unsharded model"};
   const ManifestTotals& t = manifest.totals;
   const RankMemory& full = measure.memory.fullest;
@@ -117,7 +117,9 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   rows += row("sum", "Together", bytes_html(full.total), bytes_html(measure.memory.ideal), "");
   const StepCosts& costs = manifest.costs;
   const TrainingMemory step = measure_training(manifest, *measure.memory.recipe);
-  if (costs.is_there) {
+  if (picture != nullptr && picture->memory.peak) {
+    rows += row("sum", "Peak of a step, rank 0", bytes_html(picture->memory.total), "", "");
+  } else if (costs.is_there) {
     rows += row("", "Activations saved for backward, rank 0", bytes_html(costs.saved), "", "") +
             row("", "Logits in float32, rank 0", bytes_html(costs.logits), "", "") +
             row("", "Largest transient of a step, rank 0", bytes_html(costs.transient), "", "");
@@ -163,13 +165,13 @@ std::string rank_table(const ManifestMeasure& measure) {
 
 }  // namespace
 
-std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure) {
+std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure, const StepPicture* picture) {
   std::string out = "<section id=\"memory\">\n<h2>Memory per rank</h2>\n";
   out += fmt::format("<p>Trained with the recipe {}: {}. Each state is sharded as its parameter.</p>\n",
                      code(measure.memory.recipe->name), html(measure.memory.recipe->assumption));
   if (!measure.memory.ranks_listed)
     out += "<p>The mesh has too many ranks to list each of them: this is the fullest.</p>\n";
-  out += bars_html(measure) + breakdown_html(manifest, measure);
+  out += bars_html(measure) + breakdown_html(manifest, measure, picture);
   out +=
       "<details>\n<summary><span class=\"what\">Exact bytes of every rank, and the available "
       "recipes</span></summary>\n<div class=\"body\">\n" +

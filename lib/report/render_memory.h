@@ -5,9 +5,12 @@
 
 #include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
+#include "report/step_picture.h"
 
 namespace tpplan {
 
-[[nodiscard]] std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure);
+// `picture`: as tiles_html has it.
+[[nodiscard]] std::string memory_html(const Manifest& manifest, const ManifestMeasure& measure,
+                                      const StepPicture* picture);
 
 }  // namespace tpplan

@@ -20,9 +20,17 @@ std::string above_ideal(uint64_t held, uint64_t ideal) {
   return ideal / 10000 > held - ideal ? "&lt; 0.01 %" : percent_text(held - ideal, ideal);
 }
 
+std::string peak_tile(const StepPicture& picture) {
+  const auto device = static_cast<uint64_t>(picture.topology.gpu.memory_bytes);
+  const std::string how = fmt::format("at the peak of a step, on rank 0, by {}", picture.memory.recipe->name);
+  return tile("In training", bytes_html(picture.memory.total),
+              device == 0 ? how : fmt::format("{}; the device has {}", how, bytes_html(device)),
+              device > 0 && picture.memory.total > device);
+}
+
 }  // namespace
 
-std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure) {
+std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure, const StepPicture* picture) {
   const ManifestTotals& t = manifest.totals;
   uint64_t whole = 0;
   for (const ManifestParam& param : manifest.parameters)
@@ -40,6 +48,7 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure)
               fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
                           grouped(whole), grouped(manifest.parameters.size(), "parameter")),
               ranks > 1 && t.replicated_bytes_per_rank > t.bytes / 20);
+  if (picture != nullptr && picture->memory.peak) return out + peak_tile(*picture) + "</dl>\n";
   const Recipe& recipe = *measure.memory.recipe;
   const bool trains = recipe.gradient != StoredAs::None;
   const TrainingMemory step = measure_training(manifest, recipe);

@@ -6,9 +6,12 @@
 
 #include "cost/measure_manifest.h"
 #include "manifest/manifest.h"
+#include "report/step_picture.h"
 
 namespace tpplan {
 
-[[nodiscard]] std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure);
+// `picture`: the step of a run, whose peak takes the place of the sum; nullptr without a run.
+[[nodiscard]] std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure,
+                                     const StepPicture* picture);
 
 }  // namespace tpplan

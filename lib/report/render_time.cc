@@ -13,10 +13,6 @@ namespace {
 
 constexpr size_t kMaxLayerRows = 200;
 
-std::string seconds_html(double seconds) {
-  return fmt::format("<data value=\"{:.9g}\">{}</data>", seconds, human_seconds(seconds));
-}
-
 // Returns the formula of the matmul time, one quotient per dtype: "1.2e+15 / (9.89e+14 x 60 %)", FLOPs over achieved
 // FLOP/s.
 std::string matmul_formula(const LayerCosts& layer, const Topology& topology, bool backward) {

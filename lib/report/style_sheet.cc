@@ -12,14 +12,14 @@ std::string_view style_sheet() {
   --grad: #8aa83c; --master: #7b5ea7; --opt: #9fb0c6; --buf: #12776d; --ideal: #1b2027;
   --vivid: 66%; --lightest: 91%; --darker: 6%;
   --k0: #a9cdf3; --k1: #b4dfc0; --k2: #f3da8c; --k3: #d9c1ee; --k4: #a3dce2; --k5: #d2d7dd;
-  --less: #1a6b37; --more: #a3231d; }
+  --again: #7b5ea7; --saved: #d9a514; --less: #1a6b37; --more: #a3231d; }
 @media (prefers-color-scheme: dark) { :root {
   --bg: #14171b; --fg: #e4e8ed; --muted: #9aa5b1; --line: #313840; --panel: #1d2126; --link: #7db4f0;
   --cut: #5b9ae2; --whole: #f08a4b; --whole-gap: #8a4016;
   --grad: #a9c65a; --master: #a488d0; --opt: #55657c; --buf: #3cb8a9; --ideal: #f5f7f9;
   --vivid: 40%; --lightest: 28%; --darker: 4%;
   --k0: #1f4f85; --k1: #1f5a3d; --k2: #5d4d10; --k3: #543a70; --k4: #175560; --k5: #3b424b;
-  --less: #6fce8f; --more: #ff9088; } }
+  --again: #a488d0; --saved: #c79a2b; --less: #6fce8f; --more: #ff9088; } }
 * { box-sizing: border-box; }
 html { -webkit-text-size-adjust: 100%; scroll-behavior: auto; }
 body { margin: 0 auto; max-width: 66rem; padding: 2rem 1.5rem 4rem; background: var(--bg); color: var(--fg);
@@ -63,6 +63,29 @@ svg rect { stroke: var(--bg); stroke-width: 1; }
 svg .cut { fill: var(--cut); } svg .whole { fill: url(#hatch); } svg .grad { fill: var(--grad); } svg .master { fill: var(--master); }
 svg .opt { fill: var(--opt); } svg .buf { fill: var(--buf); }
 svg .forward { fill: var(--cut); } svg .backward { fill: var(--opt); }
+svg .again { fill: var(--again); } svg .saved { fill: var(--saved); } svg .folded { fill: url(#hatch); opacity: 0.35; }
+.lanes rect, .curve path { stroke: none; } .layer rect { stroke: var(--bg); } .layer rect.thin { stroke: none; }
+.lanes li { padding: 0.125rem 0; } svg.bar.curve { height: 8rem; }
+.curve line { stroke: var(--ideal); stroke-width: 1.5; vector-effect: non-scaling-stroke; } .curve .device { stroke-dasharray: 6 4; }
+.axis { display: grid; grid-template: "who start middle end sum" auto / minmax(5rem, 9rem) 1fr 1fr 1fr 5.5rem; gap: 0 1rem;
+  margin: 0 0 0.5rem;
+  max-width: none; font-size: 0.75rem; color: var(--muted); }
+.axis span:nth-child(1) { grid-area: start; } .axis span:nth-child(2) { grid-area: middle; text-align: center; }
+.axis span:nth-child(3) { grid-area: end; text-align: right; }
+.sides { display: grid; grid-template-columns: repeat(2, minmax(0, 1fr)); gap: 0 2rem; }
+.sides figcaption { font-weight: 650; }
+.ranks text { font-size: 0.75rem; fill: var(--fg); text-anchor: middle; dominant-baseline: central; }
+.ranks rect { --tint: hsl(var(--h) var(--vivid) calc(var(--lightest) - var(--l) * var(--darker))); fill: var(--tint); }
+.hosts svg.bar + svg.bar { margin-top: 2px; }
+.flow { display: flex; flex-wrap: wrap; gap: 0.375rem 1.125rem; margin: 0.5rem 0; padding: 0 1.125rem 0 0; list-style: none;
+  font-size: 0.8125rem; }
+.flow li { position: relative; padding: 0.25rem 0.625rem; border: 1px solid var(--line); border-left: 4px solid var(--edge);
+  border-radius: 0.1875rem; background: var(--panel); line-height: 1.35; }
+.flow li:not(:last-child)::after { content: "→"; position: absolute; top: 0.6rem; right: -1.0625rem; width: 0.9rem; text-align: center;
+  color: var(--muted); }
+.flow .call { border-style: dashed; border-left-style: solid; }
+.flow .what { display: block; overflow-wrap: anywhere; } .flow .sub { color: var(--muted); font-size: 0.75rem; }
+.b0 { --edge: var(--cut); } .b1 { --edge: var(--whole); } .b3 { --edge: var(--grad); } .b5 { --edge: var(--opt); }
 svg .ideal { stroke: var(--ideal); stroke-width: 2; }
 .k0 { fill: var(--k0); } .k1 { fill: var(--k1); } .k2 { fill: var(--k2); } .k3 { fill: var(--k3); } .k4 { fill: var(--k4); }
 .k5 { fill: var(--k5); }
@@ -145,13 +168,15 @@ footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line);
   .grid.wide > thead { position: static; width: auto; height: auto; clip-path: none; }
   .grid.wide > thead th + th { display: none; }
   thead .n { white-space: normal; } }
-@media (max-width: 48rem) { .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+@media (max-width: 48rem) { .sides { grid-template-columns: minmax(0, 1fr); }
+  .tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles > div:nth-child(odd) { border-left: 0; } .tiles > div:nth-child(n+3) { border-top: 1px solid var(--line); } }
 @media (max-width: 36rem) {
   body { padding: 1.25rem 1rem 3rem; }
   h1 { font-size: 1.375rem; } h2 { margin-top: 2.25rem; }
   .tiles > div { padding: 0.75rem 0.75rem 0.8125rem; } .tiles .big { font-size: 1.25rem; }
   .bars li, .bars.calls li { grid-template: "who sum" auto "bar bar" auto / 1fr max-content; gap: 0.125rem 0.75rem; padding: 0.375rem 0; }
+  .axis { grid-template: "start middle end" auto / 1fr 1fr 1fr; }
   th, td { padding-right: 0.5rem; }
   .facts { grid-template-columns: 1fr; gap: 0; } .facts dd { margin-bottom: 0.375rem; }
   .body { padding-left: 0.625rem; } .shards .map { margin-top: 0.75rem; } }

@@ -32,6 +32,7 @@ LINES = {
     PROGRAM: [
         ("compile", INPUTS | {"--output": FILE}),
         ("check --write-baseline", INPUTS | SPEEDS | {"--run": "run.yaml", "--baseline": FILE}),
+        ("check", SPEEDS | {"MODEL": "step.json", "PLAN": "keep.yaml", "--run": "run.yaml", "--trace": FILE}),
         (
             "init --force",
             SPEEDS
@@ -40,7 +41,8 @@ LINES = {
         ("suggest", INPUTS | SPEEDS | {"--run": "run.yaml"}),
         ("explain", {"WORDS": "model.json"}),
         ("show", SPEEDS | {"MANIFEST": "manifest.json", "--run": "run.yaml"}),
-        ("report", SPEEDS | {"MANIFEST": "manifest.json", "--against": "before.json", "--output": FILE}),
+        ("report", SPEEDS | {"FILES": "manifest.json", "--against": "before.json", "--output": FILE}),
+        ("report step.json", SPEEDS | {"FILES": "keep.yaml", "--run": "run.yaml", "--output": FILE}),
         ("export --to torch", {"MANIFEST": "manifest.json", "--output": FILE}),
         ("import --from safetensors", {"FILE": "model.safetensors", "--model-config": "config.json", "--output": FILE}),
         ("import --from jax", {"FILE": "specs.json", "--output": FILE}),

@@ -46,6 +46,11 @@ def pages(tmp_path_factory):
         "tp=8",
         name="llama.json",
     )
+    (folder / "run.yaml").write_text("format: tpplan.run/1\nbatch: 2\naccumulation: 8\n")
+    step = [ROOT / "plans/models/llama-3-8b.json", ROOT / "plans/llama-fsdp-tp.yaml", "--run", folder / "run.yaml"]
+    for name, more in {"step": [], "steps": ["--against", ROOT / "plans/llama.yaml"]}.items():
+        paths[name] = folder / f"{name}.html"
+        assert run("report", *step, "--topology", H100, *more, "-o", paths[name]).returncode == 0
     for name, before in old.items():
         paths[name] = folder / f"{name}.html"
         words = [folder / "llama" / "manifest.json", "--against", before, "--topology", H100]
@@ -87,7 +92,7 @@ def brightness(color):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral", "changes"])
+@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral", "changes", "step", "steps"])
 def test_page_fits_and_is_drawn(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, height=600, dark=dark)
     assert browser.evaluate("innerWidth") == width
@@ -177,9 +182,10 @@ def test_picture_is_before_the_changes(browser, pages, name):
 
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-def test_text_has_contrast(browser, pages, dark):
+@pytest.mark.parametrize("name", ["changes", "steps"])
+def test_text_has_contrast(browser, pages, name, dark):
     """Every text has a contrast of at least 4.5 to 1 with its background (WCAG 2.2, AA)."""
-    browser.open(pages["changes"], dark=dark)
+    browser.open(pages[name], dark=dark)
     browser.evaluate("document.querySelectorAll('details').forEach(d => d.open = true)")
     seen = browser.evaluate("""(() => {
       const pairs = {};
@@ -358,3 +364,46 @@ def test_elements_have_accessible_names(browser, pages):
         "[...document.querySelectorAll('table')].every(t => t.caption && t.caption.textContent && t.querySelector('th[scope]'))"
     )
     assert browser.evaluate("document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("width", [360, 1280])
+@pytest.mark.parametrize("name", ["step", "steps"])
+def test_pictures_of_a_step_are_drawn(browser, pages, name, width):
+    """Lanes are as wide as the page allows, each has something in it, and two plans share their axis."""
+    browser.open(pages[name], width=width)
+    lanes = browser.evaluate("""[...document.querySelectorAll('#step .lanes svg.bar')].map(svg => {
+      const inner = [...svg.querySelectorAll('rect, path')].map(e => e.getBoundingClientRect());
+      const own = svg.getBoundingClientRect();
+      return [own.width, own.height, Math.max(...inner.map(r => r.width)),
+              inner.every(r => r.left >= own.left - 1 && r.right <= own.right + 1 && r.top >= own.top - 1
+                               && r.bottom <= own.bottom + 1)];
+    })""")
+    assert len(lanes) >= (8 if name == "step" else 16)
+    for own, height, widest, is_inside in lanes:
+        assert own > 120 and height > 15 and widest > 0 and is_inside
+    assert len({round(own) for own, _, _, _ in lanes}) == 1
+    boxes = browser.evaluate(
+        "[...document.querySelectorAll('#step .flow li')].filter(e => e.checkVisibility())"
+        ".map(e => [e.scrollWidth - e.clientWidth, e.getBoundingClientRect().left])"
+    )
+    assert len(boxes) > 10 and all(over <= 20 and left >= 0 for over, left in boxes)
+
+
+def test_ranks_have_readable_numbers(browser, pages):
+    browser.open(pages["step"], width=360)
+    texts = browser.evaluate("""[...document.querySelectorAll('#step .ranks g')].map(g => {
+      const text = g.querySelector('text').getBoundingClientRect(), rect = g.querySelector('rect').getBoundingClientRect();
+      return text.left >= rect.left && text.right <= rect.right && text.height >= 10;
+    })""")
+    assert len(texts) == 8 and all(texts)
+
+
+def test_images_of_a_step_have_names(browser, pages):
+    browser.open(pages["steps"])
+    nodes = browser.send("Accessibility.getFullAXTree")["nodes"]
+    names = [
+        node["name"]["value"]
+        for node in nodes
+        if not node.get("ignored") and node.get("role", {}).get("value") == "image"
+    ]
+    assert all(names) and sum("memory of rank 0 over the step" in name for name in names) == 2

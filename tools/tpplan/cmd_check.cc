@@ -13,8 +13,10 @@
 #include "report/render_costs.h"
 #include "report/render_run.h"
 #include "report/render_step.h"
+#include "report/render_trace.h"
 #include "repository_path.h"
 #include "resolve/match/lint_dialects.h"
+#include "run_step.h"
 #include "suggested_rules.h"
 #include "use_baseline.h"
 
@@ -101,6 +103,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
                                                       {"--recipe", !arguments.recipe.empty()},
                                                       {"--run", !arguments.run.empty()},
                                                       {"--topology", !arguments.speeds.empty()},
+                                                      {"--trace", !arguments.trace.empty()},
                                                       {"--example", arguments.inputs.examples},
                                                       {"--suggest", arguments.suggest},
                                                       {"--stdin-filename", !arguments.stdin_filename.empty()}};
@@ -136,6 +139,34 @@ struct CheckExtras {
   const RuleSuggestion& suggestion;
   bool has_costs = false, has_suggestion = false, has_examples = false;
 };
+
+// Returns false after reporting that `--trace` lacks an option, or would replace an input.
+bool can_trace(const CheckArguments& arguments, const CommonArguments& common) {
+  if (arguments.trace.empty()) return true;
+  const InputArguments& inputs = arguments.inputs;
+  if (inputs.mode == "decode" || inputs.mode == "infer") {
+    usage_error("--trace: draws a training step; remove --mode");
+    return false;
+  }
+  if (arguments.run.empty() || arguments.speeds.empty() || arguments.trace == "-") {
+    usage_error(arguments.trace == "-" ? "--trace: standard output has the diagnostics; pass a file name"
+                                       : "--trace: the time of a step depends on --run and --topology; add both");
+    return false;
+  }
+  std::vector<std::string> read{inputs.model, inputs.plan, arguments.run};
+  if (!arguments.baseline.empty()) read.push_back(arguments.baseline);
+  for (const std::string& word : arguments.speeds) read.push_back(speed_path(word));
+  return !overwrites_input(arguments.trace, read, common);
+}
+
+// Writes the file of `--trace`. Returns kExitUsage after reporting an error.
+int write_trace(const Session& session, const CheckArguments& arguments, const Run& run, const StepNumbers& numbers) {
+  if (!numbers.priced)
+    return reject_write(arguments.trace, "the operations of this step are not all known, or none takes time",
+                        "see the coverage of operations: `tpplan check MODEL PLAN --costs`");
+  const StepPicture picture = draw_step(session, run, *numbers.priced, numbers.memory, numbers.spans);
+  return write_result(arguments.trace, [&](const Sink& sink) { return render_trace(picture, sink); });
+}
 
 // Returns the fields of a JSON document: costs, suggestion and examples, unless the format is human-readable, and the
 // skipped checks.
@@ -191,6 +222,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return usage_error("--context: only inference has a cache; add --mode decode or --mode infer");
   if (!arguments.cache_dtype.empty() && arguments.context == 0 && arguments.inputs.mode != "decode")
     return usage_error("--cache-dtype: the step has no cache; add --mode decode, or --mode infer --context TOKENS");
+  if (!can_trace(arguments, common)) return kExitUsage;
   BaselineUse baseline;
   if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
@@ -216,7 +248,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                             .speeds = arguments.speeds,
                             .decodes = decodes,
                             .context = context,
-                            .cache_dtype = arguments.cache_dtype};
+                            .cache_dtype = arguments.cache_dtype,
+                            .draws = !arguments.trace.empty()};
   const StepNumbers numbers = with_costs && !session.usage ? step_numbers(session, request) : StepNumbers{};
   check_session(session, arguments.inputs,
                 [&](Code code) { return session.compilation.reached == Phase::Manifest && code != kLintCode; });
@@ -225,6 +258,8 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   take_known(baseline, session);
   std::string said;
   const int status = close_baseline(baseline, exit_status(session.diagnostics), said);
+  if (numbers.is_asked && !arguments.trace.empty() && write_trace(session, arguments, run.run, numbers) != kExitFine)
+    return kExitUsage;
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
   if (numbers.has_memory) costs.memory = &numbers.memory;

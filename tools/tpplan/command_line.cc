@@ -174,6 +174,11 @@ void declare_check(CLI::App& command, LineArguments& line) {
       ->type_name("NAME")
       ->check(CLI::IsMember({"float32", "bfloat16", "float16", "float8_e4m3fn", "float8_e5m2", "int8"}));
   add_speeds(command, line.check.speeds, "with --costs: estimate");
+  command
+      .add_option("--trace", line.check.trace,
+                  "with --run and --topology: write the step as a timeline with its memory, in Chrome's trace format "
+                  "(JSON); ui.perfetto.dev opens it")
+      ->type_name("FILE");
   command.add_flag("--example", line.check.inputs.examples,
                    "also show an example of each error of an operation: the wrong and the right result on two ranks, "
                    "at the smallest sizes");
@@ -289,11 +294,21 @@ void declare_show(CLI::App& command, LineArguments& line) {
 }
 
 void declare_report(CLI::App& command, LineArguments& line) {
-  command.add_option("MANIFEST", line.report.manifest, "manifest file")->required();
-  command.add_option("--against", line.report.against, "older manifest to compare with")->type_name("MANIFEST");
+  command.add_option("FILES", line.report.words, "manifest, or a model and a plan (MODEL PLAN)")
+      ->required()
+      ->expected(1, 2);
+  command
+      .add_option("--against", line.report.against, "older manifest to compare with; after MODEL PLAN: an older plan")
+      ->type_name("FILE");
   command.add_option("-o,--output", line.report.output, "HTML file (default: standard output)")->type_name("FILE");
   add_recipe(command, line.report.recipe,
              "optimizer and precision of training, for the memory per rank (default: adamw)");
+  command
+      .add_option("--run", line.report.run,
+                  "with MODEL PLAN and --topology: how the step runs (tpplan schema run); draw it over time, with its "
+                  "memory; --batch, --sequence and --recipe override it")
+      ->type_name("FILE");
+  add_sizes(command, line.report.batch, line.report.sequence);
   add_speeds(command, line.report.speeds, "estimate");
 }
 

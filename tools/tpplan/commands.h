@@ -55,6 +55,7 @@ struct CheckArguments {
   int64_t context = 0;         // of inference: tokens in the cache; 0: in decode the model's sequence, else no cache
   std::string cache_dtype;     // of the cache; empty: the model's
   std::vector<std::string> speeds;  // "FILE" or "AXIS=FILE": topologies, or timings in their place
+  std::string trace;                // file for the timeline of the step; empty: none
   Project project;                  // of the settings file: the checks without a model and a plan
   bool fix = false;                 // first apply the edits of diagnostics to the plan
   bool diff = false;                // print the edits of `fix` as a diff, without writing them
@@ -92,11 +93,13 @@ struct ShowArguments {
 };
 
 struct ReportArguments {
-  std::string manifest;
-  std::string against;  // an older manifest; empty if none
+  std::vector<std::string> words;  // MANIFEST, or MODEL PLAN
+  std::string against;             // an older manifest, or after MODEL PLAN an older plan; empty if none
   std::string output = "-";
-  std::string recipe{kDefaultRecipe};  // training recipe
-  std::vector<std::string> speeds;     // topologies for the time of a step, as in CheckArguments
+  std::string recipe;               // training recipe; empty: that of `run`, or else kDefaultRecipe
+  std::string run;                  // run file; empty if none
+  int64_t batch = 0, sequence = 0;  // of the step, as in InputArguments
+  std::vector<std::string> speeds;  // topologies for the time of a step, as in CheckArguments
 };
 
 struct ExportArguments {

@@ -217,11 +217,11 @@ TrainingMemory measure_served(const Compilation& c, const StepRequest& request) 
   return memory;
 }
 
-TrainingMemory memory_of_step(const Compilation& c, const StepRequest& request) {
+TrainingMemory memory_of_step(const Compilation& c, const StepRequest& request, MemoryLog* log) {
   const Forecast& forecast = c.plan_result.forecast;
   const Recipe& recipe = *find_recipe(request.run.recipe);
   if (forecast.infer && request.context > 0) return measure_served(c, request);
-  return request.has_run ? measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, request.run, recipe)
+  return request.has_run ? measure_run_memory(c.graph, c.plan, c.manifest, c.plan_result, request.run, recipe, log)
                          : measure_step_memory(c.manifest, forecast, recipe);
 }
 
@@ -246,7 +246,9 @@ StepNumbers step_numbers(Session& session, const StepRequest& request) {
   StepNumbers numbers;
   const Compilation& c = session.compilation;
   if (c.reached != Phase::Manifest || has_errors(session.diagnostics)) return numbers;
-  numbers.memory = memory_of_step(c, request);
+  MemoryLog log;
+  numbers.memory = memory_of_step(c, request, request.draws ? &log : nullptr);
+  numbers.spans = std::move(log.spans);
   numbers.has_memory = true;
   if (request.speeds.empty() || !read_speed_files(request.speeds, 4, session.speeds, session.diagnostics))
     return numbers;

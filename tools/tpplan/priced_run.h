@@ -3,9 +3,11 @@
 
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "commands.h"
 #include "cost/measure_training.h"
+#include "cost/memory_log.h"
 #include "cost/step_time.h"
 #include "timed_step.h"
 #include "topology/read_run.h"
@@ -30,6 +32,7 @@ struct StepRequest {
   bool decodes = false;                    // one token of each sequence
   int64_t context = 0;                     // of inference: tokens in the cache of each sequence; 0: no cache
   std::string_view cache_dtype{};          // of the cache; empty: the model's
+  bool draws = false;                      // StepNumbers::spans are wanted
 };
 
 // The memory and the time of a step, if the plan has no errors.
@@ -39,6 +42,7 @@ struct StepNumbers {
   std::optional<PricedRun> priced;  // with a run or in decode, instead of `timed`
   bool is_asked = false;            // `priced` is wanted, and no file has an error
   bool has_memory = false;
+  std::vector<ReplaySpan> spans;  // of the memory over the step
 };
 
 // Computes memory and time of the session's step. Reports errors of topology files in the session's diagnostics.
