@@ -147,9 +147,10 @@ def load(
         return _read_shared(sharing, lambda: open_targets(stack), on_module, progress, threads, staging, checksums)
 
 
-def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None):
+def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None, on_module=None, progress=None):
     """Returns {path: make(shape, dtype)} with all shards of `rank`, except buffers that the weights do not have. Tied
-    names share one tensor. With `sharing` (torch.shared.Sharing) every rank of its mesh must call it."""
+    names share one tensor. With `sharing` (torch.shared.Sharing) every rank of its mesh must call it. The callbacks
+    are those of `load`."""
     made, values, targets = {}, {}, {}
     if _given(weights).share and sharing is None:
         raise ManifestError("`share`", "needs a device mesh of torch", "remove it from the Checkpoint")
@@ -167,9 +168,9 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
 
     with contextlib.ExitStack() as stack:
         if sharing is None:
-            _read(*open_targets(stack), threads=threads)
+            _read(*open_targets(stack), on_module, progress, threads)
         else:
-            _read_shared(sharing, lambda: open_targets(stack), threads=threads)
+            _read_shared(sharing, lambda: open_targets(stack), on_module, progress, threads)
         return values
 
 
