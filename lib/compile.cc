@@ -109,7 +109,8 @@ std::string dump(const Compilation& c, Phase phase) {
     case Phase::Boundaries:
       return dump(j.boundaries, c.plan, c.graph);
     case Phase::Operations:
-      return j.forecast.limit == ForecastLimit::None || j.forecast.limit == ForecastLimit::Forward
+      return j.forecast.limit == ForecastLimit::None || j.forecast.limit == ForecastLimit::Forward ||
+                     j.forecast.limit == ForecastLimit::Compiled
                  ? j.forecast.listing
                  : fmt::format("not walked: {}\n", to_text(j.forecast.limit));
     case Phase::Manifest:

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "cost/count_step.h"
+#include "judge/forecast_program.h"
 #include "resolve/heuristics/check_heuristics.h"
 #include "resolve/infer/apply_fsdp.h"
 #include "resolve/infer/check_coverage.h"
@@ -75,8 +76,10 @@ CheckResult run_phases(Checker& checker, const TpPlan& plan, Diagnostics& diagno
     walk.gradients = &gradients;
     walk.placements = &placements;
   }
-  j.forecast =
-      walk_graph({plan, graph, j.matches, j.shardings, j.boundaries}, checker.tables, checker.walk, walk, diagnostics);
+  const ResolvedPlan resolved{plan, graph, j.matches, j.shardings, j.boundaries};
+  j.forecast = graph.program != nullptr && !graph.operations.is_there
+                   ? forecast_program(resolved, diagnostics)
+                   : walk_graph(resolved, checker.tables, checker.walk, walk, diagnostics);
   if (plan.data && is_torch_graph(graph)) check_data_dim(plan, graph, checker.tables, checker.data_dims, diagnostics);
   if (!placements.empty()) apply_walked_placements(plan, placements, j.boundaries);
   if (!gradients.empty()) apply_walked_gradients(plan, gradients, j.boundaries);

@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -15,6 +16,10 @@
 #include "sharding/dtype.h"
 #include "sharding/partition_spec.h"
 #include "sharding/tensor_size.h"
+
+namespace tpplan::programs {
+struct RecordedProgram;  // programs/recorded_program.h
+}  // namespace tpplan::programs
 
 namespace tpplan {
 
@@ -113,7 +118,8 @@ struct ModelGraph {
   std::vector<Tie> ties;
   std::deque<std::string> strings;  // owns text that does not occur verbatim in the file
   StringIndex module_index;
-  OpGraph operations;  // the traced operations, if the file has them
+  OpGraph operations;                                        // the traced operations, if the file has them
+  std::shared_ptr<const programs::RecordedProgram> program;  // of JAX and Keras, if the file has it; else nullptr
 };
 
 [[nodiscard]] inline char separator(Framework framework) { return framework == Framework::Keras ? '/' : '.'; }

@@ -7,12 +7,15 @@
 #include <tuple>
 
 #include "diagnostics/remove_diagnostics.h"
+#include "model/check_program.h"
 #include "model/complete_graph.h"
 #include "model/other_files.h"
 #include "model/prove_graph.h"
 #include "model/read_graph.h"
 #include "model/read_graph_text.h"
 #include "model/read_module.h"
+#include "programs/read_program.h"
+#include "programs/recorded_program.h"
 
 namespace tpplan {
 namespace {
@@ -82,6 +85,11 @@ void read_graph_line(ModelReader& reader, const JsonTree& tree) {
   reader.graph_lines.push_back({node.text, node.offset + (is_in_file ? 1 : 0), !is_in_file});
 }
 
+// Reads a program that is not an object; begin_recorded_program reads the fields of an object.
+void read_program_value(ModelReader& reader, const JsonTree& tree) {
+  report_kind(reader, tree.nodes[0], JsonKind::Object, "`program`");
+}
+
 struct ModelField {
   std::string_view key;
   JsonField mode;
@@ -96,6 +104,7 @@ constexpr ModelField kModelFields[] = {
     {"modules", JsonField::Elements, read_module, true},
     {"tied", JsonField::Elements, read_tie},
     {"graph", JsonField::Fields, read_graph_line},
+    {"program", JsonField::Fields, read_program_value},
     {"$schema", JsonField::Skip, nullptr},
     {"metadata", JsonField::Skip, nullptr},
 };
@@ -153,7 +162,13 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                      .graph_lines = {}};
   std::array<bool, std::size(kModelFields)> is_there{};
   GraphReader graph_reader{.graph = graph.operations, .file = file.id, .diagnostics = diagnostics};
-  const JsonVisitor inner = graph_visitor(graph_reader);
+  const JsonVisitor of_graph = graph_visitor(graph_reader);
+  programs::RecordedReader program;
+  bool is_in_program = false;
+  const auto visitor_of_key = [&]() -> const JsonVisitor& { return is_in_program ? program.visitor : of_graph; };
+  const JsonVisitor inner{
+      .member = [&](std::string_view key, Span span) { return visitor_of_key().member(key, span); },
+      .value = [&](std::string_view key, const JsonTree& tree) { return visitor_of_key().value(key, tree); }};
   const JsonVisitor visitor{.member =
                                 [&](std::string_view key, Span span) {
                                   const size_t row = find_field(key);
@@ -162,6 +177,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                                     return JsonField::Skip;
                                   }
                                   is_there[row] = true;
+                                  is_in_program = key == "program";
+                                  if (is_in_program) program = programs::begin_recorded_program(file, diagnostics);
                                   if (key == "graph") graph.operations.offset = static_cast<uint32_t>(span.offset);
                                   return kModelFields[row].mode;
                                 },
@@ -173,7 +190,8 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
                             .inner = &inner,
                             .kind_help = "start the model with `{\"format\": ...`"};
   reserve_modules(reader);
-  const bool is_json = read_json(file, visitor, graph.strings, diagnostics);
+  const bool is_json =
+      read_json(file, visitor, graph.strings, diagnostics, {.tree_nodes = programs::kMostProgramNodes});
   if (!is_there[find_field("format")] && report_other_file(file, diagnostics)) return graph;
   if (!is_json) return graph;
   check_required(reader, is_there);
@@ -181,6 +199,10 @@ ModelGraph read_model(const SourceFile& file, Diagnostics& diagnostics) {
   if (!has_errors(diagnostics)) complete_graph(reader);
   if (!has_errors(diagnostics) && !reader.graph_lines.empty())
     std::ignore = read_graph_text(reader.graph_lines, graph, diagnostics);  // what is wrong is reported
+  if (!has_errors(diagnostics) && program.recorded != nullptr && program.finish()) {
+    graph.program = program.recorded;
+    if (!check_program(graph, diagnostics)) graph.program = nullptr;
+  }
   graph.operations.is_there =
       !has_errors(diagnostics) && !graph.operations.nodes.empty() && prove_graph(graph.operations, graph, diagnostics);
   return graph;

@@ -62,6 +62,7 @@ const OperationRow kRows[] = {
     {"stablehlo.tanh", build_pointwise, Plain, true, true},
     {"stablehlo.xor", build_pointwise, Plain, true, true},
     {"sdy.sharding_constraint", build_pointwise, Constraint, true, true},
+    {"tpplan.boundary", build_pointwise, Constraint, true, true},  // a constraint if the plan has one (place_program)
     // CHLO's operations come to Shardy as custom calls.
     {"chlo.erf", build_pointwise},
     {"chlo.erfc", build_pointwise},

@@ -12,14 +12,6 @@
 #include "text/json_reader.h"
 
 namespace tpplan::programs {
-namespace {
-
-constexpr size_t kMaxErrors = 20;
-constexpr int64_t kMostIds = int64_t{1} << 22;       // of values, and of operations
-constexpr int64_t kMostDevices = int64_t{1} << 31;   // product of the axes
-constexpr uint32_t kMostDims = 64;                   // of one tensor
-constexpr size_t kMostOperands = size_t{1} << 24;    // of the program
-constexpr int64_t kMostElements = int64_t{1} << 52;  // of one tensor
 
 // A sharding of an argument or a result before the mesh is known.
 struct WrittenSharding {
@@ -47,6 +39,15 @@ struct ProgramReader {
   std::vector<bool> used_operations;
   std::vector<uint64_t> value_offsets, argument_offsets;
 };
+
+namespace {
+
+constexpr size_t kMaxErrors = 20;
+constexpr int64_t kMostIds = int64_t{1} << 22;       // of values, and of operations
+constexpr int64_t kMostDevices = int64_t{1} << 31;   // product of the axes
+constexpr uint32_t kMostDims = 64;                   // of one tensor
+constexpr size_t kMostOperands = size_t{1} << 24;    // of the program
+constexpr int64_t kMostElements = int64_t{1} << 52;  // of one tensor
 
 void fault(ProgramReader& r, uint64_t offset, std::string message, std::string help = "record the program again") {
   ++r.faults;
@@ -373,10 +374,6 @@ bool set_sharding(ProgramReader& r, ValueIndex value, std::span<const WrittenDim
 bool read_constraints(ProgramReader& r) {
   for (const ProgramOperation& operation : r.program.operations) {
     if (operation.kind != OperationClass::Constraint) continue;
-    if (operation.operand_count != 1 || operation.result_count != 1) {
-      fault(r, operation.offset, "a constraint has not one operand and one result");
-      return false;
-    }
     std::vector<WrittenDim> dims;
     std::string error = read_sharding_text(attribute_of(r.program, operation, "sharding"), dims);
     if (!error.empty()) {
@@ -457,18 +454,35 @@ void connect_program(ProgramReader& r) {
   }
   KnownValues known;
   if (!connect_block(r, known, 0)) return;
+  for (const ProgramOperation& operation : p.operations) {
+    if (operation.kind == OperationClass::Constraint && (operation.operand_count != 1 || operation.result_count != 1))
+      return fault(r, operation.offset, "a constraint has not one operand and one result");
+  }
   p.recorded_operations = p.operations.size();
   p.recorded_values = p.values.size();
-  if (read_constraints(r)) (void)apply_shardings(r);
 }
 
 }  // namespace
 
-Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
-  Program program;
+std::shared_ptr<ProgramReader> begin_program(const SourceFile& file, Program& program, Diagnostics& diagnostics) {
   program.file = file.id;
   program.blocks.push_back({});
-  ProgramReader r{.file = file, .program = program, .diagnostics = diagnostics};
+  return std::make_shared<ProgramReader>(ProgramReader{.file = file, .program = program, .diagnostics = diagnostics});
+}
+
+bool read_program_field(ProgramReader& reader, std::string_view key, const JsonTree& tree) {
+  return read_field(reader, key, tree) && reader.faults < kMaxErrors;
+}
+
+bool finish_program(ProgramReader& reader) {
+  if (reader.faults == 0) connect_program(reader);
+  return reader.faults == 0;
+}
+
+Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
+  Program program;
+  const std::shared_ptr<ProgramReader> reader = begin_program(file, program, diagnostics);
+  ProgramReader& r = *reader;
   const std::vector<std::string_view> known = r.missing;
   JsonVisitor visitor;
   visitor.member = [&](std::string_view key, Span span) {
@@ -479,16 +493,14 @@ Program read_program(const SourceFile& file, Diagnostics& diagnostics) {
           nearest.empty() ? "remove it" : fmt::format("did you mean `{}`?", nearest));
     return JsonField::Skip;
   };
-  visitor.value = [&](std::string_view key, const JsonTree& tree) {
-    return read_field(r, key, tree) && r.faults < kMaxErrors;
-  };
+  visitor.value = [&](std::string_view key, const JsonTree& tree) { return read_program_field(r, key, tree); };
   visitor.kind_help = "record a JAX program: the file starts with `{`";
-  const bool is_read = read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = size_t{16} * 1024 * 1024});
+  const bool is_read = read_json(file, visitor, program.strings, diagnostics, {.tree_nodes = kMostProgramNodes});
   if (!is_read || r.faults > 0) return program;
   if (!r.missing.empty())
     fault(r, 0, fmt::format("key `{}` is missing", r.missing.front()));
-  else
-    connect_program(r);
+  else if (finish_program(r) && read_constraints(r))
+    (void)apply_shardings(r);
   return program;
 }
 

@@ -10,7 +10,6 @@
 #include "text/json_writer.h"
 
 namespace tpplan::programs {
-namespace {
 
 std::string_view kind_name(ReshardKind kind) {
   switch (kind) {
@@ -27,6 +26,8 @@ std::string_view kind_name(ReshardKind kind) {
   }
   return {};
 }
+
+namespace {
 
 void write_axes(JsonWriter& json, const Program& program, const AxisParts& axes) {
   write_array(json, axes, [&](const AxisPart& part) { write_value(json, axis_text(program, part)); });

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "programs/propagate_program.h"
 
 namespace tpplan::programs {
+
+// Returns "all_reduce", "all_gather" and so on.
+[[nodiscard]] std::string_view kind_name(ReshardKind kind);
 
 // Returns schemas/propagation.schema.json: the shardings of all values, and the collectives.
 [[nodiscard]] std::string propagation_json(const Propagation& propagation);

@@ -8,6 +8,7 @@
 
 #include "base/text.h"
 #include "report/render_answer.h"
+#include "report/render_compiled.h"
 #include "report/render_run.h"
 #include "sharding/tensor_size.h"
 
@@ -209,6 +210,7 @@ std::vector<std::string> unlisted_words(const Mesh& mesh, std::span<const AxisId
 
 // Formats all rows in a first pass to find the column widths, and writes them in a second pass; `at` is the row index.
 std::string render_costs(const Costs& costs, const TerminalStyle& look) {
+  if (costs.is_compiled) return render_compiled(costs.compiled, costs.uncovered, look);
   if (!costs.reason.empty())
     return fmt::format("no forecast of collectives: {}\n{}", costs.reason,
                        costs.help.empty() ? "" : fmt::format("  = help: {}\n", costs.help));
@@ -265,6 +267,11 @@ std::string render_costs(const Costs& costs, const TerminalStyle& look) {
 
 void write_costs(JsonWriter& json, const Costs& costs) {
   begin_object(json);
+  if (costs.is_compiled) {
+    write_compiled(json, costs.compiled, costs.uncovered);
+    write_step_numbers(json, costs);
+    return end_object(json);
+  }
   if (!costs.reason.empty() || costs.measure.overflow) {
     write_field(json, "reason", costs.reason.empty() ? "the sums of bytes exceed 64 bits" : costs.reason);
     if (!costs.help.empty()) write_field(json, "help", costs.help);

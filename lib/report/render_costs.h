@@ -11,6 +11,7 @@
 #include "cost/measure_collectives.h"
 #include "cost/step_time.h"
 #include "report/render_step.h"
+#include "sharding/compiled_call.h"
 #include "text/json_writer.h"
 #include "topology/run.h"
 
@@ -28,8 +29,11 @@ struct Costs {
   std::span<const AxisId> unlisted{};  // ManifestStep::unlisted
   std::string_view reason{};
   std::string_view help{};
-  const TrainingMemory* memory = nullptr;  // nullptr: not computed
-  const StepTime* time = nullptr;          // on `topology`; nullptr without a topology
+  bool is_compiled = false;                  // `compiled` has the collectives, and `reason` is unused
+  std::span<const CompiledCall> compiled{};  // Forecast::compiled
+  std::string_view uncovered{};              // Forecast::uncovered
+  const TrainingMemory* memory = nullptr;    // nullptr: not computed
+  const StepTime* time = nullptr;            // on `topology`; nullptr without a topology
   const Topology* topology = nullptr;
   const Run* run = nullptr;            // of --run; nullptr without it
   const StepAnswer* answer = nullptr;  // of the run on a topology; nullptr without one

@@ -24,15 +24,17 @@ constexpr LimitRow kLimits[] = {
      "operations that use its result, gradients and collectives"},
     {"JAX and Keras compute on global arrays, so a sharding changes no value, and their compiler (GSPMD) chooses the "
      "collectives",
-     "read the compiler's choice in jax.jit(f).lower(...).compile().as_text()",
+     "export the model with its program: python -m tpplan.export --jax NAME (or --keras NAME) --batch B --sequence S "
+     "-o model.json",
      "operations, gradients and collectives"},
     {"they were traced for another runtime", "leave out `--runtime`, or trace them with this runtime",
      "operations, gradients and collectives"},
     {"the operations are those of a forward pass under jax.shard_map",
      "pass `--mode infer` to check the forward pass only", "gradients and collectives of the backward pass"},
+    {"the collectives are those that XLA inserts into the recorded program, not calls of the ranks", "", ""},
 };
 
-static_assert(std::size(kLimits) == static_cast<size_t>(ForecastLimit::Forward) + 1);
+static_assert(std::size(kLimits) == static_cast<size_t>(ForecastLimit::Compiled) + 1);
 
 }  // namespace
 

@@ -8,6 +8,7 @@
 
 #include "model/model_graph.h"
 #include "sharding/collective_call.h"
+#include "sharding/compiled_call.h"
 #include "walk/state/example_table.h"
 #include "walk/state/step_trace.h"
 
@@ -23,18 +24,21 @@ enum class ForecastLimit : uint8_t {
   Global,       // JAX or Keras without operations, or shard_map operations in another runtime: global arrays
   Elsewhere,    // the shard_map runtime is requested for operations that were not traced under it
   Forward,      // operations traced under jax.shard_map: only their forward pass is walked
+  Compiled,     // a program of JAX or Keras: Forecast::compiled has the collectives that XLA inserts
 };
 
 // Every collective of one step in order and, on request, the operations of one rank.
 struct Forecast {
   ForecastLimit limit = ForecastLimit::NotReached;
-  bool infer = false;                 // without a backward pass (WalkOptions::infer)
-  std::vector<CollectiveCall> calls;  // of None and Forward
-  std::vector<AxisId> unlisted;       // data axes whose calls the wrapper of the model makes; not in `calls`
-  ModuleId broken_at = kNone;         // of Broken: the module in which the run fails
-  std::string listing;                // the walk as text, on request (walk/report/list_operations.h)
-  std::vector<Example> examples;      // of diagnostics, on request (walk/report/example.h)
-  StepTrace trace;                    // on request, if all axes are walked together
+  bool infer = false;                  // without a backward pass (WalkOptions::infer)
+  std::vector<CollectiveCall> calls;   // of None and Forward
+  std::vector<CompiledCall> compiled;  // of Compiled
+  std::string uncovered;               // of Compiled: what propagation does not cover, for the summary; may be empty
+  std::vector<AxisId> unlisted;        // data axes whose calls the wrapper of the model makes; not in `calls`
+  ModuleId broken_at = kNone;          // of Broken: the module in which the run fails
+  std::string listing;                 // the walk as text, on request (walk/report/list_operations.h)
+  std::vector<Example> examples;       // of diagnostics, on request (walk/report/example.h)
+  StepTrace trace;                     // on request, if all axes are walked together
   uint32_t repeated = 0,
            repeated_backward = 0;  // layers that were skipped forward and backward (walk/run/repeat_layers.h)
 };

@@ -33,7 +33,8 @@ LAYERS = {
     "sharding": {"base"},
     "manifest": {"base", "diagnostics", "text", "sharding"},
     "diff": {"base", "diagnostics", "text", "sharding", "manifest"},
-    "model": {"base", "diagnostics", "text", "sharding"},
+    "programs": {"base", "diagnostics", "text", "sharding"},
+    "model": {"base", "diagnostics", "text", "sharding", "programs"},
     "styles": {"base", "sharding"},
     "plan": {"base", "diagnostics", "text", "sharding", "styles"},
     "resolve/match": {"base", "diagnostics", "sharding", "model", "plan"},
@@ -45,7 +46,7 @@ LAYERS = {
     "walk": UNDER_WALK | {f"walk/{name}" for name in WALK},
     "topology": {"base", "diagnostics", "text", "sharding"},
     "cost": {"base", "diagnostics", "sharding", "manifest", "topology", "ops", "model", "plan", "walk/state"},
-    "judge": UNDER_WALK | {"manifest", "cost", "walk", "walk/state", "walk/layers", "resolve/heuristics"},
+    "judge": UNDER_WALK | {"manifest", "cost", "walk", "walk/state", "walk/layers", "resolve/heuristics", "programs"},
     "suggest": {
         "base",
         "diagnostics",
@@ -80,7 +81,6 @@ LAYERS = {
         "suggest",
     },
     "weights": {"base", "diagnostics", "text", "sharding"},
-    "programs": {"base", "diagnostics", "text", "sharding"},
     "hf_configs": {"base", "diagnostics", "text", "sharding", "model", "weights"},
     "emit": {"base", "diagnostics", "text", "sharding", "manifest", "plan"},
     "report": {

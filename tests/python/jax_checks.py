@@ -260,6 +260,24 @@ def decoder_training(folder):
     assert all(float(jnp.abs(x.value).max()) > 0 for x in bridge_jax.leaves_of(found["sharded"][1]) if x.path)
 
 
+def one_compilation(folder):
+    """A training step returns arrays with the shardings of its arguments, so that jit compiles it once."""
+    mesh, x = mesh_of({"data": 2, "tp": 4}), jnp.ones((4, 8))
+    plan = {"axis": "tp", "tp_plan": {"layers.0": "colwise", "layers.1": "rowwise"}, "data": {"axes": ["data"]}}
+    model = eqx.nn.MLP(8, 8, 16, 1, key=jax.random.key(0))
+    model = bridge_jax.make_parallel(model, plan, mesh, batched=False)
+    parameters, rest = eqx.partition(model, eqx.is_array)
+
+    @jax.jit
+    def step(parameters, x):
+        loss = lambda parameters: jnp.sum(jax.vmap(eqx.combine(parameters, rest))(x) ** 2)  # noqa: E731
+        return jax.tree.map(lambda p, g: p - 0.01 * g, parameters, jax.grad(loss)(parameters))
+
+    for _ in range(3):
+        parameters = step(parameters, jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))))
+    assert step._cache_size() == 1
+
+
 def loaded_weights(folder):
     """Reads a checkpoint onto the mesh without an initialized model: values, shardings and a step equal the unsharded
     model; also from a folder that another mesh wrote. On CPUs the arrays use the memory that was read into.
@@ -281,7 +299,13 @@ def loaded_weights(folder):
     tokens = jax.random.randint(jax.random.key(7), (4, 8), 0, 32)
     expected = eqx.filter_jit(loss_of)(plain, tokens)
     for weights in (folder / "model.safetensors", folder / "saved"):
-        arrays = bridge_jax.load(manifest, weights, mesh)
+        modules, steps = [], []
+        arrays = bridge_jax.load(
+            manifest, weights, mesh, on_module=modules.append, progress=lambda *now: steps.append(now)
+        )
+        assert modules[-1] == "" and len(set(modules)) == len(modules) and "layers.0" in modules
+        assert steps == sorted(steps) and steps[-1][0] == steps[-1][1]
+        assert steps[-1][1] == sum(s.data.nbytes for a in arrays.values() for s in a.addressable_shards)
         assert all(x.sharding == bridge_jax.shardings(manifest, mesh)[path] for path, x in arrays.items())
         model = bridge_jax.parallelize(shapes, manifest, mesh, batched=False, weights=weights)
         assert check_devices(model, manifest, mesh) > 6
@@ -662,7 +686,7 @@ def transforms(folder):
     with jax.set_mesh(mesh):
         made = init(jax.random.key(3))
     there, shapes = cut(plain), cut(jax.eval_shape(make, jax.random.key(3)))
-    expected = {"w1.weight": ("tp", "fsdp"), "w1.bias": ("tp",), "w2.weight": ("fsdp", "tp"), "w2.bias": (None,)}
+    expected = {"w1.weight": ("tp", "fsdp"), "w1.bias": ("tp",), "w2.weight": ("fsdp", "tp"), "w2.bias": ()}
     assert specs_of(there) == specs_of(shapes) == expected
     assert specs_of(made) == {path: spec if any(spec) else () for path, spec in expected.items()}
     assert jax.tree.structure(made) == jax.tree.structure(there) == jax.tree.structure(shapes)
@@ -698,9 +722,9 @@ def transforms(folder):
     ]
     assert count == [2, 1]
     own = bridge_jax.column_parallel(Own(jnp.ones((8, 16))), mesh, dims={"w": ["out", "in"]})
-    assert own.w.sharding.spec == PartitionSpec("tp", None) and np.allclose(own(x[0, 0]), x[0, 0].sum())
+    assert own.w.sharding.spec == PartitionSpec("tp") and np.allclose(own(x[0, 0]), x[0, 0].sum())
     both = bridge_jax.column_parallel(bridge_jax.column_parallel(plain.w1, mesh, "fsdp"), mesh)
-    assert both.weight.sharding.spec == PartitionSpec(("fsdp", "tp"), None)
+    assert both.weight.sharding.spec == PartitionSpec(("fsdp", "tp"))
 
     linear = lambda: nnx.Linear(16, 32, rngs=nnx.Rngs(0), param_dtype=jnp.float64)  # noqa: E731
     for module in (linear(), nnx.eval_shape(linear)):
@@ -999,7 +1023,7 @@ def stacked_layers(folder):
         bridge_jax.make_parallel(layers, {"axis": "tp", "tp_plan": {"": "colwise"}}, mesh)
     assert layers.kernel.get_value().sharding.spec == PartitionSpec(None, None, "tp")
     specs = [tuple(s) for s in jax.tree.leaves(bridge_jax.get_partition_spec(model))]
-    assert specs == [(None, "tp", None), (None, "tp"), (None, None, "tp"), (None, None)]
+    assert specs == [(None, "tp"), (None, "tp"), (None, None, "tp"), ()]
     one, other = loss(plain, x), loss(model, x)
     assert abs(float(one[0]) - float(other[0])) < 1e-9
     compare(one[1], other[1])

@@ -533,19 +533,27 @@ def library_on_torch(folder):
         kernel.assign(whole)
         plain = torch.full((4, 6), 3.0)
         for name in ("subtract", "multiply", "minimum", "maximum", "divide"):
+            function = getattr(keras.ops, name)
+            compiled = torch.compile(function, backend="aot_eager")
             for turned in (False, True):
+                operands = (plain, kernel) if turned else (kernel, plain)
                 with bridge_torch.mixed():
-                    result = getattr(keras.ops, name)(*((plain, kernel) if turned else (kernel, plain)))
+                    results = [function(*operands)]
+                results += [function(*operands), compiled(*operands)]
                 expected = getattr(torch, name)(*((plain, whole) if turned else (whole, plain)))
-                assert (
+                assert all(
                     isinstance(result, DTensor)
                     and list(result.placements) == [Replicate(), Shard(1)]
                     and torch.equal(result.full_tensor(), expected)
+                    for result in results
                 )
+        learned = torch.ones(4, 6, requires_grad=True)
+        (2 * (kernel - learned)).full_tensor().sum().backward()
+        assert type(learned.grad) is torch.Tensor and torch.equal(learned.grad, torch.full((4, 6), -2.0))
+        assert torch.equal(keras.ops.subtract(kernel, plain.numpy()).full_tensor(), whole - 3)
         kernel.assign(np.ones((4, 6), "float32"))
-        with bridge_torch.mixed():
-            kernel.assign_add(plain)
-            kernel.assign_sub(plain * 2)
+        kernel.assign_add(plain)
+        kernel.assign_sub(plain * 2)
         assert (
             kernel.value.to_local().shape == (4, 3)
             and np.array_equal(kernel.numpy(), np.full((4, 6), -2.0))

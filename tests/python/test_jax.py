@@ -22,6 +22,7 @@ def test_rank_slices_match_the_devices(tmp_path, seed):
     "check",
     [
         "decoder_training",
+        "one_compilation",
         "first_plan",
         "seeds_fsdp",
         "fully_shard_is_the_documents",

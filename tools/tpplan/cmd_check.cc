@@ -50,7 +50,10 @@ Costs costs_of(const Session& session, const CollectiveMeasure& measure) {
           .units_axis = c.plan.fsdp && !c.plan.fsdp->units.empty() ? c.plan.fsdp->axis : kNoAxis,
           .unlisted = c.plan_result.forecast.unlisted,
           .reason = to_text(limit),
-          .help = fix_of(limit)};
+          .help = fix_of(limit),
+          .is_compiled = limit == ForecastLimit::Compiled,
+          .compiled = c.plan_result.forecast.compiled,
+          .uncovered = c.plan_result.forecast.uncovered};
 }
 
 void write_cell(JsonWriter& json, const ExampleCell& cell) {

@@ -194,6 +194,19 @@ std::string plain_parameters_text(const Compilation& c) {
                      names.size() == 1 ? "" : fmt::format(" and {} more", names.size() - 1));
 }
 
+// Returns the bytes that XLA sends for the program of a JAX or Keras model, and what the forecast does not cover.
+std::string compiled_text(const Forecast& forecast) {
+  if (forecast.limit != ForecastLimit::Compiled) return {};
+  double wire = 0;
+  for (const CompiledCall& call : forecast.compiled) wire += call.wire;
+  std::string out = fmt::format("XLA inserts about {} that send {} per rank and step{}\n",
+                                counted(forecast.compiled.size(), "collective"),
+                                human_bytes(static_cast<uint64_t>(std::min(wire, 1e18))),
+                                forecast.compiled.empty() ? "" : "; `tpplan check --costs` lists them");
+  if (!forecast.uncovered.empty()) out += fmt::format("not covered: {}\n", escape_for_terminal(forecast.uncovered));
+  return out;
+}
+
 }  // namespace
 
 std::string unchecked_field(std::span<const ForecastLimit> limits) {
@@ -229,7 +242,7 @@ std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   out += fmt::format("each rank holds at most {} ({:.1f} % of the ideal {}), {} of it replicated\n",
                      human_bytes(t.max_bytes_per_rank), percent(t.max_bytes_per_rank, t.ideal_bytes_per_rank),
                      human_bytes(t.ideal_bytes_per_rank), human_bytes(t.replicated_bytes_per_rank));
-  out += hidden_calls_text(c) + plain_parameters_text(c);
+  out += hidden_calls_text(c) + plain_parameters_text(c) + compiled_text(c.plan_result.forecast);
   if (const std::string unchecked = unchecked_text(c.plan_result.forecast.limit); !unchecked.empty())
     out += unchecked + "\n";
   const std::string verdict = verdict_text(c, diagnostics);

@@ -147,9 +147,10 @@ def load(manifest, weights, *, into, rank=None, prefix="", **options):
         return _read_shared(sharing, lambda: open_targets(stack), how)
 
 
-def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None):
+def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None, on_module=None, progress=None):
     """Returns {path: make(shape, dtype)} with all shards of `rank`, except buffers that the weights do not have. Tied
-    names share one tensor. With `sharing` (torch.shared.Sharing) every rank of its mesh must call it."""
+    names share one tensor. With `sharing` (torch.shared.Sharing) every rank of its mesh must call it. The callbacks
+    are those of `load`."""
     made, values, targets = {}, {}, {}
     if _given(weights).share and sharing is None:
         raise ManifestError("`share`", "needs a device mesh of torch", "remove it from the Checkpoint")
@@ -166,7 +167,7 @@ def read_new(manifest, weights, rank, make, threads=0, rename=None, sharing=None
         return opened, targets
 
     with contextlib.ExitStack() as stack:
-        how = ReadOptions(threads=threads)
+        how = ReadOptions(threads=threads, on_module=on_module, progress=progress)
         if sharing is None:
             _read(*open_targets(stack), how)
         else:

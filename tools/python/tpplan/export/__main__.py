@@ -24,6 +24,7 @@ SOURCES = {
     "keras": ("keras_model", "package.module:NAME of a Keras 3 model, or of a class or function that returns one"),
 }
 TRACED = ("torch", "transformers")
+STEPS = {"jax": "jax_step", "keras": "keras_step"}  # modules with step_of(model, modules, settings)
 
 
 def main(arguments):
@@ -64,6 +65,9 @@ def main(arguments):
     parser.add_argument(
         "--model", metavar="MODEL", help="with --plan-from easylm: model graph whose parameters the rules match"
     )
+    parser.add_argument(
+        "--vmap", action="store_true", help="with --jax: the model takes one example; it is traced under jax.vmap"
+    )
     settings.add_options(parser)
     parser.add_argument("-o", "--output", metavar="FILE", help="output file (default: standard output)")
     options = parser.parse_args(arguments)
@@ -84,12 +88,14 @@ def main(arguments):
     if source not in TRACED:
         model = exporter.build(name, kwargs, options.device or "meta")
         modules = exporter.model_graph(model)
-        graph = None
+        graph = program = None
         if options.shard_map is not None:
             local = importlib.import_module(f"{__package__}.shard_map")  # imports jax
             graph = local.find(options, model, modules)
+        elif not options.no_graph:
+            program = _program(options, source, model, modules)
         inputs = [path for path in (name, options.plan) if path]
-        write_output(options.output, file_text(modules, graph), [*inputs, *loaded_sources()])
+        write_output(options.output, file_text(modules, graph, program), [*inputs, *loaded_sources()])
         return
     chosen = settings.read_settings(options)
     model = exporter.build(name, kwargs, options.device or "meta", chosen)
@@ -99,6 +105,16 @@ def main(arguments):
         operations = importlib.import_module(f"{__package__}.operations")  # imports torch
         graph = operations.find(exporter, model, name, kwargs, options.device, chosen)
     write_output(options.output, file_text(modules, graph), [name, *loaded_sources()])
+
+
+def _program(options, source, model, modules):
+    """Returns the field `program` of a JAX or Keras model; None if its step cannot be traced."""
+    program = importlib.import_module(f"{__package__}.program")
+    try:
+        step = importlib.import_module(f"{__package__}.{STEPS[source]}")  # imports jax
+    except ImportError:
+        return program.warn_missing("jax is not installed", "pip install jax")
+    return program.find(step, model, modules, program.read_settings(options))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ class Settings:
     experts: str | None = None
     dtype: str | None = None
     inputs: dict = dataclasses.field(default_factory=dict)  # name -> {"shape": [...], "dtype": "..."}
+    vmap: bool = False
 
 
 def add_options(parser):
@@ -83,9 +84,13 @@ def read_inputs(inputs, place):
     return inputs
 
 
-def read_settings(options):
+def check_sizes(options):
     if options.batch < 1 or options.sequence < 1:
         raise InputError("--batch and --sequence must be at least 1", "write --batch 2 --sequence 16")
+
+
+def read_settings(options):
+    check_sizes(options)
     inputs = read_inputs(read_json(options.inputs, "--inputs"), "--inputs")
     if options.dtype is not None:
         read_dtype(options.dtype)

@@ -131,7 +131,8 @@ def check_leaves(manifest, leaves):
 
 
 def partition_spec(manifest, tensor):
-    """Returns the PartitionSpec of a manifest tensor. Raises ManifestError for sharded segments and uneven shards."""
+    """Returns the PartitionSpec of a manifest tensor, without trailing replicated dims, as XLA returns the arrays of a
+    step: jit compiles again for P(None,) after P(). Raises ManifestError for sharded segments and uneven shards."""
     where, sizes = f"parameter `{printable(tensor.path)}`", dict(manifest.mesh)
     for dim, axes in enumerate(tensor.spec):
         count = math.prod(sizes[axis] for axis in axes)
@@ -148,7 +149,8 @@ def partition_spec(manifest, tensor):
                 "not support",
                 "compile with `uneven: error` to list the dims to change",
             )
-    return PartitionSpec(*slices.entries_of(tensor.spec))
+    last = max((dim for dim, axes in enumerate(tensor.spec) if axes), default=-1)
+    return PartitionSpec(*slices.entries_of(tensor.spec[: last + 1]))
 
 
 def with_shardings(model, manifest, mesh, loaded=None):

@@ -1,5 +1,6 @@
 """Modules that constrain their inputs and outputs, or are rematerialized: instances of subclasses, in a copied tree."""
 
+import contextlib
 import dataclasses
 import functools
 import sys
@@ -51,7 +52,7 @@ def _module_at(node, path):
 
 def wrapped(node, path, wanted):
     """Returns the node with the modules of `wanted` replaced by instances of subclasses that apply their Constraint
-    and remat."""
+    and remat. An entry may have a third item: a function that returns a context manager around the call."""
     if not any(key == path or not path or key.startswith(path + ".") for key in wanted):
         return node
     children, rebuild = children_of(node)
@@ -74,14 +75,15 @@ def wrapped(node, path, wanted):
 
 
 @functools.lru_cache(maxsize=None)
-def _class_of(base, constraint, remat):
+def _class_of(base, constraint, remat, around=contextlib.nullcontext):
     """Returns a subclass that applies this Constraint and remat. It has the name and the fields of its base, so that
     paths and types are unchanged."""
 
     def call(self, *args, **kwargs):
         if constraint is not None:
             args, kwargs = constraint.inputs(args, kwargs)
-        result = _checkpointed(base, self, args, kwargs) if remat else base.__call__(self, *args, **kwargs)
+        with around():
+            result = _checkpointed(base, self, args, kwargs) if remat else base.__call__(self, *args, **kwargs)
         return result if constraint is None else constraint.outputs(result)
 
     call.__name__ = "__call__"

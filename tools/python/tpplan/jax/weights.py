@@ -1,5 +1,7 @@
 """Loads a checkpoint as JAX arrays: libtpplan_load reads each device's shards into the memory of the arrays."""
 
+import functools
+
 import jax
 import numpy as np
 from jax.sharding import NamedSharding, PartitionSpec
@@ -11,23 +13,28 @@ from .arrays import check_jax_mesh, shardings
 ALIGNMENT = 64  # bytes; JAX uses numpy memory of this alignment without a copy
 
 
-def load(manifest, weights, mesh, *, rename=None):
+def load(manifest, weights, mesh, *, rename=None, on_module=None, progress=None):
     """Returns {path: jax.Array} of every parameter, sharded as the manifest specifies, and of the buffers in the
     checkpoint, replicated.
 
     Each process reads the shards of its local devices. On CPUs the arrays use the memory that was read into.
-    `weights` and `rename` are as in tpplan.load. Raises LoadError, and ManifestError as `shardings` does.
+    `weights`, `rename`, `on_module` and `progress` are as in tpplan.load. A module is filled once it is on all local
+    devices, and `progress` counts their bytes. Raises LoadError, and ManifestError as `shardings` does.
     """
     manifest = load_manifest(manifest)
     check_jax_mesh(manifest, mesh)
     wanted = shardings(manifest, mesh)
     whole = NamedSharding(mesh, PartitionSpec())
     pieces = {}  # path -> arrays, one per local device
-    for rank, device in enumerate(mesh.devices.flat):
-        if device.process_index != jax.process_index():
-            continue
+    local = [(r, d) for r, d in enumerate(mesh.devices.flat) if d.process_index == jax.process_index()]
+    for index, (rank, device) in enumerate(local):
         there = {}  # id of a value -> its array on this device; tied tensors share it
-        for path, value in read_new(manifest, weights, rank, _aligned, rename=rename).items():
+        options = {
+            "rename": rename,
+            "on_module": on_module if index == len(local) - 1 else None,
+            "progress": progress and functools.partial(_progress_of_all, progress, index, len(local)),
+        }
+        for path, value in read_new(manifest, weights, rank, _aligned, **options).items():
             if id(value) not in there:
                 there[id(value)] = jax.device_put(value, device)
             pieces.setdefault(path, []).append(there[id(value)])
@@ -36,6 +43,12 @@ def load(manifest, weights, mesh, *, rename=None):
         path: jax.make_array_from_single_device_arrays(shapes[path], wanted.get(path, whole), arrays)
         for path, arrays in pieces.items()
     }
+
+
+def _progress_of_all(progress, index, count, done_bytes, total_bytes):
+    """Reports the bytes of `count` devices, of which `index` are read. JAX has no uneven shards, so all have equal
+    sizes."""
+    progress(index * total_bytes + done_bytes, count * total_bytes)
 
 
 def _aligned(shape, dtype):

@@ -1,13 +1,18 @@
 """Operations of Keras' layers for which DTensor needs rules, in addition to those of torch/operations.py."""
 
+import functools
+import inspect
+
 import torch
+from keras.src.backend.torch import core
+from keras.src.backend.torch import numpy as keras_numpy
 from torch.nn import functional as F
 
 from ..torch.embeddings import is_cut_lookup, look_up
 from ..torch.mixing import mixed_by
 from ..torch.operations import RULES as BY_PIECES
 from ..torch.operations import WHOLE, rule
-from ..torch.placements import DTensor, from_local
+from ..torch.placements import DTensor, ensure_dtensor, from_local
 
 
 def _embedding(signature, function, args, kwargs):
@@ -57,3 +62,28 @@ RULES = {
 def computing():
     """Returns a mode in which plain tensors that are combined with DTensors count as replicated, and RULES apply."""
     return mixed_by(RULES)
+
+
+def mix_operands():
+    """Patches Keras' functions of two operands (`keras.ops.subtract`), so that a plain operand of a DTensor counts as
+    replicated outside of a model's call, too. A converted operand gets its gradient, and torch.compile traces it."""
+    for name, function in list(vars(keras_numpy).items()):
+        if inspect.isfunction(function) and function.__module__ == keras_numpy.__name__:
+            if list(inspect.signature(function).parameters)[:2] == ["x1", "x2"]:
+                setattr(keras_numpy, name, _mixed(function))
+
+
+def _mixed(function):
+    @functools.wraps(function)
+    def call(x1, x2, *args, **kwargs):
+        values = [x.value if isinstance(x, core.Variable) else x for x in (x1, x2)]
+        mesh = next((x.device_mesh for x in values if isinstance(x, DTensor)), None)
+        if mesh is not None:
+            x1, x2 = (x if isinstance(x, (int, float, complex)) else _placed(x, mesh) for x in values)
+        return function(x1, x2, *args, **kwargs)
+
+    return call
+
+
+def _placed(value, mesh):
+    return ensure_dtensor(core.convert_to_tensor(value), mesh)

@@ -15,6 +15,7 @@ from ..manifest import ManifestError
 from ..torch.placements import need_dtensor
 from .layouts import begin_distribution, variable_layout
 from .missing_rules import add_missing_rules
+from .operations import mix_operands
 from .saving import save
 from .steps import apply, call, losses, make_function
 from .variables import array, direct_assign, initialize
@@ -55,6 +56,7 @@ def install():
         )
     library.distribution_lib = here
     add_missing_rules()
+    mix_operands()
     for owner, name, replacement in PATCHES:
         setattr(owner, name, _patched(getattr(owner, name), replacement))
 
