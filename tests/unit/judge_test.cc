@@ -36,6 +36,10 @@ void forget_places(TpPlan& plan) {
       for (ModulePattern& pattern : *patterns) pattern.span = {};
     }
   }
+  for (LocalAttributes& attributes : plan.local_attributes) {
+    attributes.pattern.span = {};
+    for (ModulePattern& name : attributes.names) name.span = {};
+  }
   for (InitEntry& entry : plan.init) entry.pattern.span = {};
   for (Suppression& suppression : plan.suppressions) suppression.span = {};
 }
