@@ -85,6 +85,13 @@ OPERATIONS_PLAN = plan(
 )
 
 # DTensor gathers a sharded tensor before the chunk: a hidden call.
+DIVIDED = ROOT / "tests/golden/manifest/local-attributes/model.json"
+DIVIDED_PLAN = plan(
+    dialect="torch",
+    mesh={"tp": 2},
+    tp_plan={"attn.w[qkv]": "colwise", "attn.wo": "rowwise"},
+    local_attributes={"attn": ["n_heads", "n_kv"]},
+)
 CHUNKED = ROOT / "tests/golden/operations/torch-chunk-gathers-dtensor/model.json"
 CHUNKED_PLAN = plan(
     dialect="torch", mesh={"tp": 2}, tp_plan={"a": {"style": "colwise", "use_local_output": False}, "b": "rowwise"}
@@ -96,6 +103,7 @@ BARE_PLAN = plan(tp_plan={"drop": GATHERED})
 
 COMPILES = {
     "a hidden call": (CHUNKED.read_text(), CHUNKED_PLAN),
+    "local attributes": (DIVIDED.read_text(), DIVIDED_PLAN),
     "one colwise": (MODEL, PLAN),
     "a loss": (MODEL, plan(loss={})),
     "uneven": (MODEL, plan(mesh={"tp": 3}, uneven="torch")),
@@ -260,6 +268,12 @@ def test_every_diagnostics_field_is_written_for_some_input(tmp_path):
             result = run("check", model_file, tmp_path / "plan.yaml", *options, "--format", "json")
             assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
             written |= keys_in(json.loads(result.stdout))
+    compiled = ROOT / "tests/golden/operations/jax-program-collectives"
+    program = (compiled / "model.json").read_text().replace("stablehlo.maximum", "stablehlo.without_a_rule")
+    (tmp_path / "program.json").write_text(program)
+    result = run("check", tmp_path / "program.json", compiled / "plan.yaml", "--costs", "--format", "json")
+    assert strict_refusals("diagnostics", json.loads(result.stdout)) == []
+    written |= keys_in(json.loads(result.stdout))
     wrong = ROOT / "tests/plans/wrong"
     for name, flag in (("output-colwise", "--example"), ("gate-forgotten", "--suggest"), ("seeds", "--suggest")):
         model_file = ROOT / ("tests/plans/models/seeds.json" if name == "seeds" else "plans/models/llama-3-8b.json")
