@@ -92,6 +92,8 @@ struct Base {
   LayerChoice layer;
   Sums all;   // of a model of few layers that are like `layer`
   Sums each;  // of one layer
+  // Of a model of few layers like `layer`, without remat and with it.
+  std::array<StepProfile, 2> profiles;
 };
 
 PlanChoice uniform(const Probing& p, const Base& base, const LayerChoice& layer) {
@@ -101,6 +103,11 @@ PlanChoice uniform(const Probing& p, const Base& base, const LayerChoice& layer)
           .first_sharded = p.has_fsdp,
           .last_sharded = p.has_fsdp,
           .layers = std::vector<LayerChoice>(p.prober.few_layers, layer)};
+}
+
+LayerChoice with_remat(LayerChoice layer) {
+  layer.remat = true;
+  return layer;
 }
 
 // Finds a plan without findings whose residual has this state.
@@ -121,8 +128,13 @@ Base make_base(Probing& p, ResidualState state) {
         if (!all) continue;
         base.is_there = true;
         base.all = sums_of(*all);
+        base.profiles = {all->profile, all->profile};
       }
     }
+  }
+  if (base.is_there && !p.prober.few.inputs->infer) {
+    if (const auto all = probe(p, p.prober.few, uniform(p, base, with_remat(base.layer))))
+      base.profiles[1] = all->profile;
   }
   if (!base.is_there || p.prober.fewer.graph == nullptr) return base;
   PlanChoice shorter = uniform(p, base, base.layer);
@@ -169,6 +181,35 @@ LayerMemory memory_of_layer(const StepProfile& profile, size_t at, const Sums& s
   return memory;
 }
 
+// What the first layer of a step keeps besides: of the table's result, which its backward pass frees.
+int64_t kept_by_first(const StepProfile& profile) {
+  return profile.layers.size() < 3 ? 0 : profile.layers[0].saved - profile.layers[1].saved;
+}
+
+// Moves what the first layer keeps to the ends, which know the table.
+void leave_to_ends(LayerMemory& first, int64_t kept) {
+  first.forward -= kept;
+  first.saved -= kept;
+  first.reduce += kept;
+  first.freed += kept;
+}
+
+void take_from_first(EndMemory& ends, int64_t kept) {
+  ends.begin += kept;
+  ends.after -= kept;
+  ends.root -= kept;
+  ends.after_end -= kept;
+}
+
+// The layer behind a change of the state keeps `kept` more than elsewhere, which its backward pass frees.
+void take_from_next(LayerMemory& layer, int64_t kept) {
+  layer.saved += kept;
+  layer.regather -= kept;
+  layer.backward -= kept;
+  layer.reduce -= kept;
+  layer.freed -= kept;
+}
+
 void measure_layer(Measuring& m, const LayerChoice& choice) {
   const ResidualState state = m.p.prober.space->layer_ways[choice.way].state;
   const Base& base = base_of(m, state);
@@ -180,7 +221,23 @@ void measure_layer(Measuring& m, const LayerChoice& choice) {
   const size_t last = m.p.prober.few_layers - 1;
   cost.memory = {memory_of_layer(all->profile, 0, each), memory_of_layer(all->profile, std::min<size_t>(1, last), each),
                  memory_of_layer(all->profile, last, each)};
+  leave_to_ends(cost.memory[0], kept_by_first(base.profiles[choice.remat ? 1 : 0]));
   m.p.found.costs.layers.push_back(cost);
+}
+
+// Returns the memory of the layer before a change of the state with what is different in the layer behind it.
+LayerMemory with_next(LayerMemory memory, const LayerMemory& next, const LayerMemory& elsewhere) {
+  take_from_next(memory, next.saved - elsewhere.saved);
+  memory.next_backward = std::max<int64_t>(0, next.backward - elsewhere.backward);
+  return memory;
+}
+
+// Returns what the first layer keeps besides with a table.
+int64_t kept_with_table(Measuring& m, const Base& base, uint16_t table, bool remat) {
+  PlanChoice choice = uniform(m.p, base, remat ? with_remat(base.layer) : base.layer);
+  choice.table = table;
+  const auto all = probe(m.p, m.p.prober.few, choice);
+  return all ? kept_by_first(all->profile) : 0;
 }
 
 // Measures a layer with a change of the state behind it. What the ends of the other state have besides belongs to the
@@ -198,7 +255,12 @@ void measure_switch(Measuring& m, LayerCost& cost) {
   cost.can_switch = true;
   cost.switch_seconds = change.seconds;
   const LayerMemory memory = memory_of_layer(all->profile, m.p.prober.few_layers - 2, own + change);
-  cost.switch_memory = {memory, memory, memory};
+  for (const bool remat : {false, true}) {
+    choice.layers.back() = remat ? with_remat(to.layer) : to.layer;
+    const auto with = remat && m.p.prober.few.inputs->infer ? std::nullopt : probe(m.p, m.p.prober.few, choice);
+    const LayerMemory& elsewhere = to.profiles[remat ? 1 : 0].layers.back();
+    cost.switch_memory[remat ? 1 : 0].fill(with ? with_next(memory, with->profile.layers.back(), elsewhere) : memory);
+  }
 }
 
 void measure_end(Measuring& m, const PlanChoice& wanted) {
@@ -215,12 +277,17 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
   if (first.state != last.state) {
     const auto cost = std::ranges::find(m.p.found.costs.layers, from.layer, &LayerCost::choice);
     if (cost == m.p.found.costs.layers.end() || !cost->can_switch) return;
-    const LayerMemory &with = cost->switch_memory[1], &without = cost->memory[1];
+    const LayerMemory &with = cost->switch_memory[0][1], &without = cost->memory[1];
     sums = sums - Sums{cost->switch_seconds, with.own - without.own, with.optimizer - without.optimizer};
   }
   EndMemory memory = all->profile.ends;
   memory.own = sums.own;
   memory.optimizer = sums.optimizer;
+  std::array<EndMemory, 2> memories = {memory, memory};
+  for (const bool remat : {false, true}) {
+    if (!remat || !m.p.prober.few.inputs->infer)
+      take_from_first(memories[remat ? 1 : 0], kept_with_table(m, from, wanted.table, remat));
+  }
   m.p.found.costs.ends.push_back({.table = wanted.table,
                                   .head = wanted.head,
                                   .first_sharded = wanted.first_sharded,
@@ -229,7 +296,7 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
                                   .last = last.state,
                                   .needs_sharded = m.p.has_fsdp && !wanted.first_sharded && !wanted.last_sharded,
                                   .seconds = sums.seconds,
-                                  .memory = memory});
+                                  .memory = memories});
 }
 
 void measure_ends(Measuring& m) {
@@ -257,9 +324,11 @@ void measure_ends(Measuring& m) {
 
 void add_to(LayerCost& layer, const Sums& sums) {
   layer.switch_seconds += sums.seconds;
-  for (LayerMemory& memory : layer.switch_memory) {
-    memory.own += sums.own;
-    memory.optimizer += sums.optimizer;
+  for (LayerMemories& memories : layer.switch_memory) {
+    for (LayerMemory& memory : memories) {
+      memory.own += sums.own;
+      memory.optimizer += sums.optimizer;
+    }
   }
 }
 
@@ -271,8 +340,8 @@ void balance_switches(MeshCosts& costs) {
   for (const LayerCost& layer : costs.layers) {
     std::optional<Sums>& own = least[static_cast<size_t>(layer.state)];
     if (!layer.can_switch || (own && own->seconds <= layer.switch_seconds)) continue;
-    own = {layer.switch_seconds, layer.switch_memory[1].own - layer.memory[1].own,
-           layer.switch_memory[1].optimizer - layer.memory[1].optimizer};
+    own = {layer.switch_seconds, layer.switch_memory[0][1].own - layer.memory[1].own,
+           layer.switch_memory[0][1].optimizer - layer.memory[1].optimizer};
   }
   const Sums nothing, to_sequence = least[0].value_or(nothing), to_whole = least[1].value_or(nothing);
   const Sums moved = least[0] && least[1] ? (to_whole - to_sequence) / 2 : to_whole - to_sequence;
@@ -282,8 +351,10 @@ void balance_switches(MeshCosts& costs) {
     if (end.first == end.last) continue;
     const Sums change = end.first == ResidualState::Replicated ? nothing - moved : moved;
     end.seconds += change.seconds;
-    end.memory.own += change.own;
-    end.memory.optimizer += change.optimizer;
+    for (EndMemory& memory : end.memory) {
+      memory.own += change.own;
+      memory.optimizer += change.optimizer;
+    }
   }
 }
 

@@ -28,6 +28,7 @@ struct LayerMemory {
   int64_t backward = 0;             // until its gradients are reduced
   int64_t reduce = kNever;          // from then on
   int64_t freed = 0;                // change by the backward pass
+  int64_t next_backward = 0;        // what a change of the state adds to the backward peak of the next layer
   bool operator==(const LayerMemory&) const = default;
 };
 
@@ -53,6 +54,7 @@ struct MemorySum {
   int64_t output = 0;                                   // buffer of the last all_gather
   int64_t last_output = 0;                              // buffer of the last layer, if it is sharded
   int64_t lowest_reduced = 0;                           // buffer of the first layer that is sharded
+  int64_t next_backward = 0;                            // of the last layer
   bool has_sharded = false;
 };
 
@@ -62,20 +64,21 @@ inline void add_layer(MemorySum& sum, const LayerMemory& layer) {
                            sum.saved + sum.output + (layer.is_sharded ? layer.output + layer.gather : layer.forward));
   if (layer.is_sharded) sum.forward = std::max(sum.forward, sum.saved + layer.output + layer.forward);
   sum.saved += layer.saved;
-  const int64_t left = layer.saved + layer.freed;
+  const int64_t left = layer.saved + layer.freed, backward = layer.backward + sum.next_backward;
   sum.backward += left;
   sum.backward_open += left;
   if (layer.is_sharded) {
     sum.backward = std::max(
         {sum.backward, sum.backward_open + layer.reduced, sum.saved + sum.last_output + layer.reduced + layer.reduce});
-    sum.backward_open = sum.saved + std::max(layer.output + layer.regather, sum.last_output + layer.backward);
+    sum.backward_open = sum.saved + std::max(layer.output + layer.regather, sum.last_output + backward);
     if (!sum.has_sharded) sum.lowest_reduced = layer.reduced;
     sum.has_sharded = true;
     sum.output = layer.output;
   } else {
-    sum.backward_open = std::max(sum.backward_open, sum.saved + sum.last_output + layer.backward);
+    sum.backward_open = std::max(sum.backward_open, sum.saved + sum.last_output + backward);
   }
   sum.last_output = layer.is_sharded ? layer.output : 0;
+  sum.next_backward = layer.next_backward;
   sum.left += left;
   sum.own += layer.own;
   sum.optimizer += layer.optimizer;
@@ -106,9 +109,10 @@ enum MemoryFigure : uint8_t {
   kOptimizer,
   kOutput,
   kLastOutput,
-  kLowestReduced
+  kLowestReduced,
+  kNextBackward
 };
-inline constexpr size_t kLimitedFigures = kOptimizer + 1, kMemoryFigures = kLowestReduced + 1;
+inline constexpr size_t kLimitedFigures = kOptimizer + 1, kMemoryFigures = kNextBackward + 1;
 
 using MemoryFigures = std::array<int64_t, kMemoryFigures>;
 [[nodiscard]] inline MemoryFigures figures_of(const MemorySum& sum) {
@@ -122,7 +126,8 @@ using MemoryFigures = std::array<int64_t, kMemoryFigures>;
           sum.own + sum.left + sum.optimizer,
           sum.output,
           sum.last_output,
-          sum.lowest_reduced};
+          sum.lowest_reduced,
+          sum.next_backward};
 }
 
 [[nodiscard]] inline bool is_at_most(const MemoryFigures& a, const MemoryFigures& b) {
@@ -139,8 +144,8 @@ using MemoryFigures = std::array<int64_t, kMemoryFigures>;
          a.own + a.gather <= b.own + b.gather && a.own + a.forward <= b.own + b.forward &&
          a.own + a.saved + a.regather <= b.own + b.saved + b.regather &&
          a.own + a.saved + a.backward <= b.own + b.saved + b.backward &&
-         a.own + a.saved + a.reduce <= b.own + b.saved + b.reduce && a.own + left_a <= b.own + left_b &&
-         a.own + left_a + a.optimizer <= b.own + left_b + b.optimizer;
+         a.own + a.saved + a.reduce <= b.own + b.saved + b.reduce && a.next_backward <= b.next_backward &&
+         a.own + left_a <= b.own + left_b && a.own + left_a + a.optimizer <= b.own + left_b + b.optimizer;
 }
 
 [[nodiscard]] inline bool is_at_most(const EndMemory& a, const EndMemory& b) {

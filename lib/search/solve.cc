@@ -8,8 +8,10 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kStates = 2, kLists = 4;  // states of the residual; the same with and without a sharded layer
-constexpr double kEqualTimes = 1e-12;      // relative difference of times that are the same but for rounding
+// Labels are in lists by the state of the residual, whether a layer is sharded, and what the next layer has to be.
+constexpr size_t kStates = 2, kSharded = 2, kNextLayers = 3, kLists = kStates * kSharded * kNextLayers;
+enum NextLayer : uint8_t { kAnyLayer, kPlainLayer, kRematLayer };  // behind a change of the state
+constexpr double kEqualTimes = 1e-12;  // relative difference of times that are the same but for rounding
 constexpr int64_t kFar = INT64_MAX / 8;
 constexpr size_t kFirstLabels = 200, kMostLabels = 1500;  // of a state: to find a good solution, and the best one
 
@@ -38,6 +40,9 @@ struct Solving {
   const MeshCosts& costs;
   const SolveLimits& limits;
   std::vector<uint32_t> ways, end_ways;  // that are not beaten
+  // Sequences that begin in this state, with a first layer that is recomputed or not.
+  ResidualState first = ResidualState::Replicated;
+  bool first_remat = false;
   std::vector<Label> pool;
   double lost = std::numeric_limits<double>::infinity();  // the best objective of labels that were dropped for room
   MemoryFigures least{}, last_least{}, most{};            // that a layer behind the first one adds; the last one
@@ -45,7 +50,7 @@ struct Solving {
   int64_t limit = kFar;
   MemoryFigures room{};             // by figure: what layers can have at most
   int64_t least_last_peak = 0;      // of the backward pass of a layer
-  std::vector<PricedBound> bounds;  // for sequences that begin in one state
+  std::vector<PricedBound> bounds;  // for these sequences
 };
 
 bool no_slower(double a, double b) { return a <= b + kEqualTimes * std::abs(b); }
@@ -63,12 +68,13 @@ bool beats(const LayerCost& a, const LayerCost& b) {
     return false;
   if (!b.can_switch) return true;
   return a.can_switch && no_slower(a.seconds + a.switch_seconds, b.seconds + b.switch_seconds) &&
-         all_at_most(a.switch_memory, b.switch_memory);
+         all_at_most(a.switch_memory[0], b.switch_memory[0]) && all_at_most(a.switch_memory[1], b.switch_memory[1]);
 }
 
 bool beats(const EndCost& a, const EndCost& b) {
   return a.first == b.first && a.last == b.last && (b.needs_sharded || !a.needs_sharded) &&
-         no_slower(a.seconds, b.seconds) && is_at_most(a.memory, b.memory);
+         no_slower(a.seconds, b.seconds) && is_at_most(a.memory[0], b.memory[0]) &&
+         is_at_most(a.memory[1], b.memory[1]);
 }
 
 // Returns the parts that are not beaten; of equal ones the first.
@@ -88,8 +94,9 @@ LayerPlace place_of(const Solving& s, size_t at) {
   return at == 0 ? LayerPlace::First : at + 1 == s.limits.layers ? LayerPlace::Last : LayerPlace::Middle;
 }
 
-const LayerMemory& memory_at(const LayerCost& layer, LayerPlace place, bool switches) {
-  return (switches ? layer.switch_memory : layer.memory)[static_cast<size_t>(place)];
+const LayerMemory& memory_at(const LayerCost& layer, LayerPlace place, NextLayer next = kAnyLayer) {
+  const LayerMemories& memory = next == kAnyLayer ? layer.memory : layer.switch_memory[next == kRematLayer ? 1 : 0];
+  return memory[static_cast<size_t>(place)];
 }
 
 // Returns what a layer adds to the figures that add up.
@@ -113,6 +120,7 @@ MemoryFigures outside_of(const EndMemory& ends) {
           behind + ends.after_end + ends.optimizer,
           0,
           0,
+          0,
           0};
 }
 
@@ -124,8 +132,17 @@ int64_t backward_peak(const LayerMemory& layer) {
 // Calls `take` with the memory of a way at a place, also with a change of the state behind it.
 template <typename Take>
 void for_each_memory(const LayerCost& layer, LayerPlace place, Take take) {
-  take(layer.seconds, memory_at(layer, place, false), false);
-  if (layer.can_switch) take(layer.seconds + layer.switch_seconds, memory_at(layer, place, true), true);
+  take(layer.seconds, memory_at(layer, place), false);
+  if (!layer.can_switch) return;
+  for (const NextLayer next : {kPlainLayer, kRematLayer})
+    take(layer.seconds + layer.switch_seconds, memory_at(layer, place, next), true);
+}
+
+const EndMemory& memory_of(const Solving& s, const EndCost& end) { return end.memory[s.first_remat ? 1 : 0]; }
+
+// True if a layer cannot be at a place, because sequences begin with another kind of layer.
+bool is_excluded(const Solving& s, const LayerCost& layer, LayerPlace place) {
+  return place == LayerPlace::First && (layer.state != s.first || layer.choice.remat != s.first_remat);
 }
 
 constexpr LayerPlace kPlaces[] = {LayerPlace::First, LayerPlace::Middle, LayerPlace::Last};
@@ -148,7 +165,8 @@ void find_ranges(Solving& s) {
           least[f] = std::min(least[f], added[f]);
           s.most[f] = std::max(s.most[f], added[f]);
         }
-        peak = std::max({peak, memory.gather, memory.forward, memory.saved + backward_peak(memory)});
+        peak = std::max(
+            {peak, memory.gather, memory.forward, memory.saved + backward_peak(memory) + memory.next_backward});
         buffers = std::max(buffers, memory.output + memory.reduced);
         if (is_last) s.least_last_peak = std::min(s.least_last_peak, backward_peak(memory));
       });
@@ -158,7 +176,7 @@ void find_ranges(Solving& s) {
   outside.fill(kFar);
   most_outside.fill(-kFar);
   for (const uint32_t end : s.end_ways) {
-    const MemoryFigures own = outside_of(s.costs.ends[end].memory);
+    const MemoryFigures own = outside_of(memory_of(s, s.costs.ends[end]));
     for (size_t f = 0; f < own.size(); ++f) {
       outside[f] = std::min(outside[f], own[f]);
       most_outside[f] = std::max(most_outside[f], own[f]);
@@ -169,7 +187,7 @@ void find_ranges(Solving& s) {
   s.most[kForward] = s.most[kForwardOpen] = s.most[kOwn];
   s.most[kBackward] = s.most[kBackwardOpen] = s.most[kLeft];
   // A buffer of the root or of two neighbors can come to every figure.
-  for (const uint32_t end : s.end_ways) buffers = std::max(buffers, s.costs.ends[end].memory.output);
+  for (const uint32_t end : s.end_ways) buffers = std::max(buffers, memory_of(s, s.costs.ends[end]).output);
   for (size_t f = 0; f < s.room.size(); ++f) s.least_room[f] = s.limit - most_outside[f] - 2 * buffers;
   const int64_t highest = std::max({most_outside[kSaved], most_outside[kForward], most_outside[kBackward]});
   s.least_room[kSaved] = s.limit - highest - peak - 3 * buffers -
@@ -185,6 +203,7 @@ PricedSteps priced_steps(const Solving& s, LayerPlace place, size_t figure, doub
   for (auto& row : steps) row.fill(std::numeric_limits<double>::infinity());
   for (const uint32_t way : s.ways) {
     const auto from = static_cast<size_t>(s.costs.layers[way].state);
+    if (is_excluded(s, s.costs.layers[way], place)) continue;
     for_each_memory(s.costs.layers[way], place, [&](double seconds, const LayerMemory& memory, bool switches) {
       double& least = steps[from][switches ? 1 - from : from];
       least = std::min(least, seconds + price * static_cast<double>(added_by(memory)[figure]));
@@ -201,13 +220,13 @@ std::array<PricedSteps, 3> priced_steps(const Solving& s, const PricedBound& bou
 }
 
 // Priced seconds of the cheapest ends, by the state after the last layer, less the price of the limit.
-std::array<double, kStates> priced_ends(const Solving& s, ResidualState first, size_t figure, double price) {
+std::array<double, kStates> priced_ends(const Solving& s, size_t figure, double price) {
   std::array<double, kStates> ends;
   ends.fill(std::numeric_limits<double>::infinity());
   for (const uint32_t id : s.end_ways) {
     const EndCost& end = s.costs.ends[id];
-    if (end.first != first) continue;
-    const MemoryFigures own = outside_of(end.memory);
+    if (end.first != s.first) continue;
+    const MemoryFigures own = outside_of(memory_of(s, end));
     // The backward pass of the last layer begins when everything is saved.
     const int64_t outside = figure == kSaved ? std::max(own[kSaved], own[kBackward] + s.least_last_peak) : own[figure];
     double& least = ends[static_cast<size_t>(end.last)];
@@ -217,23 +236,23 @@ std::array<double, kStates> priced_ends(const Solving& s, ResidualState first, s
 }
 
 // Fills `ahead`, and returns the bound of a whole sequence.
-double look_ahead(const Solving& s, ResidualState first, PricedBound& bound) {
+double look_ahead(const Solving& s, PricedBound& bound) {
   const auto by_place = priced_steps(s, bound);
-  bound.ahead.assign(s.limits.layers + 1, priced_ends(s, first, bound.figure, bound.price));
+  bound.ahead.assign(s.limits.layers + 1, priced_ends(s, bound.figure, bound.price));
   for (size_t left = 1; left <= s.limits.layers; ++left) {
     const PricedSteps& steps = by_place[static_cast<size_t>(place_of(s, s.limits.layers - left))];
     for (size_t from = 0; from < kStates; ++from)
       bound.ahead[left][from] =
           std::min(steps[from][0] + bound.ahead[left - 1][0], steps[from][1] + bound.ahead[left - 1][1]);
   }
-  return bound.ahead.back()[static_cast<size_t>(first)];
+  return bound.ahead.back()[static_cast<size_t>(s.first)];
 }
 
-void look_behind(const Solving& s, ResidualState first, PricedBound& bound) {
+void look_behind(const Solving& s, PricedBound& bound) {
   const auto by_place = priced_steps(s, bound);
   bound.behind.assign(s.limits.layers,
                       {std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity()});
-  bound.behind[0][static_cast<size_t>(first)] = 0;
+  bound.behind[0][static_cast<size_t>(s.first)] = 0;
   for (size_t at = 1; at < bound.behind.size(); ++at) {
     const PricedSteps& steps = by_place[static_cast<size_t>(place_of(s, at - 1))];
     for (size_t to = 0; to < kStates; ++to)
@@ -258,17 +277,17 @@ double steepest_price(const Solving& s, size_t figure) {
   return price;
 }
 
-// Makes the bounds of sequences that begin in a state: of the seconds alone, and at the best price of each figure.
-void prepare_bounds(Solving& s, ResidualState first) {
+// Makes the bounds of sequences: of the seconds alone, and at the best price of each figure.
+void prepare_bounds(Solving& s) {
   find_ranges(s);
   s.bounds.assign(1, {});
-  std::ignore = look_ahead(s, first, s.bounds[0]);
+  std::ignore = look_ahead(s, s.bounds[0]);
   if (s.limits.memory && needs_time(s)) {
     for (const size_t f : kAdded) {
       PricedBound bound{.figure = f, .price = 0, .ahead = {}, .behind = {}};
       const auto bound_at = [&](double price) {
         bound.price = price;
-        return look_ahead(s, first, bound);
+        return look_ahead(s, bound);
       };
       double low = 0, high = steepest_price(s, f);
       for (int step = 0; step < 40; ++step) {  // the bound is concave
@@ -279,7 +298,7 @@ void prepare_bounds(Solving& s, ResidualState first) {
       s.bounds.push_back(std::move(bound));
     }
   }
-  for (PricedBound& bound : s.bounds) look_behind(s, first, bound);
+  for (PricedBound& bound : s.bounds) look_behind(s, bound);
 }
 
 // True if `found` is better: by the objective, then by the other figure.
@@ -335,13 +354,14 @@ MemoryFigures figures_that_count(const Solving& s, const Label& label, size_t le
   return figures;
 }
 
-// Leaves out the ways with which no sequence that begins in the state of the bounds is better than `best`.
+// Leaves out the ways with which no sequence is better than `best`.
 void drop_costly(Solving& s, const std::optional<Solution>& best) {
   if (!best || !needs_time(s)) return;
   const auto least_with = [&](const PricedBound& bound, const LayerCost& layer) {
     double least = std::numeric_limits<double>::infinity();
     const auto from = static_cast<size_t>(layer.state);
     for (size_t at = 0; at < s.limits.layers; ++at) {
+      if (is_excluded(s, layer, place_of(s, at))) continue;
       for_each_memory(layer, place_of(s, at), [&](double seconds, const LayerMemory& memory, bool switches) {
         const double own = seconds + bound.price * static_cast<double>(added_by(memory)[bound.figure]);
         least = std::min(
@@ -392,9 +412,9 @@ void keep_best(Solving& s, std::vector<Label>& labels, ResidualState state, size
 
 // Returns the figures of two layers in the middle of a sequence, behind a layer with a buffer.
 MemoryFigures figures_of_pair(const LayerCost& a, const LayerCost& b, int64_t buffer) {
-  MemorySum sum{.output = buffer, .last_output = buffer, .has_sharded = true};
-  add_layer(sum, memory_at(a, LayerPlace::Middle, false));
-  add_layer(sum, memory_at(b, LayerPlace::Middle, false));
+  MemorySum sum{.output = buffer, .last_output = buffer, .next_backward = buffer, .has_sharded = true};
+  add_layer(sum, memory_at(a, LayerPlace::Middle));
+  add_layer(sum, memory_at(b, LayerPlace::Middle));
   return figures_of(sum);
 }
 
@@ -411,43 +431,51 @@ bool is_later(const LayerCost& a, const LayerCost& b) {
          is_at_most(figures_of_pair(b, a, kLargeBuffer), figures_of_pair(a, b, kLargeBuffer));
 }
 
-// Finds the best sequence that begins in a state. With fewer labels than it needs it finds a good one.
-void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional<Solution>& best) {
+// Adds the labels of a label with one layer more.
+void extend(Solving& s, size_t at, const Label& label, size_t list, const std::optional<Solution>& best,
+            std::array<std::vector<Label>, kLists>& next_lists) {
+  const size_t state = list % kStates, left = s.limits.layers - at - 1;
+  const auto wanted = static_cast<NextLayer>(list / kStates / kSharded);
+  const auto id = static_cast<uint32_t>(s.pool.size());
+  s.pool.push_back(label);
+  for (const uint32_t way : s.ways) {
+    const LayerCost& layer = s.costs.layers[way];
+    const LayerPlace place = place_of(s, at);
+    if (static_cast<size_t>(layer.state) != state || is_excluded(s, layer, place)) continue;
+    if (wanted != kAnyLayer && layer.choice.remat != (wanted == kRematLayer)) continue;
+    const LayerCost& before = s.costs.layers[label.layer];
+    const bool are_middle = at > 1 && left > 0 && before.state == layer.state && wanted == kAnyLayer;
+    const bool is_out_of_order = are_middle && is_later(before, layer);
+    for (const NextLayer next : {kAnyLayer, kPlainLayer, kRematLayer}) {
+      const bool switches = next != kAnyLayer;
+      if (switches ? !layer.can_switch || (left == 0 && next == kRematLayer) : is_out_of_order) continue;
+      Label longer{.seconds = label.seconds + layer.seconds + (switches ? layer.switch_seconds : 0),
+                   .memory = label.memory,
+                   .before = id,
+                   .layer = way,
+                   .has_sharded = label.has_sharded || layer.choice.sharded};
+      add_layer(longer.memory, memory_at(layer, place, next));
+      const size_t after = switches ? 1 - state : state;
+      if (can_win(s, outlook_of(s, longer, ResidualState(after), left), best))
+        next_lists[after + kStates * ((longer.has_sharded ? 1 : 0) + kSharded * next)].push_back(longer);
+    }
+  }
+}
+
+// Finds the best sequence. With fewer labels than it needs it finds a good one.
+void find_sequence(Solving& s, size_t most_labels, std::optional<Solution>& best) {
   std::vector<uint32_t> ends;
   for (const uint32_t end : s.end_ways) {
-    if (s.costs.ends[end].first == first) ends.push_back(end);
+    if (s.costs.ends[end].first == s.first) ends.push_back(end);
   }
   if (ends.empty()) return;
   std::array<std::vector<Label>, kLists> now;
-  now[static_cast<size_t>(first)].push_back({});
+  now[static_cast<size_t>(s.first)].push_back({});
   s.pool.clear();
   for (size_t at = 0; at < s.limits.layers; ++at) {
     std::array<std::vector<Label>, kLists> next;
     for (size_t list = 0; list < kLists; ++list) {
-      const size_t state = list % kStates;
-      for (const Label& label : now[list]) {
-        const auto id = static_cast<uint32_t>(s.pool.size());
-        s.pool.push_back(label);
-        for (const uint32_t way : s.ways) {
-          const LayerCost& layer = s.costs.layers[way];
-          if (static_cast<size_t>(layer.state) != state) continue;
-          const bool are_middle = at > 1 && at + 1 < s.limits.layers;
-          const LayerCost& before = s.costs.layers[label.layer];
-          const bool is_out_of_order = are_middle && before.state == layer.state && is_later(before, layer);
-          for (const bool switches : {false, true}) {
-            if (switches ? !layer.can_switch : is_out_of_order) continue;
-            Label longer{.seconds = label.seconds + layer.seconds + (switches ? layer.switch_seconds : 0),
-                         .memory = label.memory,
-                         .before = id,
-                         .layer = way,
-                         .has_sharded = label.has_sharded || layer.choice.sharded};
-            add_layer(longer.memory, memory_at(layer, place_of(s, at), switches));
-            const size_t after = switches ? 1 - state : state;
-            if (can_win(s, outlook_of(s, longer, ResidualState(after), s.limits.layers - at - 1), best))
-              next[after + (longer.has_sharded ? kStates : 0)].push_back(longer);
-          }
-        }
-      }
+      for (const Label& label : now[list]) extend(s, at, label, list, best, next);
     }
     const size_t left = s.limits.layers - at - 1;
     for (size_t list = 0; list < kLists; ++list) {
@@ -464,7 +492,7 @@ void run_from(Solving& s, ResidualState first, size_t most_labels, std::optional
         const EndCost& cost = s.costs.ends[end];
         if (static_cast<size_t>(cost.last) != list % kStates || (cost.needs_sharded && !label.has_sharded)) continue;
         Solution found{.seconds = label.seconds + cost.seconds,
-                       .memory = peak_of(label.memory, cost.memory),
+                       .memory = peak_of(label.memory, memory_of(s, cost)),
                        .end = end,
                        .layers = {}};
         if (s.limits.memory && found.memory > *s.limits.memory) continue;
@@ -532,11 +560,13 @@ Solution sum_of(const MeshCosts& costs, uint32_t end, std::vector<uint32_t> laye
     const ResidualState after = at + 1 < count ? costs.layers[sum.layers[at + 1]].state : ends.last;
     const bool switches = after != layer.state;
     sum.seconds += layer.seconds + (switches ? layer.switch_seconds : 0);
+    const bool next_remat = at + 1 < count && costs.layers[sum.layers[at + 1]].choice.remat;
+    const NextLayer next = !switches ? kAnyLayer : next_remat ? kRematLayer : kPlainLayer;
     const LayerPlace place = at == 0 ? LayerPlace::First : at + 1 == count ? LayerPlace::Last : LayerPlace::Middle;
-    add_layer(memory, memory_at(layer, place, switches));
+    add_layer(memory, memory_at(layer, place, next));
   }
   sum.seconds += ends.seconds;
-  sum.memory = peak_of(memory, ends.memory);
+  sum.memory = peak_of(memory, ends.memory[costs.layers[sum.layers.front()].choice.remat ? 1 : 0]);
   return sum;
 }
 
@@ -551,13 +581,17 @@ std::optional<Solution> solve_mesh(const MeshCosts& costs, const SolveLimits& li
   for (const size_t most_labels : {kFirstLabels, kMostLabels}) {
     s.lost = std::numeric_limits<double>::infinity();
     for (const ResidualState first : {ResidualState::Replicated, ResidualState::BySequence}) {
-      s.ways = all_ways;
-      for (size_t before = 0; before != s.ways.size() && !s.ways.empty();) {
-        before = s.ways.size();
-        prepare_bounds(s, first);
-        drop_costly(s, best);
+      for (const bool first_remat : {false, true}) {
+        s.first = first;
+        s.first_remat = first_remat;
+        s.ways = all_ways;
+        for (size_t before = 0; before != s.ways.size() && !s.ways.empty();) {
+          before = s.ways.size();
+          prepare_bounds(s);
+          drop_costly(s, best);
+        }
+        if (!s.ways.empty()) find_sequence(s, most_labels, best);
       }
-      if (!s.ways.empty()) run_from(s, first, most_labels, best);
     }
     if (std::isinf(s.lost)) break;
   }

@@ -22,8 +22,9 @@ struct LayerCost {
   double seconds = 0;
   LayerMemories memory;
   bool can_switch = false;
-  double switch_seconds = 0;    // what the change adds
-  LayerMemories switch_memory;  // of the layer with the change
+  double switch_seconds = 0;  // what the change adds
+  // Of the layer with the change, by whether the next layer is recomputed: what that keeps is counted here.
+  std::array<LayerMemories, 2> switch_memory;
 };
 
 // The costs of everything outside of layers.
@@ -33,7 +34,7 @@ struct EndCost {
   ResidualState first = ResidualState::Replicated, last = ResidualState::Replicated;  // of the residual
   bool needs_sharded = false;  // FSDP shards nothing outside of layers, so it has to shard a layer
   double seconds = 0;
-  EndMemory memory;
+  std::array<EndMemory, 2> memory;  // by whether the first layer is recomputed: what that keeps is counted here
 };
 
 struct MeshCosts {
