@@ -22,7 +22,7 @@ namespace tpplan {
                                           const Manifest& manifest, const Run& run, std::span<const ModuleId> units,
                                           std::span<const ModuleId> remat, MemoryLog* log = nullptr);
 
-// Returns what the caching allocator holds at least if `active` bytes are alive. It grows with them.
+// Returns what the caching allocator holds if `active` bytes are alive at the peak. It grows with them.
 [[nodiscard]] uint64_t reserved_for(uint64_t active);
 // Returns the most bytes that can be alive if the allocator holds at most `reserved` bytes.
 [[nodiscard]] uint64_t active_within(uint64_t reserved);

@@ -53,7 +53,7 @@ def test_every_test_is_found_after_quickstart(checkout):
         for name in written
         if re.match(
             "python/(?!manifest|input_files|readme|write_plan)|truth/(dtensor_views|op_rules|.*_live)"
-            "|emit/libraries|exec/.*_live|import/templates"
+            "|emit/libraries|exec/.*_live|import/(dcp|templates)"
             "|report/browser|package/|readme/first_change|bad_input/(call_faults|manifest_bytes)",
             name,
         )
