@@ -294,8 +294,7 @@ def test_command_exports_a_config_file_that_compiles(tmp_path, capsys):
     assert result.returncode == 0, result.stderr
     graph = json.loads((tmp_path / "model.json").read_text())
     modules = {module["path"]: module for module in graph["modules"]}
-    found = modules["model.layers.0.self_attn"]["attributes"]
-    assert found == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8, "num_key_value_groups": 2}
+    assert modules["model.layers.0.self_attn"]["attributes"] == {"num_heads": 4, "num_kv_heads": 2, "head_dim": 8}
     assert modules["model.layers.0.self_attn.qkv_proj"]["parameters"]["weight"]["segments"] == {"out": [32, 16, 16]}
     assert modules["model.layers.0.mlp.gate_up_proj"]["parameters"]["weight"]["segments"] == {"out": [48, 48]}
     assert "quantization_config" not in capsys.readouterr().err

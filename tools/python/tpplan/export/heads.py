@@ -72,6 +72,8 @@ def attributes(module):
         return {}
     if found.get("num_kv_heads") and found["num_heads"] % found["num_kv_heads"]:
         del found["num_kv_heads"]
+    if type(module).__module__.startswith(("torch.", "transformers.")):
+        return found  # a library's code runs on all heads, and `import --from config` records the same
     return found | _own_sizes(module, found)
 
 
