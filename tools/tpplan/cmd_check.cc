@@ -7,6 +7,7 @@
 #include "cost/check_run.h"
 #include "cost/measure_collectives.h"
 #include "fix_plan.h"
+#include "inputs.h"
 #include "priced_run.h"
 #include "render/formats.h"
 #include "report/render_answer.h"
