@@ -39,7 +39,7 @@ BlockId allocate(MemoryPool& pool, uint64_t bytes, TensorUse as, ShardSize size)
   pool.blocks[id] = {.bytes = rounded, .holders = 1, .as = as, .size = size};
   pool.held[static_cast<size_t>(as)] += rounded;
   pool.now += rounded;
-  if (pool.now > pool.span_peak) {
+  if (pool.log != nullptr && pool.now > pool.span_peak) {
     pool.span_peak = pool.now;
     pool.at_span_peak = pool.held;
   }

@@ -358,7 +358,7 @@ double optimizer_bytes(const Pricing& p) {
 }
 
 void price_optimizer(Pricing& p) {
-  const double bytes = optimizer_bytes(p) * p.setting.work.own_elements;
+  const double bytes = optimizer_bytes(p) * p.setting.own_elements;
   add_term(p, TimeTermId::Optimizer, moved(p, bytes), bytes);
 }
 

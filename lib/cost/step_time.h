@@ -50,6 +50,7 @@ struct StepSetting {
   const Mesh& mesh;
   std::span<const AxisId> data_axes;
   AxisId fsdp_axis = kNoAxis;
+  double own_elements = 0;   // of the trained parameters that this rank updates
   bool has_backward = true;  // false in inference: no loss, no gradients, no optimizer
 };
 

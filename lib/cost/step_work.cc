@@ -360,7 +360,6 @@ void add_parameters(WorkCounting& c, StepWork& work) {
     (parameter.is_gathered ? layer.gathered : layer.replicated) += parameter.elements;
     by_dtype[parameter.dtype] += parameter.elements;
   }
-  work.own_elements = own_elements(c.source.parameters, c.source.fsdp_ranks);
   const auto most = std::max_element(by_dtype.begin(), by_dtype.end(),
                                      [](const auto& a, const auto& b) { return a.second < b.second; });
   if (most != by_dtype.end()) work.parameter_dtype = most->first;

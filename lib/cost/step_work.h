@@ -70,7 +70,6 @@ struct StepWork {
   std::vector<LayerWork> layers;    // everything outside of layers comes first
   std::vector<OrderedLayer> order;  // every layer, in the order of the forward pass
   double logits = 0;                // elements of the model's outputs on this rank
-  double own_elements = 0;          // of the trained parameters that this rank updates
   DType parameter_dtype = 0;        // of most of them
 };
 
@@ -83,7 +82,7 @@ struct StepParameter {
   bool is_shared = false;  // with another module, as the weight of an embedding and a head
 };
 
-// What the work is counted from. `fsdp_ranks`: the size of FSDP's axis, 1 without FSDP.
+// What the work is counted from.
 struct StepSource {
   const StepTrace& trace;
   const ModelGraph& model;
@@ -91,7 +90,6 @@ struct StepSource {
   std::span<const CollectiveCall> calls;  // of the forecast
   const Mesh& mesh;
   std::span<const AxisId> data_axes;
-  int64_t fsdp_ranks = 1;
   std::span<const ModuleId> remat{};  // of the plan: layers that are computed again if the run has no checkpointing
 };
 

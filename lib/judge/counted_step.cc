@@ -42,10 +42,13 @@ CountedStep count_checked_step(const ModelGraph& graph, const TpPlan& plan, cons
                           .calls = result.forecast.calls,
                           .mesh = plan.mesh,
                           .data_axes = step.data_axes,
-                          .fsdp_ranks = step.fsdp_axis == kNoAxis ? 1 : plan.mesh.axes[step.fsdp_axis].size,
                           .remat = result.matches.patterns.remat};
   step.work = count_step_work(source, run);
   return step;
+}
+
+int64_t fsdp_ranks_of(const CountedStep& step, const Mesh& mesh) {
+  return step.fsdp_axis == kNoAxis ? 1 : mesh.axes[step.fsdp_axis].size;
 }
 
 StepSetting setting_of(const CountedStep& step, const Run& run, const Recipe& recipe, const Mesh& mesh) {
@@ -55,6 +58,7 @@ StepSetting setting_of(const CountedStep& step, const Run& run, const Recipe& re
           .mesh = mesh,
           .data_axes = step.data_axes,
           .fsdp_axis = step.fsdp_axis,
+          .own_elements = own_elements(step.parameters, fsdp_ranks_of(step, mesh)),
           .has_backward = step.has_backward};
 }
 

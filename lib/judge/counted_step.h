@@ -22,7 +22,11 @@ struct CountedStep {
 [[nodiscard]] CountedStep count_checked_step(const ModelGraph& graph, const TpPlan& plan, const CheckResult& result,
                                              const Run& run);
 
-// Returns the input of step_seconds. It refers to the arguments.
+// Returns the number of ranks that FSDP shards parameters over on a mesh; 1 without FSDP.
+[[nodiscard]] int64_t fsdp_ranks_of(const CountedStep& step, const Mesh& mesh);
+
+// Returns the input of step_seconds. It refers to the arguments. The mesh can have other sizes of data axes than that
+// of the counted step.
 [[nodiscard]] StepSetting setting_of(const CountedStep& step, const Run& run, const Recipe& recipe, const Mesh& mesh);
 
 }  // namespace tpplan

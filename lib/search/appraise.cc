@@ -182,29 +182,26 @@ JudgedStep judge_step(const Appraiser& appraiser, const TpPlan& plan, CheckedCho
 StepFigures figures_on(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh) {
   StepFigures figures{.is_right = false, .why = judged.why, .wire = judged.wire, .profile = {}};
   if (!figures.why.empty()) return figures;
-  const AxisId fsdp = judged.step.fsdp_axis;
-  const int64_t fsdp_ranks = fsdp == kNoAxis ? 1 : mesh.axes[fsdp].size;
   figures.active = judged.memory;
   figures.profile = flat_profile(judged.memory, appraiser.layers);
   if (has_backward(appraiser, judged.run)) {
-    const std::vector<StagedSpan> spans = stages_at(judged.log, fsdp_ranks);
+    const std::vector<StagedSpan> spans = stages_at(judged.log, fsdp_ranks_of(judged.step, mesh));
     figures.active = peak_of(spans);
     if (appraiser.layers > 0) figures.profile = profile_of(spans, appraiser.layers);
   }
   figures.memory = reserved_for(figures.active);
-  StepWork work = judged.step.work;
-  work.own_elements = own_elements(judged.step.parameters, fsdp_ranks);
-  price_step(appraiser, {work, judged.run, *find_recipe(judged.run.recipe), mesh, judged.step.data_axes, fsdp},
-             figures);
+  price_step(appraiser, setting_of(judged.step, judged.run, *find_recipe(judged.run.recipe), mesh), figures);
   return figures;
 }
 
 StepFigures least_figures(Appraiser& appraiser, const JudgedStep& judged, const Mesh& mesh) {
   StepFigures figures{.is_right = false, .why = judged.why, .profile = flat_profile(0, appraiser.layers)};
   if (!figures.why.empty()) return figures;
-  StepWork work = judged.step.work;
-  work.own_elements = 0;
-  price_step(appraiser, {work, judged.run, *find_recipe(judged.run.recipe), mesh, {}, kNoAxis}, figures);
+  StepSetting setting = setting_of(judged.step, judged.run, *find_recipe(judged.run.recipe), mesh);
+  setting.data_axes = {};
+  setting.fsdp_axis = kNoAxis;
+  setting.own_elements = 0;
+  price_step(appraiser, setting, figures);
   return figures;
 }
 

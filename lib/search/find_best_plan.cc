@@ -70,7 +70,6 @@ Prober* prober_of(Searching& s, int64_t batch, std::string& why) {
   Prober& prober = at->second;
   if (is_new) {
     prober.space = &s.space;
-    prober.layers = s.space.layers;
     prober.few_layers = s.is_cut ? kFewLayers : s.space.layers;
     prober.few =
         make_appraiser(s.is_cut ? s.few : s.model, s.inputs, batch, s.request.sequence, prober.few_layers, why);

@@ -36,7 +36,6 @@ std::optional<StepFigures> probe(Probing& p, Appraiser& appraiser, PlanChoice ch
   StepFigures figures = (p.is_bound ? least_figures : figures_on)(appraiser, at->second, whole_mesh(p.mesh));
   if (figures.is_right) return figures;
   if (p.found.why.empty()) p.found.why = figures.why;
-  ++p.found.omitted;
   return std::nullopt;
 }
 
@@ -259,7 +258,7 @@ void measure_switch(Measuring& m, LayerCost& cost) {
     choice.layers.back() = remat ? with_remat(to.layer) : to.layer;
     const auto with = remat && m.p.prober.few.inputs->infer ? std::nullopt : probe(m.p, m.p.prober.few, choice);
     const LayerMemory& elsewhere = to.profiles[remat ? 1 : 0].layers.back();
-    cost.switch_memory[remat ? 1 : 0].fill(with ? with_next(memory, with->profile.layers.back(), elsewhere) : memory);
+    cost.switch_memory[remat ? 1 : 0] = with ? with_next(memory, with->profile.layers.back(), elsewhere) : memory;
   }
 }
 
@@ -277,7 +276,7 @@ void measure_end(Measuring& m, const PlanChoice& wanted) {
   if (first.state != last.state) {
     const auto cost = std::ranges::find(m.p.found.costs.layers, from.layer, &LayerCost::choice);
     if (cost == m.p.found.costs.layers.end() || !cost->can_switch) return;
-    const LayerMemory &with = cost->switch_memory[0][1], &without = cost->memory[1];
+    const LayerMemory &with = cost->switch_memory[0], &without = cost->memory[1];
     sums = sums - Sums{cost->switch_seconds, with.own - without.own, with.optimizer - without.optimizer};
   }
   EndMemory memory = all->profile.ends;
@@ -324,11 +323,9 @@ void measure_ends(Measuring& m) {
 
 void add_to(LayerCost& layer, const Sums& sums) {
   layer.switch_seconds += sums.seconds;
-  for (LayerMemories& memories : layer.switch_memory) {
-    for (LayerMemory& memory : memories) {
-      memory.own += sums.own;
-      memory.optimizer += sums.optimizer;
-    }
+  for (LayerMemory& memory : layer.switch_memory) {
+    memory.own += sums.own;
+    memory.optimizer += sums.optimizer;
   }
 }
 
@@ -340,8 +337,8 @@ void balance_switches(MeshCosts& costs) {
   for (const LayerCost& layer : costs.layers) {
     std::optional<Sums>& own = least[static_cast<size_t>(layer.state)];
     if (!layer.can_switch || (own && own->seconds <= layer.switch_seconds)) continue;
-    own = {layer.switch_seconds, layer.switch_memory[0][1].own - layer.memory[1].own,
-           layer.switch_memory[0][1].optimizer - layer.memory[1].optimizer};
+    own = {layer.switch_seconds, layer.switch_memory[0].own - layer.memory[1].own,
+           layer.switch_memory[0].optimizer - layer.memory[1].optimizer};
   }
   const Sums nothing, to_sequence = least[0].value_or(nothing), to_whole = least[1].value_or(nothing);
   const Sums moved = least[0] && least[1] ? (to_whole - to_sequence) / 2 : to_whole - to_sequence;

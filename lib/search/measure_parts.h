@@ -23,7 +23,6 @@ struct MeshGroup {
 // Models of few layers at the sizes of a step, for one size of tp.
 struct Prober {
   const SearchSpace* space = nullptr;
-  size_t layers = 0;     // of the model
   Appraiser few, fewer;  // fewer has one layer less; without a graph if `few` has all layers
   size_t few_layers = 0;
   std::vector<MeshGroup> groups;
@@ -36,7 +35,6 @@ struct Prober {
 // What is measured. Kinds of layers with findings are left out; `why` gives one of them if none is left.
 struct MeasuredParts {
   MeshCosts costs;
-  size_t omitted = 0;
   std::string why;
 };
 

@@ -68,7 +68,7 @@ bool beats(const LayerCost& a, const LayerCost& b) {
     return false;
   if (!b.can_switch) return true;
   return a.can_switch && no_slower(a.seconds + a.switch_seconds, b.seconds + b.switch_seconds) &&
-         all_at_most(a.switch_memory[0], b.switch_memory[0]) && all_at_most(a.switch_memory[1], b.switch_memory[1]);
+         is_at_most(a.switch_memory[0], b.switch_memory[0]) && is_at_most(a.switch_memory[1], b.switch_memory[1]);
 }
 
 bool beats(const EndCost& a, const EndCost& b) {
@@ -95,8 +95,8 @@ LayerPlace place_of(const Solving& s, size_t at) {
 }
 
 const LayerMemory& memory_at(const LayerCost& layer, LayerPlace place, NextLayer next = kAnyLayer) {
-  const LayerMemories& memory = next == kAnyLayer ? layer.memory : layer.switch_memory[next == kRematLayer ? 1 : 0];
-  return memory[static_cast<size_t>(place)];
+  return next == kAnyLayer ? layer.memory[static_cast<size_t>(place)]
+                           : layer.switch_memory[next == kRematLayer ? 1 : 0];
 }
 
 // Returns what a layer adds to the figures that add up.

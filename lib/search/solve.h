@@ -11,7 +11,7 @@
 
 namespace tpplan {
 
-// The memory of a layer depends on its place: weights that FSDP gathers ahead are those of the next layer.
+// The memory of a layer depends on its place: the first one has no gradient to pass on, the last one no layer above.
 enum class LayerPlace : uint8_t { First, Middle, Last };
 using LayerMemories = std::array<LayerMemory, 3>;  // by LayerPlace
 
@@ -24,7 +24,7 @@ struct LayerCost {
   bool can_switch = false;
   double switch_seconds = 0;  // what the change adds
   // Of the layer with the change, by whether the next layer is recomputed: what that keeps is counted here.
-  std::array<LayerMemories, 2> switch_memory;
+  std::array<LayerMemory, 2> switch_memory;
 };
 
 // The costs of everything outside of layers.

@@ -51,10 +51,10 @@ def search(folder, *options, output="best.yaml", ranks=2, batch=2):
     return run("search", *arguments, "--format", "json", *options, cwd=folder)
 
 
-def figures(folder, plan):
+def figures(folder, plan, *options, batch=2):
     """What `check --costs` computes: seconds, bytes of memory, bytes sent."""
-    batch = ("--batch", 2, *STEP, "--costs", "--format", "json", "--strict")
-    result = run("check", "model.json", "-", *batch, stdin=plan, cwd=folder)
+    arguments = ("--batch", batch, *STEP, "--costs", "--format", "json", "--strict", *options)
+    result = run("check", "model.json", "-", *arguments, stdin=plan, cwd=folder)
     assert result.returncode == 0, result.stdout
     costs = json.loads(result.stdout)["costs"]
     return costs["step"]["seconds"], costs["memory"]["reserved_bytes"], costs["total"]["wire"]
@@ -87,6 +87,12 @@ def test_the_best_plan_is_no_worse_than_any_sequence(folder):
     assert answer["exact"] and answer["gap"] == 0 and answer["bound"] == best["seconds"]
     for kinds in itertools.product([(HEADS, False), (HEADS, True), (GATHERED, False)], repeat=4):
         assert figures(folder, sequence_plan(kinds))[0] >= best["seconds"] * (1 - 1e-9)
+
+
+def test_inference_costs_what_check_computes(folder):
+    best = json.loads(search(folder, "--mode", "infer").stdout)["best"]
+    computed = figures(folder, (folder / "best.yaml").read_bytes(), "--mode", "infer", batch=best["batch"])
+    assert (best["seconds"], best["memory_bytes"], best["wire_bytes"]) == pytest.approx(computed, rel=1e-9)
 
 
 def test_two_runs_are_the_same(folder):

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "cost/check_run.h"
 #include "cost/measure_collectives.h"
+#include "draw_step.h"
 #include "fix_plan.h"
 #include "inputs.h"
 #include "priced_run.h"
@@ -17,7 +18,6 @@
 #include "report/render_trace.h"
 #include "repository_path.h"
 #include "resolve/match/lint_dialects.h"
-#include "run_step.h"
 #include "suggested_rules.h"
 #include "use_baseline.h"
 

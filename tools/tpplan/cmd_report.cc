@@ -8,9 +8,9 @@
 #include "commands.h"
 #include "cost/check_run.h"
 #include "diff/diff_manifest.h"
+#include "draw_step.h"
 #include "inputs.h"
 #include "report/render_html.h"
-#include "run_step.h"
 #include "suggest/price.h"
 #include "timed_step.h"
 

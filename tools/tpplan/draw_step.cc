@@ -1,4 +1,4 @@
-#include "run_step.h"
+#include "draw_step.h"
 
 #include "judge/counted_step.h"
 
