@@ -14,7 +14,7 @@
 #include "manifest/manifest.h"
 #include "model/model_graph.h"
 #include "search/choice.h"
-#include "search/part_memory.h"
+#include "search/step_profile.h"
 #include "suggest/price.h"
 
 namespace tpplan {
@@ -26,12 +26,6 @@ struct Appraiser {
   std::unique_ptr<Checker> checker;
   std::map<std::string, Topology> topologies;  // by mesh
   size_t layers = 0;
-};
-
-// The memory of a step, part by part. `own` and `optimizer` of the ends include the layers'.
-struct StepProfile {
-  EndMemory ends;
-  std::vector<LayerMemory> layers;
 };
 
 // A plan that was judged. Its figures follow for every mesh with the same axes and the same size of model axes, on
