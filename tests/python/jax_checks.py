@@ -603,6 +603,13 @@ def predict_shard_params_fn(model, axis_name, min_weight_size=2**18):
 STYLES = {"colwise": {2: ("tp", None), 1: ("tp",)}, "rowwise": {2: (None, "tp"), 1: None}}
 
 
+def without_trailing(pspec):
+    """Returns the spec without trailing replicated dims, as tpplan.jax and XLA return it."""
+    while pspec and pspec[-1] is None:
+        pspec = pspec[:-1]
+    return tuple(pspec)
+
+
 def seeds_fsdp(folder):
     """A glob plan and FSDP on an Equinox model: the specs equal those of the document's make_parallel and
     predict_shard_params_fn.
@@ -650,7 +657,7 @@ def seeds_fsdp(folder):
             sharded += any("fsdp" in e for e in spec)
         assert (sharded > 0) == (minimum < 2**18)
         ours = bridge_jax.shardings(manifest, mesh_of({"fsdp": fsdp, "tp": tp}))
-        assert all(ours[path].spec == PartitionSpec(*darray.pspec) for path, darray in predicted.items())
+        assert all(tuple(ours[path].spec) == without_trailing(darray.pspec) for path, darray in predicted.items())
 
 
 # The document's functions, one by one.
@@ -802,7 +809,8 @@ def fully_shard_is_the_documents(folder):
             warnings.simplefilter("ignore", PlanWarning)
             found = bridge_jax.get_partition_spec(bridge_jax.fully_shard(shapes, mesh, min_weight_size=minimum))
         for name, darray in predicted.items():
-            assert tuple(found[name]) == darray.pspec, (name, tree[name], darray.pspec, found[name], minimum)
+            expected = without_trailing(darray.pspec)
+            assert tuple(found[name]) == expected, (name, tree[name], darray.pspec, found[name], minimum)
             cut += "fsdp" in darray.pspec
     assert cut > 20, cut
 
