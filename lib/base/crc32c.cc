@@ -30,24 +30,24 @@ constexpr uint32_t power_of(uint64_t bytes) {
   return power;
 }
 
-constexpr Crc32cMove make_move(uint32_t power) {
-  Crc32cMove move{};
+constexpr Crc32cShift make_move(uint32_t power) {
+  Crc32cShift shift{};
   for (uint32_t byte = 0; byte < 4; ++byte) {
     for (uint32_t bit = 0; bit < 8; ++bit) {
       const uint32_t one = times(power, uint32_t{1} << (8 * byte + bit));
       for (uint32_t below = 0; below < uint32_t{1} << bit; ++below)
-        move.table[byte][(1u << bit) + below] = move.table[byte][below] ^ one;
+        shift.table[byte][(1u << bit) + below] = shift.table[byte][below] ^ one;
     }
   }
-  return move;
+  return shift;
 }
 
-constexpr uint32_t moved(uint32_t part, const Crc32cMove& move) {
-  return move.table[0][part & 255] ^ move.table[1][part >> 8 & 255] ^ move.table[2][part >> 16 & 255] ^
-         move.table[3][part >> 24];
+constexpr uint32_t moved(uint32_t part, const Crc32cShift& shift) {
+  return shift.table[0][part & 255] ^ shift.table[1][part >> 8 & 255] ^ shift.table[2][part >> 16 & 255] ^
+         shift.table[3][part >> 24];
 }
 
-constexpr Crc32cMove kOneByte = make_move(power_of(1));
+constexpr Crc32cShift kOneByte = make_move(power_of(1));
 
 uint32_t add_in_software(const unsigned char* bytes, uint64_t count, uint32_t sum) {
   for (uint64_t i = 0; i < count; ++i) sum = (sum >> 8) ^ kOneByte.table[0][(sum ^ bytes[i]) & 255];
@@ -56,7 +56,7 @@ uint32_t add_in_software(const unsigned char* bytes, uint64_t count, uint32_t su
 
 #ifdef __x86_64__
 constexpr uint64_t kStream = 4096;
-constexpr Crc32cMove kStreamMove = make_move(power_of(kStream));
+constexpr Crc32cShift kStreamMove = make_move(power_of(kStream));
 
 __attribute__((target("sse4.2"))) uint32_t add_word(uint32_t sum, const unsigned char* bytes) {
   uint64_t word = 0;
@@ -93,9 +93,9 @@ uint32_t crc32c_part(const void* bytes, uint64_t count, uint32_t before) {
   return add_in_software(from, count, before);
 }
 
-uint32_t crc32c_moved(uint32_t part, uint64_t bytes_after) { return times(part, power_of(bytes_after)); }
-Crc32cMove crc32c_move(uint64_t bytes_after) { return make_move(power_of(bytes_after)); }
-uint32_t crc32c_moved(uint32_t part, const Crc32cMove& move) { return moved(part, move); }
-uint32_t crc32c_of(uint32_t sum, uint64_t count) { return ~(sum ^ crc32c_moved(0xffffffff, count)); }
+uint32_t crc32c_shifted(uint32_t part, uint64_t bytes_after) { return times(part, power_of(bytes_after)); }
+Crc32cShift crc32c_shift(uint64_t bytes_after) { return make_move(power_of(bytes_after)); }
+uint32_t crc32c_shifted(uint32_t part, const Crc32cShift& shift) { return moved(part, shift); }
+uint32_t finish_crc32c(uint32_t sum, uint64_t count) { return ~(sum ^ crc32c_shifted(0xffffffff, count)); }
 
 }  // namespace tpplan

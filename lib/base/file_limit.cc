@@ -27,7 +27,7 @@ FileCount count_files() {
   return count;
 }
 
-std::string error_text(int error) {
+std::string errno_text(int error) {
   if (error != EMFILE) return std::strerror(error);
   return std::string(std::strerror(error)) + ": the limit of this process is " + std::to_string(count_files().limit) +
          ", set by ulimit -Hn and the settings of the container or machine";

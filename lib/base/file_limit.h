@@ -17,6 +17,6 @@ struct FileCount {
 [[nodiscard]] FileCount count_files();
 
 // Returns the message of an errno value; for EMFILE also the limit and how to change it.
-[[nodiscard]] std::string error_text(int error);
+[[nodiscard]] std::string errno_text(int error);
 
 }  // namespace tpplan

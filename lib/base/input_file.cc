@@ -14,9 +14,9 @@
 namespace tpplan {
 
 std::string open_input(const std::string& path, InputFile& file) {
-  const int fd =
-      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
-  if (fd < 0) return error_text(errno);
+  const int fd = make_registered_call("open", path, kNoOffset,
+                                      [&] { return open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK); });
+  if (fd < 0) return errno_text(errno);
   file.fd = share_fd(fd);
   if (fstat(fd, &file.identity) != 0) return std::strerror(errno);
   if (S_ISDIR(file.identity.st_mode)) return "is a directory";
@@ -30,7 +30,7 @@ ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
   text.resize(offset < size_of(file) ? std::min(length, size_of(file) - offset) : 0);
   size_t filled = 0;
   while (filled < text.size()) {
-    const ssize_t got = noted_call("a read", file.name, offset + filled, [&] {
+    const ssize_t got = make_registered_call("a read", file.name, offset + filled, [&] {
       return pread(*file.fd, text.data() + filled, text.size() - filled, static_cast<off_t>(offset + filled));
     });
     if (got < 0 && errno == EINTR) continue;
@@ -47,7 +47,7 @@ ReadResult read_part(const InputFile& file, uint64_t offset, uint64_t length) {
 
 bool is_unchanged(const InputFile& file) {
   struct stat now {};
-  const int asked = noted_call("fstat", file.name, kNoOffset, [&] { return fstat(*file.fd, &now); });
+  const int asked = make_registered_call("fstat", file.name, kNoOffset, [&] { return fstat(*file.fd, &now); });
   return asked == 0 && now.st_size == file.identity.st_size && now.st_mtim.tv_sec == file.identity.st_mtim.tv_sec &&
          now.st_mtim.tv_nsec == file.identity.st_mtim.tv_nsec;
 }

@@ -144,7 +144,7 @@ std::optional<LongCall> find_long_call(double seconds) {
 
 void watch_threads(double seconds, void (*report_call)(const LongCall& call)) {
   for (;;) {
-    note_running();
+    tick_running_clock();
     std::this_thread::sleep_for(std::chrono::duration<double>(std::clamp(seconds / 20, 0.01, 0.2)));
     if (const std::optional<LongCall> call = find_long_call(seconds)) return report_call(*call);
   }

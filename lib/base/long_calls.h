@@ -47,7 +47,7 @@ void end_call();
 
 // Registers and makes a call. Returns its result and preserves errno.
 template <typename Call>
-[[nodiscard]] auto noted_call(std::string_view what, std::string_view file, uint64_t offset, Call call) {
+[[nodiscard]] auto make_registered_call(std::string_view what, std::string_view file, uint64_t offset, Call call) {
   begin_call(what, file, offset);
   const auto result = call();
   end_call();

@@ -49,7 +49,7 @@ std::string markdown_text(std::string_view text) {
 }
 
 std::string markdown_table(std::span<const std::string_view> heads, const std::vector<std::vector<std::string>>& rows,
-                           MarkdownLimits room) {
+                           MarkdownLimits limits) {
   std::string out = "|", marks = "|";
   for (const std::string_view head : heads) {
     const bool is_number = head.starts_with('#');
@@ -61,7 +61,7 @@ std::string markdown_table(std::span<const std::string_view> heads, const std::v
   size_t written = 0;
   for (const std::vector<std::string>& row : rows) {
     const std::string line = fmt::format("| {} |\n", join(row, " | "));
-    if (written == room.rows || out.size() - begin + line.size() > room.bytes) break;
+    if (written == limits.rows || out.size() - begin + line.size() > limits.bytes) break;
     out += line;
     ++written;
   }

@@ -24,6 +24,6 @@ struct MarkdownLimits {
 // Returns a table of cells of Markdown without line breaks; a column whose head begins with `#` is right-aligned. Rows
 // beyond the limits are omitted and counted below the table.
 [[nodiscard]] std::string markdown_table(std::span<const std::string_view> heads,
-                                         const std::vector<std::vector<std::string>>& rows, MarkdownLimits room = {});
+                                         const std::vector<std::vector<std::string>>& rows, MarkdownLimits limits = {});
 
 }  // namespace tpplan

@@ -4,14 +4,14 @@
 
 namespace tpplan {
 
-std::string paint_lines(std::string_view text, std::span<const LinePaint> rows, bool color) {
+std::string paint_lines(std::string_view text, std::span<const LineColor> rows, bool color) {
   const std::string escaped = escape_lines(text);
   if (!color) return escaped;
   std::string out;
   for (std::string_view rest = escaped; !rest.empty();) {
     const size_t end = std::min(rest.find('\n'), rest.size());
     const std::string_view line = rest.substr(0, end);
-    const auto row = std::ranges::find_if(rows, [line](const LinePaint& r) { return line.starts_with(r.beginning); });
+    const auto row = std::ranges::find_if(rows, [line](const LineColor& r) { return line.starts_with(r.beginning); });
     const size_t begin = std::min(line.find_first_not_of(' '), line.size());
     size_t stop = line.size();
     if (row != rows.end() && row->head_only) {

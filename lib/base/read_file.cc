@@ -12,13 +12,13 @@
 #include <system_error>
 
 #include "base/long_calls.h"
-#include "base/presence.h"
+#include "base/path_status.h"
 
 namespace tpplan {
 namespace {
 
 int noted_open(const std::string& path, int flags) {
-  return noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags); });
+  return make_registered_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags); });
 }
 
 ReadResult rejected(ReadResult result, ReadError fault, std::string reason) {
@@ -45,7 +45,7 @@ ReadResult read_descriptor(int fd, ReadResult result, uint64_t limit) {
   for (;;) {
     if (filled == text.size()) text.resize(std::max(expected, filled * 2));
     const auto next = [&] { return read(fd, text.data() + filled, std::min(text.size() - filled, kBytesACall)); };
-    const ssize_t got = is_waiting ? next() : noted_call("a read", result.file.name, filled, next);
+    const ssize_t got = is_waiting ? next() : make_registered_call("a read", result.file.name, filled, next);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) return rejected(std::move(result), ReadError::CannotRead, std::strerror(errno));
     if (got == 0) break;
@@ -69,7 +69,7 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
   return result;
 }
 
-ReadResult read_found_file(const std::string& path, uint64_t limit) {
+ReadResult read_untrusted_file(const std::string& path, uint64_t limit) {
   ReadResult result;
   result.file.name = path;
   const int fd = noted_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
@@ -95,12 +95,12 @@ ReadResult read_file_within(const std::string& folder, const std::string& path, 
   const std::filesystem::path home = std::filesystem::canonical(folder, failed);
   const std::filesystem::path file = failed ? std::filesystem::path() : std::filesystem::canonical(path, failed);
   if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
-  const bool is_nameless = failed == std::errc::no_such_file_or_directory && presence_of_file(path).is_there;
+  const bool is_nameless = failed == std::errc::no_such_file_or_directory && stat_path(path).exists;
   // A pipe or socket that /dev/stdin links to has no path.
   if (is_nameless) return rejected(std::move(result), ReadError::CannotRead, "is not a regular file");
   if (failed) return rejected(std::move(result), ReadError::CannotRead, failed.message());
   if (!is_within(file, home)) return rejected(std::move(result), ReadError::CannotRead, std::string(kLeadsOut));
-  result = read_found_file(file.string(), limit);
+  result = read_untrusted_file(file.string(), limit);
   result.file.name = path;
   return result;
 }

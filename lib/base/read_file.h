@@ -26,7 +26,7 @@ struct ReadResult {
 
 // Reads a file that the user did not name. Accepts regular files only, does not wait for a pipe and does not follow a
 // symbolic link: whoever created it may have no permission to read its target.
-[[nodiscard]] ReadResult read_found_file(const std::string& path, uint64_t limit);
+[[nodiscard]] ReadResult read_untrusted_file(const std::string& path, uint64_t limit);
 
 // The reason of read_file_within for a file outside of the folder.
 inline constexpr std::string_view kLeadsOut = "it is outside the project's folder";

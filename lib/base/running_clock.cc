@@ -8,9 +8,9 @@ namespace {
 
 using std::chrono::nanoseconds;
 
-// If more than kStopped passes between two calls of note_running, the process was stopped, and only kCounted of it
-// counts. A thread that sleeps for a fraction of a second rarely waits that long for a processor; if it does, the clock
-// loses the time.
+// If more than kStopped passes between two calls of tick_running_clock, the process was stopped, and only kCounted of
+// it counts. A thread that sleeps for a fraction of a second rarely waits that long for a processor; if it does, the
+// clock loses the time.
 constexpr nanoseconds kStopped = std::chrono::seconds(1), kCounted = std::chrono::milliseconds(250);
 
 constexpr nanoseconds kNever = nanoseconds::min();
@@ -37,7 +37,7 @@ void add_gap(Seen& known) noexcept {
 
 }  // namespace
 
-void note_running() noexcept { add_gap(seen()); }
+void tick_running_clock() noexcept { add_gap(seen()); }
 
 RunningClock::time_point RunningClock::now() noexcept {
   Seen& known = seen();

@@ -17,6 +17,6 @@ struct RunningClock {
 
 // A thread must call this several times a second: a longer gap means that the process was stopped. Before the first
 // call the clock is the system's.
-void note_running() noexcept;
+void tick_running_clock() noexcept;
 
 }  // namespace tpplan

@@ -112,7 +112,7 @@ std::string_view paint_code(std::string_view text) {
   return {};
 }
 
-void append_line(std::string& out, std::string_view line, LineLook look) {
+void append_line(std::string& out, std::string_view line, EscapeOptions look) {
   const size_t start = std::min(line.find_first_not_of(look.is_patch ? " \t" : " "), line.size());
   if (line.substr(start).starts_with("::")) {
     out.append(line, 0, start).append("\\x3a");
@@ -135,7 +135,7 @@ void append_line(std::string& out, std::string_view line, LineLook look) {
 
 }  // namespace
 
-bool is_unseen(char32_t point) {
+bool is_invisible(char32_t point) {
   return std::any_of(std::begin(kUnseen), std::end(kUnseen),
                      [point](const CodePoints& r) { return point >= r.first && point <= r.last; });
 }
@@ -155,7 +155,7 @@ std::string paint(std::string_view text, std::string_view code, bool enabled) {
   return enabled ? fmt::format("{}{}{}", code, text, kReset) : std::string(text);
 }
 
-std::string escape_lines(std::string_view text, LineLook look) {
+std::string escape_lines(std::string_view text, EscapeOptions look) {
   std::string out;
   out.reserve(text.size());
   while (!text.empty()) {
@@ -186,7 +186,7 @@ std::string escape_for_terminal(std::string_view text) {
       out += "\\t";
     } else if (length == 0 || byte < 0x20 || byte == 0x7f) {
       out += fmt::format("\\x{:02x}", byte);
-    } else if (const char32_t point = code_point(text.substr(i, length)); byte >= 0x80 && is_unseen(point)) {
+    } else if (const char32_t point = code_point(text.substr(i, length)); byte >= 0x80 && is_invisible(point)) {
       const auto number = static_cast<uint32_t>(point);
       out += number > 0xffff ? fmt::format("\\U{:08x}", number)
              : number < 0xa0 ? fmt::format("\\x{:02x}", number)  // C1 controls

@@ -42,11 +42,11 @@ namespace tpplan {
 // Escapes text of several lines for terminals and logs: each line as in escape_for_terminal, and no line is a workflow
 // command (GitHub's runner executes `::` at the begin of a line, also after blanks, and `##[` anywhere). All
 // human-readable output passes through here, so that names need not be trusted.
-struct LineLook {
+struct EscapeOptions {
   bool color = false;     // codes of paint() stay
   bool is_patch = false;  // tabs and carriage returns before line breaks stay, because patch(1) needs them
 };
-[[nodiscard]] std::string escape_lines(std::string_view text, LineLook look = {});
+[[nodiscard]] std::string escape_lines(std::string_view text, EscapeOptions look = {});
 
 // Codes of paint(), which returns `text` between `code` and kReset, or unchanged unless `enabled`.
 inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = "\x1b[1;31m", kYellow = "\x1b[1;33m",
@@ -62,7 +62,7 @@ inline constexpr std::string_view kReset = "\x1b[0m", kBold = "\x1b[1m", kRed = 
 
 // True for characters that are invisible or reorder the text around them: direction marks, blanks other than the space,
 // line separators of Unicode, tags and default-ignorable characters.
-[[nodiscard]] bool is_unseen(char32_t point);
+[[nodiscard]] bool is_invisible(char32_t point);
 
 // Returns the bytes of the first character of `text`; 0 if they are not valid UTF-8 (Unicode 15.0, table 3-7).
 [[nodiscard]] size_t utf8_length(std::string_view text);

@@ -11,9 +11,9 @@
 #include <optional>
 #include <system_error>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/read_file.h"
-#include "base/unfinished.h"
+#include "base/temporary_files.h"
 
 namespace tpplan {
 namespace {
@@ -66,7 +66,7 @@ mode_t umask_permissions() {
 
 // True if the file holds this text and no other.
 bool holds(const std::string& path, std::string_view text) {
-  const ReadResult now = read_found_file(path, text.size());
+  const ReadResult now = read_untrusted_file(path, text.size());
   return now.fault == ReadError::None && now.file.text == text;
 }
 
@@ -77,7 +77,7 @@ std::string replace_file(const std::string& target, mode_t permissions, const Pr
   const std::string directory = slash == std::string::npos ? "." : slash == 0 ? "/" : target.substr(0, slash);
   std::string temporary = directory + "/.tpplan-XXXXXX";
   std::shared_ptr<void> guard;  // removes the file if a signal ends the process
-  const int fd = make_unfinished(temporary, guard);
+  const int fd = create_temporary_file(temporary, guard);
   if (fd < 0) return std::strerror(errno);
   std::string fault;
   try {
@@ -100,7 +100,7 @@ std::string replace_file(const std::string& target, mode_t permissions, const Pr
 
 }  // namespace
 
-std::string link_end(const std::string& path) {
+std::string resolve_links(const std::string& path) {
   constexpr int kMaxLinks = 40;  // the limit of Linux
   std::filesystem::path end = path;
   for (int i = 0; i < kMaxLinks; ++i) {
@@ -119,21 +119,21 @@ std::string link_end(const std::string& path) {
 
 namespace {
 
-Presence presence_of_input(const std::string& input) {
-  if (input != "-") return presence_of_file(input);
-  Presence presence;
-  presence.is_there = fstat(STDIN_FILENO, &presence.status) == 0;
-  return presence;
+PathStatus input_status(const std::string& input) {
+  if (input != "-") return stat_path(input);
+  PathStatus found;
+  found.exists = fstat(STDIN_FILENO, &found.status) == 0;
+  return found;
 }
 
 }  // namespace
 
 bool is_same_file(const std::string& path, const std::vector<std::string>& inputs, int& error) {
-  const Presence output = presence_of_file(path);
+  const PathStatus output = stat_path(path);
   error = output.error;
-  if (!output.is_there) return false;
+  if (!output.exists) return false;
   for (const std::string& input : inputs) {
-    const Presence other = presence_of_input(input);
+    const PathStatus other = input_status(input);
     if (other.error != 0) error = other.error;
     if (is_regular_file(other) && other.status.st_dev == output.status.st_dev &&
         other.status.st_ino == output.status.st_ino)
@@ -149,7 +149,7 @@ std::string write_output(const std::string& path, const Producer& produce) {
   if (!exists && errno != ENOENT) return std::strerror(errno);
   if (exists && S_ISDIR(status.st_mode)) return "is a directory";
   if (!exists || S_ISREG(status.st_mode)) {
-    const std::string target = link_end(path);
+    const std::string target = resolve_links(path);
     return target.empty() ? std::strerror(errno) : replace_file(target, umask_permissions(), produce, std::nullopt);
   }
   const int fd = open(path.c_str(), O_WRONLY | O_CLOEXEC);
@@ -164,7 +164,7 @@ std::string rewrite_file(const std::string& path, std::string_view before, const
   if (stat(path.c_str(), &status) != 0) return std::strerror(errno);
   if (!S_ISREG(status.st_mode)) return "is not a regular file";
   if (access(path.c_str(), W_OK) != 0) return std::strerror(errno);
-  const std::string target = link_end(path);
+  const std::string target = resolve_links(path);
   return target.empty() ? std::strerror(errno) : replace_file(target, status.st_mode & 07777, produce, before);
 }
 

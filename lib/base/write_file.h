@@ -28,7 +28,7 @@ using Producer = std::function<bool(const Sink&)>;
 
 // Returns the end of a chain of symbolic links, whether it exists or not; empty with errno for a loop or an unreadable
 // link.
-[[nodiscard]] std::string link_end(const std::string& path);
+[[nodiscard]] std::string resolve_links(const std::string& path);
 
 // Lets `produce` write the file at `path`. A regular file is written to a temporary file next to it (with the umask's
 // permissions), synced and renamed, so that `path` has the old or the new content, never a part. A pipe, a device, and

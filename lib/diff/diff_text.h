@@ -15,7 +15,7 @@ namespace tpplan {
 [[nodiscard]] std::string diff_text(const ManifestDiff& diff);
 
 // Colours of the lines by prefix: added, removed, changed.
-inline constexpr LinePaint kDiffPaints[] = {
+inline constexpr LineColor kDiffColors[] = {
     {"  + ", kGreen}, {"  - ", kRed}, {"  ~ ", kYellow}, {" ", {}}, {"", kBold}};
 
 }  // namespace tpplan

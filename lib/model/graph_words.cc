@@ -52,7 +52,7 @@ std::string escape_of(std::string_view text, size_t length, char quote) {
   if (byte < 0x20 || byte == 0x7f || text.starts_with("##[")) return fmt::format("\\x{:02x}", byte);
   if (length < 2) return {};
   const auto point = static_cast<uint32_t>(code_point(text.substr(0, length)));
-  return is_unseen(point) ? fmt::format("\\u{{{:x}}}", point) : std::string();
+  return is_invisible(point) ? fmt::format("\\u{{{:x}}}", point) : std::string();
 }
 
 }  // namespace

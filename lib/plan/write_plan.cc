@@ -308,7 +308,7 @@ std::string quoted_text(std::string_view text) {
   };
   for (size_t at = 0; at < text.size(); ++at) {
     const char32_t point = utf8_length(text.substr(at, 4)) == 4 ? code_point(text.substr(at, 4)) : 0;
-    if (!is_unseen(point) || point < 0x10000) continue;
+    if (!is_invisible(point) || point < 0x10000) continue;
     add_until(at);
     yaml += fmt::format("\\U{:08x}", static_cast<uint32_t>(point));
     from = at + 4;

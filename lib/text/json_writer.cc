@@ -73,7 +73,7 @@ Escape escape_of(std::string_view text) {
   const size_t length = utf8_length(text.substr(0, 4));
   if (length == 0) return {.text = std::string(kReplacement)};
   const auto point = static_cast<uint32_t>(code_point(text.substr(0, length)));
-  if (!is_unseen(point)) return {.text = {}, .bytes = length};
+  if (!is_invisible(point)) return {.text = {}, .bytes = length};
   if (point < 0x10000) return {.text = fmt::format("\\u{:04x}", point), .bytes = length};
   const uint32_t low = point - 0x10000;  // as a surrogate pair
   return {.text = fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + (low >> 10), 0xdc00 + (low & 0x3ff)), .bytes = length};

@@ -128,7 +128,7 @@ LineError strange_character(const LineScan& s) {
                          fmt::format("`{}` is not the `{}` of YAML", row->character, row->meant),
                          fmt::format("write `{}`", row->meant),
                          {}};
-      if (length > 1 && is_unseen(code_point(rest.substr(0, length))))
+      if (length > 1 && is_invisible(code_point(rest.substr(0, length))))
         return YamlError{at,
                          length,
                          fmt::format("U+{:04X} looks like a space or is invisible",

@@ -7,7 +7,7 @@
 #include <new>
 #include <system_error>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/read_file.h"
 #include "base/string_index.h"
 #include "text/json_reader.h"

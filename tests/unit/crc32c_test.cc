@@ -9,7 +9,7 @@ namespace tpplan {
 
 TEST_CASE("the checksums of RFC 3720, appendix B.4") {
   const auto sum = [](const std::string& bytes) {
-    return crc32c_of(crc32c_part(bytes.data(), bytes.size()), bytes.size());
+    return finish_crc32c(crc32c_part(bytes.data(), bytes.size()), bytes.size());
   };
   CHECK(sum("") == 0);
   CHECK(sum("123456789") == 0xe3069283);
@@ -30,8 +30,8 @@ TEST_CASE("checksums of parts combine in any order") {
     for (size_t begin = 0; begin < bytes.size();) {
       const size_t count = std::min(bytes.size() - begin, source() % most + 1), behind = bytes.size() - begin - count;
       const uint32_t part = crc32c_part(bytes.data() + begin, count);
-      CHECK(crc32c_moved(part, behind) == crc32c_moved(part, crc32c_move(behind)));
-      parts ^= crc32c_moved(part, behind);
+      CHECK(crc32c_shifted(part, behind) == crc32c_shifted(part, crc32c_shift(behind)));
+      parts ^= crc32c_shifted(part, behind);
       chained = crc32c_part(bytes.data() + begin, count, chained);
       begin += count;
       if (most == 1 && begin == 1000) break;  // the rest at once: single bytes are slow

@@ -9,8 +9,8 @@
 #include <cstring>
 #include <new>
 
+#include "base/temporary_files.h"
 #include "base/text.h"
-#include "base/unfinished.h"
 #include "describe_app.h"
 #include "parse_line.h"
 #include "terminal.h"
@@ -41,7 +41,7 @@ const char* short_program = "";
 [[noreturn]] void end_for_shortage() {
   std::set_new_handler(nullptr);
   try {
-    remove_all_unfinished();
+    remove_all_temporary();
   } catch (const std::exception&) {  // no memory to list a folder, which keeps its temporary name
   }
   report_shortage(short_program);

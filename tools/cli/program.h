@@ -17,9 +17,9 @@ namespace tpplan {
 // 3; returns at least status 2 if standard output failed, and reports that unless its reader is gone.
 [[nodiscard]] int run_program(const char* name, int (*run)(int argc, char** argv), int argc, char** argv);
 
-// For a single-threaded program: when memory is exhausted, the process removes unfinished output (base/unfinished.h)
-// and exits at once with the message and status of run_program. It does not unwind, because some libraries would abort,
-// and streams would continue with truncated data.
+// For a single-threaded program: when memory is exhausted, the process removes unfinished output
+// (base/temporary_files.h) and exits at once with the message and status of run_program. It does not unwind, because
+// some libraries would abort, and streams would continue with truncated data.
 void end_at_first_shortage(const char* name);
 
 // The commands `completion SHELL` and `man` of both programs.

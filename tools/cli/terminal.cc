@@ -72,7 +72,7 @@ bool print_raw(int descriptor, std::string_view text) {
   return true;
 }
 
-bool print(int descriptor, std::string_view text, LineLook look) {
+bool print(int descriptor, std::string_view text, EscapeOptions look) {
   return print_raw(descriptor, escape_lines(text, look));
 }
 
@@ -81,7 +81,7 @@ bool print_diagnostics(int descriptor, const Diagnostics& diagnostics, const Sou
   return print(descriptor, render_human(diagnostics, sources, look), {.color = look.color});
 }
 
-bool print_painted(std::string_view text, std::span<const LinePaint> rows, ColorChoice choice) {
+bool print_painted(std::string_view text, std::span<const LineColor> rows, ColorChoice choice) {
   const bool color = render_options(STDOUT_FILENO, choice).color;
   return print(STDOUT_FILENO, paint_lines(text, rows, color), {.color = color});
 }

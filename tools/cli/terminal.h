@@ -24,7 +24,7 @@ enum class ColorChoice { Auto, Always, Never };
 
 // Writes human-readable text, escaped by escape_lines, so that names need not be trusted. Returns false if the stream
 // failed (a closed pipe, a full disk), and remembers that for standard output.
-bool print(int descriptor, std::string_view text, LineLook look = {});
+bool print(int descriptor, std::string_view text, EscapeOptions look = {});
 
 // Writes diagnostics in human-readable form.
 bool print_diagnostics(int descriptor, const Diagnostics& diagnostics, const Sources& sources, ColorChoice choice);
@@ -33,7 +33,7 @@ bool print_diagnostics(int descriptor, const Diagnostics& diagnostics, const Sou
 bool print_raw(int descriptor, std::string_view text);
 
 // Writes human-readable text to standard output, with its lines coloured by `rows` if colours are enabled.
-[[nodiscard]] bool print_painted(std::string_view text, std::span<const LinePaint> rows, ColorChoice choice);
+[[nodiscard]] bool print_painted(std::string_view text, std::span<const LineColor> rows, ColorChoice choice);
 
 // Writes the chunks of `produce` to standard output: human-readable text, with codes of paint() for Painted, or
 // machine-readable text.

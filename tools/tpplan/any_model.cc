@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/input_file.h"
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "import_formats.h"
 #include "inputs.h"
 #include "model/other_files.h"
@@ -30,9 +30,9 @@ bool reject_unread(const SourceFile& file, const std::string& reason, Diagnostic
 // the error.
 bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnostics) {
   constexpr uint64_t kHead = uint64_t{64} << 10;
-  const Presence there = presence_of_file(path);
-  if (there.error != 0) return reject_unread(model.file, std::strerror(there.error), diagnostics);
-  if (!is_regular_file(there)) return true;
+  const PathStatus found = stat_path(path);
+  if (found.error != 0) return reject_unread(model.file, std::strerror(found.error), diagnostics);
+  if (!is_regular_file(found)) return true;
   InputFile file;
   if (const std::string reason = open_input(path, file); !reason.empty())
     return reject_unread(model.file, reason, diagnostics);
@@ -45,8 +45,8 @@ bool find_format(const std::string& path, AnyModel& model, Diagnostics& diagnost
 // Returns the config.json that Hugging Face stores next to weights; empty if none exists.
 std::string config_next_to(const std::string& path) {
   const std::string config = (std::filesystem::path(path).parent_path() / "config.json").string();
-  const Presence there = presence_of_file(config);
-  const bool is_read = there.error != 0 || is_regular_file(there);  // the reader reports the error
+  const PathStatus found = stat_path(config);
+  const bool is_read = found.error != 0 || is_regular_file(found);  // the reader reports the error
   return is_read ? config : std::string();
 }
 

@@ -119,7 +119,7 @@ struct DiffFormat {
 constexpr DiffFormat kDiffFormats[] = {
     {"human",
      [](const ManifestDiff& diff, const CommonArguments& common) {
-       return print_painted((common.quiet ? "" : diff_summary(diff)) + diff_text(diff), kDiffPaints, common.color);
+       return print_painted((common.quiet ? "" : diff_summary(diff)) + diff_text(diff), kDiffColors, common.color);
      }},
     {"json",
      [](const ManifestDiff& diff, const CommonArguments&) {

@@ -17,7 +17,7 @@
 namespace tpplan {
 namespace {
 
-int printed(std::string_view text, const CommonArguments& common, std::span<const LinePaint> rows = kFactPaints) {
+int printed(std::string_view text, const CommonArguments& common, std::span<const LineColor> rows = kFactPaints) {
   return print_painted(text, rows, common.color) ? kExitFine : kExitUsage;
 }
 

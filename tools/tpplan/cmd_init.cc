@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "any_model.h"
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/text.h"
 #include "commands.h"
 #include "inputs.h"
@@ -115,9 +115,9 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   if (!parse_mesh(arguments.mesh, sizes)) return kExitUsage;
   if (sizes.size() > kMaxAxes) return usage_error(fmt::format("--mesh: more than {} axes", kMaxAxes));
   const bool is_file = arguments.output != "-";
-  const Presence there = is_file && !arguments.force ? presence_of_name(arguments.output) : Presence{};
-  if (there.error != 0) return reject_write(arguments.output, std::strerror(there.error));
-  if (there.is_there)
+  const PathStatus found = is_file && !arguments.force ? lstat_path(arguments.output) : PathStatus{};
+  if (found.error != 0) return reject_write(arguments.output, std::strerror(found.error));
+  if (found.exists)
     return usage_error(
         fmt::format("{} already exists: pass --force to replace it", escape_for_terminal(arguments.output)));
   if (!arguments.run.empty() && arguments.speeds.empty())

@@ -12,7 +12,7 @@
 #include <string_view>
 #include <tuple>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/text.h"
 #include "base/version.h"
 #include "commands.h"

@@ -2,7 +2,7 @@
 
 #include <filesystem>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 
 namespace tpplan {
 namespace {
@@ -12,7 +12,7 @@ namespace fs = std::filesystem;
 // Returns the root of the repository that contains a folder; empty without a repository.
 fs::path repository_root(const fs::path& folder) {
   for (fs::path at = folder;; at = at.parent_path()) {
-    if (presence_of_name((at / ".git").string()).is_there) return at;
+    if (lstat_path((at / ".git").string()).exists) return at;
     if (at == at.parent_path()) return {};
   }
 }

@@ -10,7 +10,7 @@
 #include <new>
 #include <system_error>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "manifest/coverage_gate.h"
@@ -123,8 +123,8 @@ std::vector<std::filesystem::path> folders_of_repository(const std::filesystem::
   std::vector<std::filesystem::path> folders;
   for (std::filesystem::path folder = from;; folder = folder.parent_path()) {
     folders.push_back(folder);
-    const Presence git = presence_of_file((folder / ".git").string());
-    if (git.is_there) return folders;
+    const PathStatus git = stat_path((folder / ".git").string());
+    if (git.exists) return folders;
     if (git.error != 0) reason = std::strerror(git.error);
     std::error_code ignored;
     const bool is_home = home != nullptr && std::filesystem::equivalent(folder, home, ignored);
@@ -154,8 +154,8 @@ std::string find_settings_file(const std::string& from, std::string& path) {
   std::string reason;
   for (const std::filesystem::path& folder : folders_of_repository(from, reason)) {
     path = (folder / kName).string();
-    const Presence found = presence_of_name(path);
-    if (found.is_there) return "";
+    const PathStatus found = lstat_path(path);
+    if (found.exists) return "";
     if (found.error != 0) return std::strerror(found.error);
   }
   if (reason.empty()) path.clear();
@@ -171,13 +171,13 @@ void report_foreign(const SourceFile& file, std::string_view what, uid_t owner, 
 
 Settings read_settings(const std::string& path, bool is_named, SourceFile& file, Diagnostics& diagnostics) {
   Settings settings;
-  ReadResult read = is_named ? read_file(path, kMaxBytes) : read_found_file(path, kMaxBytes);
+  ReadResult read = is_named ? read_file(path, kMaxBytes) : read_untrusted_file(path, kMaxBytes);
   file = std::move(read.file);
-  const Presence there = presence_of_name(path);  // a file that was not read has an owner, too
-  const bool is_foreign =
-      (there.is_there && !is_own(there.status.st_uid)) || (read.fault == ReadError::None && !is_own(read.owner));
+  const PathStatus found = lstat_path(path);  // a file that was not read has an owner, too
+  const bool is_foreign = (found.exists && !is_trusted_owner(found.status.st_uid)) ||
+                          (read.fault == ReadError::None && !is_trusted_owner(read.owner));
   if (!is_named && is_foreign) {
-    report_foreign(file, "the settings file", there.status.st_uid, "pass it with `--config FILE` if you trust it",
+    report_foreign(file, "the settings file", found.status.st_uid, "pass it with `--config FILE` if you trust it",
                    diagnostics);
     return settings;
   }

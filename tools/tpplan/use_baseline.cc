@@ -9,7 +9,7 @@
 #include <system_error>
 #include <tuple>
 
-#include "base/presence.h"
+#include "base/path_status.h"
 #include "base/read_file.h"
 #include "base/text.h"
 #include "inputs.h"
@@ -22,8 +22,8 @@ namespace {
 
 // True, after reporting it, if the baseline would replace a non-empty file that is not a baseline.
 bool replaces_other_file(const BaselineUse& use) {
-  const Presence there = presence_of_file(use.path);
-  if (!is_regular_file(there) || there.status.st_size == 0) return false;  // write_result reports other errors
+  const PathStatus found = stat_path(use.path);
+  if (!is_regular_file(found) || found.status.st_size == 0) return false;  // write_result reports other errors
   SourceFile file;
   Diagnostics diagnostics;
   Baseline replaced;
@@ -40,7 +40,7 @@ bool leads_out(const CheckArguments& arguments, const BaselineUse& use) {
   std::error_code failed;
   const std::filesystem::path root = std::filesystem::canonical(arguments.project.root, failed);
   const std::filesystem::path end =
-      failed ? std::filesystem::path() : std::filesystem::weakly_canonical(link_end(use.path), failed);
+      failed ? std::filesystem::path() : std::filesystem::weakly_canonical(resolve_links(use.path), failed);
   if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
   if (!failed && is_within(end, root)) return false;
   std::ignore = reject_write(use.name, kLeadsOut, "set `baseline` to a file in the project");
@@ -49,8 +49,8 @@ bool leads_out(const CheckArguments& arguments, const BaselineUse& use) {
 
 // Returns the owner of the file, or of the link to it, if that is another user.
 std::optional<uid_t> foreign_owner(const std::string& path) {
-  for (const Presence& there : {presence_of_name(path), presence_of_file(path)}) {
-    if (there.is_there && !is_own(there.status.st_uid)) return there.status.st_uid;
+  for (const PathStatus& found : {lstat_path(path), stat_path(path)}) {
+    if (found.exists && !is_trusted_owner(found.status.st_uid)) return found.status.st_uid;
   }
   return std::nullopt;
 }

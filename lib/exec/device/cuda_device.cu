@@ -32,7 +32,7 @@ cudaError_t waited(const char* what, Call call) {
   int index = -1;
   cudaGetDevice(&index);
   name = "GPU " + std::to_string(index);
-  return noted_call(what, name, kNoOffset, call);
+  return make_registered_call(what, name, kNoOffset, call);
 }
 
 int current_device() {

@@ -12,7 +12,7 @@
 #include <optional>
 #include <utility>
 
-#include "base/unfinished.h"
+#include "base/temporary_files.h"
 #include "exec/ranks/control_messages.h"
 #include "exec/ranks/deadline.h"
 
@@ -41,7 +41,7 @@ void note_termination(int) {
 }
 
 void end_by_signal() {
-  remove_all_unfinished();
+  remove_all_temporary();
   std::signal(SIGTERM, SIG_DFL);
   raise(SIGTERM);
 }

@@ -11,7 +11,7 @@
 #include <thread>
 #include <utility>
 
-#include "base/unfinished.h"
+#include "base/temporary_files.h"
 #include "render/render.h"
 
 namespace tpplan {
@@ -31,12 +31,12 @@ void remove_in_time() try {
   std::promise<void> promise;
   const std::future<void> done = promise.get_future();
   std::thread([promise = std::move(promise)]() mutable {
-    remove_all_unfinished();
+    remove_all_temporary();
     promise.set_value();
   }).detach();
   done.wait_for(kRemovalTime);
 } catch (const std::exception&) {  // no thread, or no memory for it
-  remove_all_unfinished();
+  remove_all_temporary();
 }
 
 // Set in advance: the first lookup of the exit status allocates memory.
@@ -52,7 +52,7 @@ std::terminate_handler end_as_ever = std::abort;
   } catch (const std::bad_alloc&) {
     [[maybe_unused]] const ssize_t put = write(STDERR_FILENO, kText.data(), kText.size());
     try {
-      remove_all_unfinished();
+      remove_all_temporary();
     } catch (const std::exception&) {  // no memory for a path: the unfinished file stays, under its temporary name
     }
     _exit(status_without_memory);

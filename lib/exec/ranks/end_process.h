@@ -13,8 +13,8 @@ void set_last_word(void (*say)(const Fault& fault));
 // an abort.
 void end_without_memory();
 
-// Reports the fault, removes unfinished files (base/unfinished.h) and ends the process with the fault's exit status,
-// whatever its other threads do.
+// Reports the fault, removes unfinished files (base/temporary_files.h) and ends the process with the fault's exit
+// status, whatever its other threads do.
 [[noreturn]] void end_process(const Fault& fault);
 
 }  // namespace tpplan

@@ -281,7 +281,7 @@ std::string random_secret() {
   std::array<uint64_t, 2> words{};
   if (getrandom(words.data(), sizeof words, 0) != sizeof words)
     throw Fault{.code = Code::UnexpectedFailure,
-                .message = fmt::format("cannot get random numbers: {}", error_text(errno))};
+                .message = fmt::format("cannot get random numbers: {}", errno_text(errno))};
   return fmt::format("{:016x}{:016x}", words[0], words[1]);
 }
 

@@ -158,7 +158,7 @@ int accept_caller(int listener) {
     if (errno == EAGAIN || errno == EWOULDBLOCK) return -1;
     if (std::ranges::find(kCallersErrors, errno) != std::end(kCallersErrors)) continue;
     throw Fault{.code = Code::RendezvousFailed,
-                .message = fmt::format("rank 0 cannot accept another rank: {}", error_text(errno)),
+                .message = fmt::format("rank 0 cannot accept another rank: {}", errno_text(errno)),
                 .help = "raise this limit on the machine of rank 0, or start fewer ranks there",
                 .rank = 0};
   }

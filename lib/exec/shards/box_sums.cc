@@ -36,7 +36,7 @@ void for_each_summed(const BoxSums& sums, const WeightSource& source, Visit visi
 std::optional<Fault> box_error(const BoxSums& sums, const WeightSource& source, size_t tensor, size_t number,
                                uint32_t sum) {
   const StoredBox& piece = box_of(source, sums, tensor, number);
-  return checksum_error(crc32c_of(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
+  return checksum_error(finish_crc32c(sum, elements_in(piece.box)), *piece.sum, source.tensors[tensor].name,
                         source.weights.files[piece.file].name);
 }
 
@@ -112,14 +112,14 @@ void add_lines(BoxSums& sums, const WeightSource& source, const ReadRange& file_
   const uint64_t end = lines.begin + (count - 1) * lines.stride + bytes, gap = lines.stride - bytes;
   if (gap == 0 && lines.from_stride == bytes) bytes *= std::exchange(count, 1);
   const bool has_table = gap != 0 && count >= kManyLines;
-  const Crc32cMove move = has_table ? crc32c_move(gap) : Crc32cMove{};
+  const Crc32cShift move = has_table ? crc32c_shift(gap) : Crc32cShift{};
   uint32_t sum = 0;
   for (uint64_t line = 0; line < count; ++line) {
-    if (line != 0 && gap != 0) sum = has_table ? crc32c_moved(sum, move) : crc32c_moved(sum, gap);
+    if (line != 0 && gap != 0) sum = has_table ? crc32c_shifted(sum, move) : crc32c_shifted(sum, gap);
     sum = crc32c_part(from + line * lines.from_stride, bytes, sum);
   }
   BoxSum& of = sums.of[sums.first[file_range.tensor] + file_range.piece];
-  of.sum ^= crc32c_moved(sum, elements_in(piece.box) - end);
+  of.sum ^= crc32c_shifted(sum, elements_in(piece.box) - end);
   of.bytes += lines.lines * lines.bytes;
 }
 

@@ -28,7 +28,7 @@ std::string find_model(const fs::path& folder) {
     const std::string file = fmt::format("model{}", format.extension);
     for (const std::string& name : {file + std::string(kIndex), file}) {
       const std::string path = (folder / name).string();
-      if (noted_call("stat", path, kNoOffset, [&] { return fs::exists(path, error); })) return path;
+      if (make_registered_call("stat", path, kNoOffset, [&] { return fs::exists(path, error); })) return path;
     }
   }
   return "";
@@ -44,7 +44,7 @@ bool is_of_a_format(std::string_view name, std::string_view ending) {
 
 ChosenWeights choose_weights(const std::string& path) {
   std::error_code error;
-  const bool is_folder = noted_call("stat", path, kNoOffset, [&] { return fs::is_directory(path, error); });
+  const bool is_folder = make_registered_call("stat", path, kNoOffset, [&] { return fs::is_directory(path, error); });
   if (!is_folder) return {.path = path, .shards = {}};
   ChosenWeights chosen{.path = find_model(path), .shards = {}};
   if (!chosen.path.empty()) return chosen;

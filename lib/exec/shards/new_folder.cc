@@ -18,8 +18,8 @@
 #include "base/long_calls.h"
 #include "base/read_file.h"
 #include "base/shared_fd.h"
+#include "base/temporary_files.h"
 #include "base/text.h"
-#include "base/unfinished.h"
 #include "base/write_file.h"
 #include "exec/ranks/gather.h"
 #include "exec/shards/work_together.h"
@@ -30,12 +30,12 @@ namespace {
 namespace fs = std::filesystem;
 
 Fault failure(const std::string& path, int error) {
-  return {.code = Code::OutputNotWritten, .message = error_text(error), .place = path};
+  return {.code = Code::OutputNotWritten, .message = errno_text(error), .place = path};
 }
 
 OutputFile open_output(const std::string& path, int flags) {
-  const int fd =
-      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666); });
+  const int fd = make_registered_call("open", path, kNoOffset,
+                                      [&] { return open(path.c_str(), flags | O_WRONLY | O_CLOEXEC, 0666); });
   if (fd < 0) throw failure(path, errno);
   return {path, share_fd(fd)};
 }
@@ -48,10 +48,10 @@ void sync_folder(const fs::path& folder, const std::string& help = {}) {
     fault.help = help;
     return fault;
   };
-  const int fd =
-      noted_call("open", path, kNoOffset, [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
+  const int fd = make_registered_call("open", path, kNoOffset,
+                                      [&] { return open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC); });
   if (fd < 0) throw failed(errno);
-  const int error = noted_call("fsync", path, kNoOffset, [&] { return fsync(fd); }) == 0 ? 0 : errno;
+  const int error = make_registered_call("fsync", path, kNoOffset, [&] { return fsync(fd); }) == 0 ? 0 : errno;
   close(fd);
   if (error != 0 && error != EINVAL) throw failed(error);
 }
@@ -64,7 +64,7 @@ constexpr size_t kNumberDigits = 8;
 // Returns the path without trailing slashes. A symbolic link is followed, so that its target is replaced.
 std::string bare(std::string path) {
   while (path.size() > 1 && path.back() == '/') path.pop_back();
-  std::string end = link_end(path);
+  std::string end = resolve_links(path);
   if (end.empty()) throw failure(path, errno);
   return end;
 }
@@ -99,7 +99,8 @@ std::string new_work_folder(const std::string& path, bool is_folder) {
 using Lock = std::shared_ptr<int>;
 
 Lock lock_name(const std::string& name) {
-  const int fd = noted_call("open", name, kNoOffset, [&] { return open(name.c_str(), O_RDONLY | O_CLOEXEC); });
+  const int fd =
+      make_registered_call("open", name, kNoOffset, [&] { return open(name.c_str(), O_RDONLY | O_CLOEXEC); });
   if (fd < 0) return nullptr;
   Lock lock = share_fd(fd);
   return flock(fd, LOCK_EX | LOCK_NB) == 0 ? lock : nullptr;
@@ -118,7 +119,7 @@ bool is_work_name(std::string_view name, std::string_view prefix) {
 bool is_marked(const std::string& folder) {
   struct stat status {};
   if (lstat(folder.c_str(), &status) != 0 || !S_ISDIR(status.st_mode) || status.st_uid != geteuid()) return false;
-  const ReadResult mark = read_found_file((fs::path(folder) / kMark).string(), kMarkText.size());
+  const ReadResult mark = read_untrusted_file((fs::path(folder) / kMark).string(), kMarkText.size());
   return mark.fault == ReadError::None && mark.file.text == kMarkText;
 }
 
@@ -138,7 +139,7 @@ void remove_leftovers(const std::string& path, std::vector<Fault>& notes) {
   for (const std::string& name : left) {
     const Lock lock = lock_name(name);
     if (!lock) continue;
-    remove_unfinished(name);
+    remove_temporary(name);
     notes.push_back({.code = Code::UnfinishedOutputRemoved,
                      .message = "removed the unfinished output of an earlier job that was killed",
                      .help = fmt::format("nothing to do: this job writes {}", escape_for_terminal(path)),
@@ -150,7 +151,7 @@ void remove_leftovers(const std::string& path, std::vector<Fault>& notes) {
 // writes the same path would treat the folder as a leftover.
 Lock make_work_folder(const std::string& path, const std::string& work, const std::string& content, bool is_folder) {
   const auto make_folder = [](const std::string& name, const std::string& place) {
-    if (noted_call("mkdir", name, kNoOffset, [&] { return mkdir(name.c_str(), 0777); }) != 0)
+    if (make_registered_call("mkdir", name, kNoOffset, [&] { return mkdir(name.c_str(), 0777); }) != 0)
       throw failure(place, errno);
   };
   make_folder(work, path);
@@ -216,24 +217,24 @@ void fill(Comm& comm, const std::string& work, const std::string& path, bool is_
       "renaming",
       [&](const std::string&) {
         if (is_folder) sync_folder(content);
-        if (noted_call("rename", path, kNoOffset, [&] { return rename(content.c_str(), path.c_str()); }) != 0)
+        if (make_registered_call("rename", path, kNoOffset, [&] { return rename(content.c_str(), path.c_str()); }) != 0)
           throw failure(path, errno);
         sync_folder(fs::path(path).parent_path(),
                     fmt::format("{} is complete, but may not survive a loss of power", escape_for_terminal(path)));
-        remove_unfinished(work);
+        remove_temporary(work);
       },
       false);
 }
 
 void write_temporary(Comm& comm, const std::string& wanted, bool is_folder, const FolderSteps& steps) {
   const std::string path = bare(wanted), name = agree_on_name(comm, path, is_folder);
-  const std::shared_ptr<void> guard = guard_unfinished(name);
+  const std::shared_ptr<void> guard = guard_temporary(name);
   try {
     fill(comm, name, path, is_folder, steps);
   } catch (...) {
     // Every surviving rank removes the work folder. If rank 0 is renaming at this moment, the renamed output is
     // complete.
-    remove_unfinished(name);
+    remove_temporary(name);
     Fault fault = current_error();
     // All ranks name the same rank, because the first report counts for the job.
     const int rank = fault.rank < 0 ? comm.rank : fault.rank;
@@ -256,7 +257,7 @@ OutputFile open_for_writing(const std::string& path) { return open_output(path, 
 
 void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_t offset) {
   for (uint64_t done = 0; done < count;) {
-    const ssize_t put = noted_call("a write", file.path, offset + done, [&] {
+    const ssize_t put = make_registered_call("a write", file.path, offset + done, [&] {
       return pwrite(*file.fd, static_cast<const char*>(bytes) + done, std::min(count - done, kBytesACall),
                     static_cast<off_t>(offset + done));
     });
@@ -270,17 +271,18 @@ void write_at(const OutputFile& file, const void* bytes, uint64_t count, uint64_
 // errors that fsync does not report again.
 void sync_file(const OutputFile& file) {
   struct stat now {};
-  if (noted_call("fstat", file.path, kNoOffset, [&] { return fstat(*file.fd, &now); }) != 0)
+  if (make_registered_call("fstat", file.path, kNoOffset, [&] { return fstat(*file.fd, &now); }) != 0)
     throw failure(file.path, errno);
   constexpr unsigned kAll = SYNC_FILE_RANGE_WAIT_BEFORE | SYNC_FILE_RANGE_WRITE | SYNC_FILE_RANGE_WAIT_AFTER;
   for (uint64_t offset = 0; offset < static_cast<uint64_t>(now.st_size); offset += kBytesACall) {
-    const int done = noted_call("fsync", file.path, offset, [&] {
+    const int done = make_registered_call("fsync", file.path, offset, [&] {
       return sync_file_range(*file.fd, static_cast<off64_t>(offset), kBytesACall, kAll);
     });
     if (done != 0 && (errno == EIO || errno == ENOSPC || errno == EDQUOT)) throw failure(file.path, errno);
     if (done != 0) break;  // this file system does not support it
   }
-  if (noted_call("fsync", file.path, kNoOffset, [&] { return fsync(*file.fd); }) != 0) throw failure(file.path, errno);
+  if (make_registered_call("fsync", file.path, kNoOffset, [&] { return fsync(*file.fd); }) != 0)
+    throw failure(file.path, errno);
 }
 
 void write_folder(Comm& comm, const std::string& path, const FolderSteps& steps) {

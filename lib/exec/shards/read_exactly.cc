@@ -23,7 +23,7 @@ void check_unchanged(const WeightSource& source) {
 
 void read_exactly(const InputFile& file, uint64_t offset, void* to, uint64_t bytes, std::string_view tensor) {
   for (uint64_t done = 0; done < bytes;) {
-    const ssize_t got = noted_call("a read", file.name, offset + done, [&] {
+    const ssize_t got = make_registered_call("a read", file.name, offset + done, [&] {
       return pread(*file.fd, static_cast<char*>(to) + done, std::min(bytes - done, kBytesACall),
                    static_cast<off_t>(offset + done));
     });

@@ -33,8 +33,9 @@ void read_vectors(const ReadTo& to, const ReadItem& item, uint64_t offset, std::
   const InputFile& file = to.source->weights.files[item.file_range->file];
   for (size_t next = 0; next < vectors.size();) {
     const int count = static_cast<int>(std::min<size_t>(vectors.size() - next, IOV_MAX));
-    ssize_t got = noted_call("a read", file.name, offset,
-                             [&] { return preadv(*file.fd, &vectors[next], count, static_cast<off_t>(offset)); });
+    ssize_t got = make_registered_call("a read", file.name, offset, [&] {
+      return preadv(*file.fd, &vectors[next], count, static_cast<off_t>(offset));
+    });
     if (got < 0 && errno == EINTR) continue;
     if (got <= 0) {  // throws the reason; continues if the file has grown
       read_exactly(file, offset, vectors[next].iov_base, vectors[next].iov_len, tensor_name(to, item));

@@ -33,7 +33,8 @@ constexpr uint64_t kMaxOpenFiles = 64;  // open files of the old folder for each
 // a copy if linking fails. Compares its boxes with their checksums in either case.
 void link_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
   InputFile file{.name = shard_path(mover.input.from, wanted.name), .fd = {}, .identity = {}};
-  const bool is_linked = noted_call("link", to, kNoOffset, [&] { return link(file.name.c_str(), to.c_str()); }) == 0;
+  const bool is_linked =
+      make_registered_call("link", to, kNoOffset, [&] { return link(file.name.c_str(), to.c_str()); }) == 0;
   const std::string reason = open_input(is_linked ? to : file.name, file);
   if (!reason.empty()) throw Fault{.code = Code::WeightsUnreadable, .message = reason, .place = file.name};
   const std::optional<std::vector<uint32_t>> kept = sums_of(file, wanted);
@@ -60,7 +61,7 @@ void link_file(Mover& mover, const ShardFile& wanted, const std::string& to) {
     const uint64_t bytes = elements_in(wanted.pieces[p].held.box);
     const Manifest& names = *mover.input.after;
     const std::string tensor{path_of(names, tensor_of(names, wanted.pieces[p].shard))};
-    const uint32_t found = crc32c_of(read_range(wanted.pieces[p].offset, bytes, tensor), bytes);
+    const uint32_t found = finish_crc32c(read_range(wanted.pieces[p].offset, bytes, tensor), bytes);
     if (bytes != 0 && found != (*kept)[p]) throw Fault(*checksum_error(found, (*kept)[p], tensor, file.name));
     mover.result.checked_bytes += bytes;
   }
@@ -96,7 +97,7 @@ void check_read(Mover& mover, const MovedSums& sums, const Comm& comm) {
       const auto& [key, part] = *at;
       if (part.bytes != part.all) continue;
       mover.result.checked_bytes += part.bytes;
-      const uint32_t found = crc32c_of(part.sum, part.all);
+      const uint32_t found = finish_crc32c(part.sum, part.all);
       if (found != part.kept)
         throw Fault(
             *checksum_error(found, part.kept, path_of(names, tensor_of(names, key.tensor)), file_of(input, key)));
@@ -115,7 +116,7 @@ void seal_local_files(Mover& mover, const MovedSums& sums, int rank) {
           sums.written.find({static_cast<uint64_t>(rank), run, static_cast<uint32_t>(file.pieces[p].shard)});
       if (bytes != 0 && (part == sums.written.end() || part->second.bytes != bytes))
         throw std::logic_error("a file of the new folder is incomplete");
-      put_sum(file, p, bytes == 0 ? 0 : crc32c_of(part->second.sum, bytes));
+      put_sum(file, p, bytes == 0 ? 0 : finish_crc32c(part->second.sum, bytes));
     }
     const OutputFile out = open_for_writing((fs::path(mover.folder) / file.name).string());
     write_at(out, file.head.data(), file.head.size(), 0);

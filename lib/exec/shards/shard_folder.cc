@@ -122,7 +122,7 @@ void write_note(const std::string& folder, std::string_view shardings_sha256, co
 std::string read_note(const std::string& folder) {
   const std::string path = (std::filesystem::path(folder) / kFolderNote).string();
   std::error_code error;
-  if (!noted_call("stat", path, kNoOffset, [&] { return std::filesystem::exists(path, error); })) return "";
+  if (!make_registered_call("stat", path, kNoOffset, [&] { return std::filesystem::exists(path, error); })) return "";
   const ReadResult result = read_file(path, kMaxNoteBytes);
   if (result.fault != ReadError::None)
     throw unusable_shards(fmt::format("cannot read the file: {}", result.reason), path);

@@ -102,7 +102,7 @@ std::vector<std::string> parts_of_key(std::string_view key, Framework framework)
     } else {
       const size_t length = std::max<size_t>(1, utf8_length(rest));
       const bool is_seen = length == 1 ? std::string_view("^$ \\\"'").find(key[i]) == std::string_view::npos
-                                       : !is_unseen(code_point(rest.substr(0, length)));
+                                       : !is_invisible(code_point(rest.substr(0, length)));
       if (is_seen) plain += rest.substr(0, length);
       i += length;
     }

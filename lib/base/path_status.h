@@ -9,24 +9,24 @@
 
 namespace tpplan {
 
-struct Presence {
-  bool is_there = false;
+struct PathStatus {
+  bool exists = false;
   int error = 0;          // errno if it is unknown whether the file exists
   struct stat status {};  // of the file
 };
 
-// presence_of_name checks the name itself, even if it is a dangling link; presence_of_file follows links.
-[[nodiscard]] Presence presence_of_name(const std::string& path);
-[[nodiscard]] Presence presence_of_file(const std::string& path);
+// lstat_path checks the name itself, even if it is a dangling link; stat_path follows links.
+[[nodiscard]] PathStatus lstat_path(const std::string& path);
+[[nodiscard]] PathStatus stat_path(const std::string& path);
 
 // True if the file exists and is regular.
-[[nodiscard]] bool is_regular_file(const Presence& presence);
+[[nodiscard]] bool is_regular_file(const PathStatus& found);
 
 // True if the path is the folder or below it. @pre both are canonical
 [[nodiscard]] bool is_within(const std::filesystem::path& path, const std::filesystem::path& folder);
 
 // True if git would accept a repository of this owner: the effective user, and for root also the user who called sudo.
-[[nodiscard]] bool is_own(uid_t owner);
+[[nodiscard]] bool is_trusted_owner(uid_t owner);
 
 // True for errno values that mean that the name does not exist for this process, also in a folder that it must not
 // search.

@@ -1,4 +1,4 @@
-#include "base/unfinished.h"
+#include "base/temporary_files.h"
 
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -57,7 +57,7 @@ void watch() {
   uint64_t count = 0;
   while (read(unfinished().wake, &count, sizeof count) < 0) {
   }
-  remove_all_unfinished();
+  remove_all_temporary();
   const int signal = caught_signal;
   std::signal(signal, SIG_DFL);
   kill(getpid(), signal);
@@ -105,16 +105,16 @@ std::shared_ptr<void> add_guard(const std::string& path) {
 
 }  // namespace
 
-void remove_unfinished(const std::string& path) { remove_as(path, removed_name(path)); }
+void remove_temporary(const std::string& path) { remove_as(path, removed_name(path)); }
 
-std::shared_ptr<void> guard_unfinished(const std::string& path) {
+std::shared_ptr<void> guard_temporary(const std::string& path) {
   start_guarding();
   const std::lock_guard lock(unfinished().mutex);
   return add_guard(path);
 }
 
-// Creates the file under the lock, so that remove_all_unfinished never misses it.
-int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
+// Creates the file under the lock, so that remove_all_temporary never misses it.
+int create_temporary_file(std::string& path, std::shared_ptr<void>& guard) {
   start_guarding();
   const std::lock_guard lock(unfinished().mutex);
   guard = add_guard(path);
@@ -131,7 +131,7 @@ int make_unfinished(std::string& path, std::shared_ptr<void>& guard) {
   return fd;
 }
 
-void remove_all_unfinished() {
+void remove_all_temporary() {
   const std::lock_guard lock(unfinished().mutex);
   for (const Guarded& own : unfinished().guarded) remove_as(own.path, own.removed);
 }

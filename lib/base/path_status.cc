@@ -1,4 +1,4 @@
-#include "base/presence.h"
+#include "base/path_status.h"
 
 #include <unistd.h>
 
@@ -9,10 +9,10 @@
 namespace tpplan {
 namespace {
 
-Presence concluded(Presence presence, int asked) {
-  presence.is_there = asked == 0;
-  presence.error = asked == 0 || is_absence_error(errno) ? 0 : errno;
-  return presence;
+PathStatus with_outcome(PathStatus found, int outcome) {
+  found.exists = outcome == 0;
+  found.error = outcome == 0 || is_absence_error(errno) ? 0 : errno;
+  return found;
 }
 
 }  // namespace
@@ -25,24 +25,24 @@ bool is_within(const std::filesystem::path& path, const std::filesystem::path& f
   return std::mismatch(folder.begin(), folder.end(), path.begin(), path.end()).first == folder.end();
 }
 
-bool is_own(uid_t owner) {
+bool is_trusted_owner(uid_t owner) {
   const uid_t user = geteuid();
   const char* caller = user == 0 ? std::getenv("SUDO_UID") : nullptr;
   return owner == user || (caller != nullptr && std::to_string(owner) == caller);
 }
 
-bool is_regular_file(const Presence& presence) { return presence.is_there && S_ISREG(presence.status.st_mode); }
+bool is_regular_file(const PathStatus& found) { return found.exists && S_ISREG(found.status.st_mode); }
 
-Presence presence_of_name(const std::string& path) {
-  Presence presence;
-  const int asked = lstat(path.c_str(), &presence.status);
-  return concluded(presence, asked);
+PathStatus lstat_path(const std::string& path) {
+  PathStatus found;
+  const int outcome = lstat(path.c_str(), &found.status);
+  return with_outcome(found, outcome);
 }
 
-Presence presence_of_file(const std::string& path) {
-  Presence presence;
-  const int asked = stat(path.c_str(), &presence.status);
-  return concluded(presence, asked);
+PathStatus stat_path(const std::string& path) {
+  PathStatus found;
+  const int outcome = stat(path.c_str(), &found.status);
+  return with_outcome(found, outcome);
 }
 
 }  // namespace tpplan
