@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/text.h"
-#include "diff/diff_words.h"
+#include "diff/field_texts.h"
 #include "manifest/manifest_json.h"
 #include "sharding/tensor_size.h"
 
@@ -39,62 +39,62 @@ using P = ParamLayout;
 // Fields of a parameter. Omits `steps`: they follow from spec, grad_reduce and fsdp, and diff_collectives counts them.
 constexpr FieldRow<ParamLayout> kParamFields[] = {
     {"shape",
-     [](const M&, const P& p) -> FieldWord {
+     [](const M&, const P& p) -> FieldText {
        return {shape_text(p.shape), shape_text(p.shape)};
      }},
     {"dtype",
-     [](const M&, const P& p) -> FieldWord {
+     [](const M&, const P& p) -> FieldText {
        return {std::string(dtypes()[p.dtype].name), json_text(dtypes()[p.dtype].name)};
      }},
     {"spec",
-     [](const M& m, const P& p) -> FieldWord {
+     [](const M& m, const P& p) -> FieldText {
        return {to_text(p.sharding.spec, m.mesh), text_of(write_spec, p.sharding.spec, m.mesh)};
      }},
     {"placements",
-     [](const M&, const P& p) -> FieldWord {
-       return {placements_words(p.placements), text_of(write_placements, p.placements)};
+     [](const M&, const P& p) -> FieldText {
+       return {placement_list_text(p.placements), text_of(write_placements, p.placements)};
      }},
     {"segments",
-     [](const M&, const P& p) -> FieldWord {
-       return {segments_words(p.sharding.segments),
+     [](const M&, const P& p) -> FieldText {
+       return {segments_text(p.sharding.segments),
                p.sharding.segments.empty() ? "null" : text_of(write_segments, p.sharding.segments)};
      }},
     {"local_shapes",
-     [](const M&, const P& p) -> FieldWord {
-       return {local_shapes_words(p.local_shapes), text_of(write_shapes, p.local_shapes)};
+     [](const M&, const P& p) -> FieldText {
+       return {local_shapes_text(p.local_shapes), text_of(write_shapes, p.local_shapes)};
      }},
     {"style",
-     [](const M&, const P& p) -> FieldWord {
-       return {style_words(p.style), text_of(write_optional, p.style)};
+     [](const M&, const P& p) -> FieldText {
+       return {style_text(p.style), text_of(write_optional, p.style)};
      }},
     {"rule",
-     [](const M& m, const P& p) -> FieldWord {
-       return {rule_words(rule_at(m, p.rule)), text_of(write_rule_key, rule_at(m, p.rule))};
+     [](const M& m, const P& p) -> FieldText {
+       return {rule_name_text(rule_at(m, p.rule)), text_of(write_rule_key, rule_at(m, p.rule))};
      }},
     {"reason",
-     [](const M&, const P& p) -> FieldWord {
+     [](const M&, const P& p) -> FieldText {
        return {p.reason, json_text(p.reason)};
      }},
     {"replicas",
-     [](const M&, const P& p) -> FieldWord {
+     [](const M&, const P& p) -> FieldText {
        return {std::to_string(p.replicas), std::to_string(p.replicas)};
      }},
     {"grad_reduce",
-     [](const M& m, const P& p) -> FieldWord {
-       return {grad_reduce_words(p.grad_reduce, m.mesh), text_of(write_grad_reduce, p.grad_reduce, m.mesh)};
+     [](const M& m, const P& p) -> FieldText {
+       return {grad_reduce_text(p.grad_reduce, m.mesh), text_of(write_grad_reduce, p.grad_reduce, m.mesh)};
      }},
     {"kind",
-     [](const M&, const P& p) -> FieldWord {
+     [](const M&, const P& p) -> FieldText {
        return {p.kind.empty() ? "none" : p.kind, text_of(write_optional, p.kind)};
      }},
     {"init",
-     [](const M& m, const P& p) -> FieldWord {
+     [](const M& m, const P& p) -> FieldText {
        const Distribution* d = p.init < m.distributions.size() ? &m.distributions[p.init] : nullptr;
        return {d == nullptr ? "none" : to_text(*d), d == nullptr ? "null" : text_of(write_distribution, *d)};
      }},
     {"dims",
-     [](const M&, const P& p) -> FieldWord {
-       return {list_words(p.dims), p.dims.empty() ? "null" : list_json(p.dims)};
+     [](const M&, const P& p) -> FieldText {
+       return {comma_list(p.dims), p.dims.empty() ? "null" : list_json(p.dims)};
      }},
 };
 
@@ -102,25 +102,25 @@ using L = ModuleLayout;
 
 constexpr FieldRow<ModuleLayout> kModuleFields[] = {
     {"style",
-     [](const M&, const L& l) -> FieldWord {
-       return {style_words(l.style), text_of(write_optional, l.style)};
+     [](const M&, const L& l) -> FieldText {
+       return {style_text(l.style), text_of(write_optional, l.style)};
      }},
     {"rule",
-     [](const M& m, const L& l) -> FieldWord {
-       return {rule_words(rule_at(m, l.rule)), text_of(write_rule_key, rule_at(m, l.rule))};
+     [](const M& m, const L& l) -> FieldText {
+       return {rule_name_text(rule_at(m, l.rule)), text_of(write_rule_key, rule_at(m, l.rule))};
      }},
     {"inputs",
-     [](const M& m, const L& l) -> FieldWord {
-       return {values_words(l.inputs, m.mesh), text_of(write_values, l.inputs, m.mesh)};
+     [](const M& m, const L& l) -> FieldText {
+       return {values_text(l.inputs, m.mesh), text_of(write_values, l.inputs, m.mesh)};
      }},
     {"outputs",
-     [](const M& m, const L& l) -> FieldWord {
-       return {values_words(l.outputs, m.mesh), text_of(write_values, l.outputs, m.mesh)};
+     [](const M& m, const L& l) -> FieldText {
+       return {values_text(l.outputs, m.mesh), text_of(write_values, l.outputs, m.mesh)};
      }},
 };
 
 // Returns the tied groups with sorted groups and names, so that the order does not count.
-FieldWord ties_word(const Manifest& m) {
+FieldText ties_word(const Manifest& m) {
   std::vector<std::vector<std::string>> ties;
   for (const std::vector<uint32_t>& tie : m.tied) {
     std::vector<std::string>& names = ties.emplace_back();
@@ -128,7 +128,7 @@ FieldWord ties_word(const Manifest& m) {
     std::sort(names.begin(), names.end());
   }
   std::sort(ties.begin(), ties.end());
-  FieldWord word{"none", "["};
+  FieldText word{"none", "["};
   for (const std::vector<std::string>& names : ties) {
     const bool first = &names == ties.data();
     word.text = first ? join(names, " = ") : word.text + ", " + join(names, " = ");
@@ -141,37 +141,37 @@ FieldWord ties_word(const Manifest& m) {
 // Fields of the manifest. Omits distributions: a parameter's `init` is compared by value, not by index.
 constexpr FieldRow<Manifest> kSettings[] = {
     {"mesh",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {to_text(m.mesh), text_of(write_mesh, m.mesh)};
      }},
     {"uneven",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {std::string(to_text(m.uneven)), json_text(to_text(m.uneven))};
      }},
     {"data",
-     [](const M&, const M& m) -> FieldWord {
-       return {data_words(m.data, m.mesh), text_of(write_data, m.data, m.mesh)};
+     [](const M&, const M& m) -> FieldText {
+       return {data_text(m.data, m.mesh), text_of(write_data, m.data, m.mesh)};
      }},
     {"step",
-     [](const M&, const M& m) -> FieldWord {
-       return {step_words(m.step, m.mesh), text_of(write_step, m.step, m.mesh)};
+     [](const M&, const M& m) -> FieldText {
+       return {param_steps_text(m.step, m.mesh), text_of(write_step, m.step, m.mesh)};
      }},
     {"costs",
-     [](const M&, const M& m) -> FieldWord {
-       return {costs_words(m.costs), m.costs.is_there ? text_of(write_step_costs, m.costs) : "null"};
+     [](const M&, const M& m) -> FieldText {
+       return {costs_text(m.costs), m.costs.is_there ? text_of(write_step_costs, m.costs) : "null"};
      }},
     {"loss",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {m.loss ? to_text(*m.loss, m.mesh) : "none", text_of(write_loss, m.loss, m.mesh)};
      }},
     {"fsdp",
-     [](const M&, const M& m) -> FieldWord {
-       return {fsdp_words(m.fsdp, m.mesh), text_of(write_fsdp, m.fsdp, m.mesh)};
+     [](const M&, const M& m) -> FieldText {
+       return {fsdp_text(m.fsdp, m.mesh), text_of(write_fsdp, m.fsdp, m.mesh)};
      }},
-    {"tied", [](const M&, const M& m) -> FieldWord { return ties_word(m); }},
+    {"tied", [](const M&, const M& m) -> FieldText { return ties_word(m); }},
     {"remat",
-     [](const M&, const M& m) -> FieldWord {
-       return {paths_words(m.remat), list_json(m.remat)};
+     [](const M&, const M& m) -> FieldText {
+       return {paths_text(m.remat), list_json(m.remat)};
      }},
     {"local_attributes",
      [](const M&, const M& m) -> FieldWord {
@@ -182,15 +182,15 @@ constexpr FieldRow<Manifest> kSettings[] = {
 
 constexpr FieldRow<Manifest> kInputs[] = {
     {"model_name",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {m.model_name, json_text(m.model_name)};
      }},
     {"model_sha256",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {m.model_sha256, json_text(m.model_sha256)};
      }},
     {"plan_sha256",
-     [](const M&, const M& m) -> FieldWord {
+     [](const M&, const M& m) -> FieldText {
        return {m.plan_sha256, json_text(m.plan_sha256)};
      }},
 };
@@ -202,12 +202,12 @@ std::span<const FieldRow<ModuleLayout>> module_fields() { return kModuleFields; 
 std::span<const FieldRow<Manifest>> setting_fields() { return kSettings; }
 std::span<const FieldRow<Manifest>> input_fields() { return kInputs; }
 
-FieldChange changed_field(std::string_view field, const FieldWord& before, const FieldWord& after) {
+FieldChange make_field_change(std::string_view field, const FieldText& before, const FieldText& after) {
   // Uses the JSON if the human-readable texts are equal.
-  const bool words_suffice = before.text != after.text;
+  const bool texts_suffice = before.text != after.text;
   return {.field = field,
-          .before = words_suffice ? before.text : before.json,
-          .after = words_suffice ? after.text : after.json,
+          .before = texts_suffice ? before.text : before.json,
+          .after = texts_suffice ? after.text : after.json,
           .before_json = before.json,
           .after_json = after.json};
 }

@@ -13,14 +13,14 @@
 namespace tpplan {
 
 // A field's value as human-readable text and as JSON.
-struct FieldWord {
+struct FieldText {
   std::string text, json;
 };
 
 template <typename Thing>
 struct FieldRow {
   std::string_view field;
-  FieldWord (*word)(const Manifest& manifest, const Thing& thing);
+  FieldText (*word)(const Manifest& manifest, const Thing& thing);
 };
 
 [[nodiscard]] std::span<const FieldRow<ParamLayout>> param_fields();
@@ -31,7 +31,7 @@ struct FieldRow {
 [[nodiscard]] std::span<const FieldRow<Manifest>> input_fields();
 
 // Returns the change of a field. @pre the JSON of the two values differs.
-[[nodiscard]] FieldChange changed_field(std::string_view field, const FieldWord& before, const FieldWord& after);
+[[nodiscard]] FieldChange make_field_change(std::string_view field, const FieldText& before, const FieldText& after);
 
 // Returns the fields whose JSON differs.
 template <typename Thing>
@@ -40,9 +40,9 @@ template <typename Thing>
                                                       const Manifest& new_manifest, const Thing& after) {
   std::vector<FieldChange> changes;
   for (const auto& row : rows) {
-    const FieldWord a = row.word(old_manifest, before), b = row.word(new_manifest, after);
+    const FieldText a = row.word(old_manifest, before), b = row.word(new_manifest, after);
     if (a.json == b.json) continue;
-    changes.push_back(changed_field(row.field, a, b));
+    changes.push_back(make_field_change(row.field, a, b));
   }
   return changes;
 }
@@ -53,7 +53,7 @@ template <typename Thing>
                                                    const Thing& thing, bool is_added) {
   std::vector<FieldChange> fields;
   for (const auto& row : rows) {
-    FieldWord word = row.word(manifest, thing);
+    FieldText word = row.word(manifest, thing);
     FieldChange& field = fields.emplace_back();
     field.field = row.field;
     (is_added ? field.after : field.before) = std::move(word.text);

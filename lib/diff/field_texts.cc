@@ -1,4 +1,4 @@
-#include "diff/diff_words.h"
+#include "diff/field_texts.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -11,19 +11,19 @@
 
 namespace tpplan {
 
-std::string list_words(const std::vector<std::string>& words) { return words.empty() ? "none" : join(words, ", "); }
+std::string comma_list(const std::vector<std::string>& items) { return items.empty() ? "none" : join(items, ", "); }
 
-std::string placements_words(const std::optional<std::vector<Placement>>& placements) {
+std::string placement_list_text(const std::optional<std::vector<Placement>>& placements) {
   return placements ? to_text(*placements) : "none";
 }
 
-std::string segments_words(const std::vector<DimSegments>& segments) {
+std::string segments_text(const std::vector<DimSegments>& segments) {
   std::vector<std::string> words;
   for (const DimSegments& s : segments) words.push_back(fmt::format("dim {}: {}", s.dim, shape_text(s.sizes)));
-  return list_words(words);
+  return comma_list(words);
 }
 
-std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) {
+std::string local_shapes_text(const std::vector<std::vector<int64_t>>& shapes) {
   std::vector<std::pair<const std::vector<int64_t>*, uint64_t>> runs;
   for (const std::vector<int64_t>& shape : shapes) {
     if (!runs.empty() && *runs.back().first == shape)
@@ -34,25 +34,25 @@ std::string local_shapes_words(const std::vector<std::vector<int64_t>>& shapes) 
   std::vector<std::string> words;
   for (const auto& [shape, count] : runs)
     words.push_back(shape_text(*shape) + (count == 1 ? "" : fmt::format(" x {}", count)));
-  return list_words(words);
+  return comma_list(words);
 }
 
-std::string grad_reduce_words(const std::vector<GradReduce>& reductions, const Mesh& mesh) {
+std::string grad_reduce_text(const std::vector<GradReduce>& reductions, const Mesh& mesh) {
   return reductions.empty() ? "none" : to_text(reductions, mesh);
 }
 
-std::string rule_words(const ManifestRule* rule) {
+std::string rule_name_text(const ManifestRule* rule) {
   if (rule == nullptr) return "none";
   return fmt::format("`{}{}`", rule->in_block ? rule->block + " / " : "", rule->key);
 }
 
-std::string style_words(const std::string& style) { return style.empty() ? "none" : style; }
+std::string style_text(const std::string& style) { return style.empty() ? "none" : style; }
 
-std::string values_words(const std::vector<ManifestValue>& values, const Mesh& mesh) {
+std::string values_text(const std::vector<ManifestValue>& values, const Mesh& mesh) {
   std::vector<std::string> words;
   for (const ManifestValue& value : values) {
     std::string text = value.kwarg.empty() ? fmt::format("arg {}", value.arg) : fmt::format("kwarg {}", value.kwarg);
-    text += fmt::format(" {} to {}", placements_words(value.from), placements_words(value.to));
+    text += fmt::format(" {} to {}", placement_list_text(value.from), placement_list_text(value.to));
     for (const auto& [direction, steps] :
          {std::pair{"forward", &value.forward}, std::pair{"backward", &value.backward}}) {
       for (const Step& step : *steps) {
@@ -63,19 +63,19 @@ std::string values_words(const std::vector<ManifestValue>& values, const Mesh& m
     if (value.use_local) text += *value.use_local ? ", as a local tensor" : ", as a DTensor";
     words.push_back(std::move(text));
   }
-  return list_words(words);
+  return comma_list(words);
 }
 
-std::string step_words(const ManifestStep& step, const Mesh& mesh) {
+std::string param_steps_text(const ManifestStep& step, const Mesh& mesh) {
   std::vector<std::string> words, axes;
   if (step.batch > 0) words.push_back(fmt::format("batch {}", step.batch));
   if (step.sequence > 0) words.push_back(fmt::format("sequence {}", step.sequence));
   for (const AxisId axis : step.unlisted) axes.push_back(axis_name(mesh, axis));
-  if (!axes.empty()) words.push_back(fmt::format("without the calls over {}", list_words(axes)));
+  if (!axes.empty()) words.push_back(fmt::format("without the calls over {}", comma_list(axes)));
   return words.empty() ? "none" : join(words, ", ");
 }
 
-std::string costs_words(const StepCosts& costs) {
+std::string costs_text(const StepCosts& costs) {
   if (!costs.is_there) return "unknown";
   std::string words = fmt::format("{} saved for backward, {} of logits, {} transient", human_bytes(costs.saved),
                                   human_bytes(costs.logits), human_bytes(costs.transient));
@@ -85,14 +85,14 @@ std::string costs_words(const StepCosts& costs) {
   return words;
 }
 
-std::string data_words(const std::optional<ManifestData>& data, const Mesh& mesh) {
+std::string data_text(const std::optional<ManifestData>& data, const Mesh& mesh) {
   if (!data) return "none";
   std::vector<std::string> axes;
   for (const AxisId axis : data->axes) axes.push_back(axis_name(mesh, axis));
-  return fmt::format("dim {} over {}", data->dim, list_words(axes));
+  return fmt::format("dim {} over {}", data->dim, comma_list(axes));
 }
 
-std::string paths_words(const std::vector<std::string>& paths) {
+std::string paths_text(const std::vector<std::string>& paths) {
   std::vector<std::pair<std::string, uint64_t>> patterns;
   TextMap<std::string, size_t> index;
   for (const std::string& path : paths) {
@@ -106,7 +106,7 @@ std::string paths_words(const std::vector<std::string>& paths) {
   std::vector<std::string> words;
   for (const auto& [pattern, count] : patterns)
     words.push_back(fmt::format("{} ({})", pattern.empty() ? "<root>" : pattern, count));
-  return list_words(words);
+  return comma_list(words);
 }
 
 std::string local_attributes_words(const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh) {
@@ -121,7 +121,7 @@ std::string local_attributes_words(const std::optional<ManifestLocalAttributes>&
 std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
   return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, axis_name(mesh, fsdp->axis),
-                     fsdp->min_weight_size, paths_words(fsdp->units));
+                     fsdp->min_weight_size, paths_text(fsdp->units));
 }
 
 }  // namespace tpplan
