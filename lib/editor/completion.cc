@@ -20,12 +20,12 @@ namespace {
 constexpr size_t kMostItems = 500;
 
 struct Gathered {
-  PathItem item;
+  CompletionPath item;
   std::vector<std::string> paths;
 };
 
 void gather(std::vector<Gathered>& all, TextMap<std::string, size_t>& places, std::string_view path,
-            const PathItem& like) {
+            const CompletionPath& like) {
   std::string stars = starred_path(path);
   const auto [place, is_new] = places.try_emplace(stars, all.size());
   if (is_new) {
@@ -150,15 +150,15 @@ struct KeyPlace {
   bool names_blocks = false;  // keys are patterns of blocks
 };
 
-bool fits(const KeyPlace& place, const PathItem& item) {
+bool fits(const KeyPlace& place, const CompletionPath& item) {
   if (place.names_blocks) return item.is_block;
   if (item.is_block && item.type.empty()) return false;
   const KeyTargets targets = place.dialect.targets;
   return item.shape.empty() ? targets != KeyTargets::Parameters : targets != KeyTargets::Modules;
 }
 
-void add_paths(const KeyPlace& place, const std::vector<PathItem>& items, Completion& completion) {
-  for (const PathItem& item : items) {
+void add_paths(const KeyPlace& place, const std::vector<CompletionPath>& items, Completion& completion) {
+  for (const CompletionPath& item : items) {
     if (!fits(place, item)) continue;
     const std::string_view stars = place.block ? below_block(*place.block, item.stars, place.separator) : item.stars;
     if (stars.empty()) continue;
@@ -184,7 +184,7 @@ void add_paths(const KeyPlace& place, const std::vector<PathItem>& items, Comple
 
 }  // namespace
 
-std::vector<PathItem> path_items(const ModelGraph& graph) {
+std::vector<CompletionPath> completion_paths(const ModelGraph& graph) {
   std::vector<Gathered> all;
   TextMap<std::string, size_t> places;
   const char sign = separator(graph.framework);
@@ -195,7 +195,7 @@ std::vector<PathItem> path_items(const ModelGraph& graph) {
     for (const Param& param : params_of(graph, module))
       gather(all, places, path_of(graph, param), {.shape = shape_text(shape_of(graph, param))});
   }
-  std::vector<PathItem> items;
+  std::vector<CompletionPath> items;
   for (Gathered& found : all) {
     const std::vector<std::string_view> views(found.paths.begin(), found.paths.end());
     const std::vector<PathPattern> patterns = path_patterns(views);
@@ -207,7 +207,8 @@ std::vector<PathItem> path_items(const ModelGraph& graph) {
   return items;
 }
 
-Completion complete_plan(const TextLines& lines, size_t offset, const std::vector<PathItem>& items, char separator) {
+Completion complete_plan(const TextLines& lines, size_t offset, const std::vector<CompletionPath>& items,
+                         char separator) {
   Completion completion{.begin = offset};
   const size_t line = position_of(lines, offset).line;
   const std::string_view before = lines.text.substr(lines.begins[line], offset - lines.begins[line]);

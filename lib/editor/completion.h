@@ -13,7 +13,7 @@
 namespace tpplan {
 
 // A path pattern for rules, with stars for numbers, and the modules or parameters that it matches.
-struct PathItem {
+struct CompletionPath {
   std::string stars;   // "model.layers.*.self_attn.q_proj"
   std::string ranged;  // "model.layers.{0..31}.self_attn.q_proj"
   std::string_view type;
@@ -24,7 +24,7 @@ struct PathItem {
 
 // Returns modules with direct parameters, their parameters, and repeated blocks, each once, in file order. The types
 // point into the graph.
-[[nodiscard]] std::vector<PathItem> path_items(const ModelGraph& graph);
+[[nodiscard]] std::vector<CompletionPath> completion_paths(const ModelGraph& graph);
 
 struct CompletionItem {
   enum class Kind : uint8_t { Style, Path } kind = Kind::Path;
@@ -40,9 +40,9 @@ struct Completion {
   bool is_incomplete = false;  // more items exist
 };
 
-// Returns the completions at a byte of the plan. @pre `items` are the path_items of the model, empty if no model is
-// known; `offset` is in the text.
-[[nodiscard]] Completion complete_plan(const TextLines& lines, size_t offset, const std::vector<PathItem>& items,
+// Returns the completions at a byte of the plan. @pre `items` are the completion_paths of the model, empty if no model
+// is known; `offset` is in the text.
+[[nodiscard]] Completion complete_plan(const TextLines& lines, size_t offset, const std::vector<CompletionPath>& items,
                                        char separator);
 
 }  // namespace tpplan

@@ -75,6 +75,8 @@ bool take_frame(FrameBuffer& buffer, std::string& body) {
   return true;
 }
 
-std::string framed(std::string_view body) { return fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body); }
+std::string add_frame_header(std::string_view body) {
+  return fmt::format("Content-Length: {}\r\n\r\n{}", body.size(), body);
+}
 
 }  // namespace tpplan

@@ -26,6 +26,6 @@ void add_bytes(FrameBuffer& buffer, std::string_view bytes);
 [[nodiscard]] bool take_frame(FrameBuffer& buffer, std::string& body);
 
 // Returns a body with its headers.
-[[nodiscard]] std::string framed(std::string_view body);
+[[nodiscard]] std::string add_frame_header(std::string_view body);
 
 }  // namespace tpplan

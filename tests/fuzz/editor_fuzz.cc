@@ -18,13 +18,13 @@ std::string bodies_of(std::string_view stream, size_t piece) {
   std::string all, body;
   for (size_t at = 0; at < stream.size(); at += piece) {
     add_bytes(buffer, stream.substr(at, piece));
-    while (take_frame(buffer, body)) all += framed(body);
+    while (take_frame(buffer, body)) all += add_frame_header(body);
   }
   return all + buffer.fault;
 }
 
 void complete_everywhere(std::string_view text) {
-  const std::vector<PathItem> items{
+  const std::vector<CompletionPath> items{
       {.stars = "layers.*.q", .ranged = "layers.{0..3}.q", .type = "Linear", .shape = "[4, 4]", .count = 4},
       {.stars = "layers.*", .ranged = "layers.{0..3}", .type = "Layer", .count = 4, .is_block = true}};
   const TextLines lines = lines_of(text);
@@ -44,7 +44,8 @@ void complete_everywhere(std::string_view text) {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace tpplan;
   const std::string_view bytes(reinterpret_cast<const char*>(data), size);
-  require(bodies_of(framed(bytes), 1 + size / 3) == framed(bytes), "a message that was written is taken as it was");
+  require(bodies_of(add_frame_header(bytes), 1 + size / 3) == add_frame_header(bytes),
+          "a message that was written is taken as it was");
   require(bodies_of(bytes, 1 + size / 5) == bodies_of(bytes, 1 + size), "a stream says the same however it is cut");
   EditorMessage message;
   message.file = fuzz_file("message", bytes);

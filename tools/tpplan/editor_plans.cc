@@ -193,14 +193,14 @@ std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArgume
   return analysis;
 }
 
-const std::vector<PathItem>& paths_of(EditorAnalysis& analysis) {
+const std::vector<CompletionPath>& paths_of(EditorAnalysis& analysis) {
   if (analysis.paths) return *analysis.paths;
   const Session* session = analysis.session.get();
   const bool is_model = session != nullptr && session->compilation.reached > Phase::Model &&
                         std::ranges::none_of(session->diagnostics.list, [session](const Diagnostic& d) {
                           return d.severity == Severity::Error && d.span.file != session->plan.id;
                         });
-  analysis.paths = is_model ? path_items(session->compilation.graph) : std::vector<PathItem>{};
+  analysis.paths = is_model ? completion_paths(session->compilation.graph) : std::vector<CompletionPath>{};
   return *analysis.paths;
 }
 

@@ -15,12 +15,12 @@ namespace tpplan {
 // The diagnostics of a text from all `checks` of its project, each once. It owns the session into which its fields
 // point.
 struct EditorAnalysis {
-  SourceFile plan{.id = 2};                    // the text, with its name for diagnostics
-  Diagnostics diagnostics;                     // located in `plan` or in models
-  std::vector<std::string> texts;              // full text by diagnostic, with the location if it is in a model
-  std::unique_ptr<Session> session;            // of the first check
-  std::string no_model;                        // why the plan was only parsed; empty if it was checked
-  std::optional<std::vector<PathItem>> paths;  // cache of paths_of
+  SourceFile plan{.id = 2};                          // the text, with its name for diagnostics
+  Diagnostics diagnostics;                           // located in `plan` or in models
+  std::vector<std::string> texts;                    // full text by diagnostic, with the location if it is in a model
+  std::unique_ptr<Session> session;                  // of the first check
+  std::string no_model;                              // why the plan was only parsed; empty if it was checked
+  std::optional<std::vector<CompletionPath>> paths;  // cache of paths_of
 };
 
 struct OpenPlan {
@@ -39,7 +39,7 @@ struct OpenPlan {
 [[nodiscard]] std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArguments& arguments);
 
 // Returns the paths that rules can name in the model of the first check; empty without a readable model.
-[[nodiscard]] const std::vector<PathItem>& paths_of(EditorAnalysis& analysis);
+[[nodiscard]] const std::vector<CompletionPath>& paths_of(EditorAnalysis& analysis);
 
 // Returns a URI such as "file:///a%20b" as a path; empty if it is not a file.
 [[nodiscard]] std::string path_of_uri(std::string_view uri);

@@ -18,7 +18,7 @@ void write_position(JsonWriter& json, const EditorPosition& position) {
 
 }  // namespace
 
-void send_message(const JsonWriter& json) { print_raw(STDOUT_FILENO, framed(json.out)); }
+void send_message(const JsonWriter& json) { print_raw(STDOUT_FILENO, add_frame_header(json.out)); }
 
 JsonWriter begin_message() {
   JsonWriter json;
