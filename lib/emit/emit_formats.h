@@ -6,7 +6,7 @@
 #include <string_view>
 
 #include "diagnostics/diagnostics.h"
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 
@@ -16,7 +16,7 @@ struct EmitFormat {
   std::string_view name;
   bool (*write)(const Manifest& manifest, const Sink& sink);
   bool (*write_python)(const Manifest& manifest, const Sink& sink);  // nullptr: the format has no Python form
-  std::span<const LossRow> losses;
+  std::span<const FormatLimit> limits;
   int64_t max_ranks;  // limit of formats that list every rank for every parameter
   std::string_view description;
 };
@@ -26,9 +26,9 @@ struct EmitFormat {
 // Returns nullptr if there is no format of that name.
 [[nodiscard]] const EmitFormat* find_emit_format(std::string_view name);
 
-// Reports what an export to `format` loses: one TP7003 for each kind of loss, with the first parameter and a count; as
-// warnings if `lossy`, otherwise as errors. `file`: the manifest file.
-void check_losses(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, bool lossy,
-                  Diagnostics& diagnostics);
+// Reports what an export to `format` loses: one TP7003 for each limit that a parameter exceeds, with the first
+// parameter and a count; as warnings if `lossy`, otherwise as errors. `file`: the manifest file.
+void check_format_limits(const Manifest& manifest, const SourceFile& file, const EmitFormat& format, bool lossy,
+                         Diagnostics& diagnostics);
 
 }  // namespace tpplan

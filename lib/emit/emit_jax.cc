@@ -5,7 +5,7 @@
 
 namespace tpplan {
 
-const LossRow kJaxLossRows[2] = {
+const FormatLimit kJaxLimitRows[2] = {
     {has_uneven_shards, "the shards of {} have different sizes",
      "minor axes are dropped until the rest divides the dim, so ranks hold more"},
     {has_segments, "the segments of {} are sharded separately",
@@ -15,13 +15,13 @@ const LossRow kJaxLossRows[2] = {
 bool write_jax(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   JsonWriter json{.sink = &sink};
-  write_head(json, mesh, "axis_shapes", "axis_names");
+  begin_document(json, mesh, "axis_shapes", "axis_names");
   next_line(json, 1);
   write_key(json, "specs");
   begin_object(json);
   write_params(json, manifest,
                [&](JsonWriter& out, const ParamLayout& layout) { write_spec(out, even_spec(layout, mesh), mesh); });
-  return write_tail(json);
+  return end_document(json);
 }
 
 }  // namespace tpplan

@@ -1,13 +1,13 @@
 // Export of entries for jax.sharding.PartitionSpec(*entries).
 #pragma once
 
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 
 // JAX supports equal, contiguous shards only, and so does Orbax, which stores JAX's shardings.
-extern const LossRow kJaxLossRows[2];
-inline constexpr std::span<const LossRow> kJaxLosses = kJaxLossRows;
+extern const FormatLimit kJaxLimitRows[2];
+inline constexpr std::span<const FormatLimit> kJaxLimits = kJaxLimitRows;
 
 // Writes {"mesh": {"axis_shapes": [2, 4], "axis_names": ["fsdp", "tp"]}, "specs": {path: [null | axis | [axes]]}}.
 // `mesh` has the arguments of jax.make_mesh. Returns false if the sink fails.

@@ -53,7 +53,7 @@ std::string unmistakable(std::string key, const TextSet<std::string_view>& paths
 
 }  // namespace
 
-const LossRow kKerasLossRows[3] = {
+const FormatLimit kKerasLimitRows[3] = {
     {has_two_axes, "a dim of {} is sharded over two axes", "only the major axis shards the dim, so ranks hold more"},
     {has_uneven_shards, "the shards of {} have different sizes",
      "minor axes are dropped until the rest divides the dim, so ranks hold more"},
@@ -78,7 +78,7 @@ bool write_keras(const Manifest& manifest, const Sink& sink) {
   }
   const TextSet<std::string_view> all_paths(paths.begin(), paths.end());
   JsonWriter json{.sink = &sink};
-  write_head(json, mesh, "shape", "axis_names");
+  begin_document(json, mesh, "shape", "axis_names");
   next_line(json, 1);
   write_key(json, "layout_map");
   begin_object(json);
@@ -88,7 +88,7 @@ bool write_keras(const Manifest& manifest, const Sink& sink) {
     write_key(json, unmistakable(key_of(paths[first], group), all_paths, paths[first]));
     write_json(json, layouts[manifest.parameters[first].layout]);
   }
-  return write_tail(json);
+  return end_document(json);
 }
 
 }  // namespace tpplan

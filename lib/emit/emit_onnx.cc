@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-const LossRow kOnnxLossRows[2] = {
+const FormatLimit kOnnxLimitRows[2] = {
     {has_uneven_shards, "the shards of {} have different sizes",
      "only the number of shards is written, and the backend chooses their sizes"},
     {has_segments, "the segments of {} are sharded separately",

@@ -1,12 +1,12 @@
 // Export of ONNX multi-device messages (IR version 11; docs/proposals/ONNXMultiDeviceProposal.md).
 #pragma once
 
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 
-extern const LossRow kOnnxLossRows[2];
-inline constexpr std::span<const LossRow> kOnnxLosses = kOnnxLossRows;
+extern const FormatLimit kOnnxLimitRows[2];
+inline constexpr std::span<const FormatLimit> kOnnxLimits = kOnnxLimitRows;
 inline constexpr int64_t kMaxOnnxRanks = int64_t{1} << 16;
 
 // Writes two messages in protobuf's JSON form. `model` is a ModelProto with the device configuration.

@@ -1,7 +1,7 @@
 // Export of the `_sharding` file of an Orbax checkpoint (orbax-checkpoint 0.12, metadata/sharding.py).
 #pragma once
 
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 

@@ -63,7 +63,7 @@ std::string tensor_text(const ParamLayout& layout, const Mesh& mesh) {
 
 }  // namespace
 
-const LossRow kShardyLossRows[2] = {
+const FormatLimit kShardyLimitRows[2] = {
     {is_sharded_axis_by_axis, "a dim of {} is sharded unevenly, one axis after the other",
      "only the axes are written, and Shardy shards by their product, so ranks hold other elements"},
     {has_segments, "the segments of {} are sharded separately",

@@ -1,12 +1,12 @@
 // Export of Shardy: an MLIR module that declares a function of all parameters.
 #pragma once
 
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 
-extern const LossRow kShardyLossRows[2];
-inline constexpr std::span<const LossRow> kShardyLosses = kShardyLossRows;
+extern const FormatLimit kShardyLimitRows[2];
+inline constexpr std::span<const FormatLimit> kShardyLimits = kShardyLimitRows;
 
 // Writes `sdy.mesh @mesh = <["fsdp"=2, "tp"=4]>`, and for each parameter a tensor type with the attributes
 // `{sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>, tpplan.path = "..."}`. All dims are closed. Shardy permits a dim

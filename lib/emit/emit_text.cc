@@ -55,7 +55,7 @@ bool any_shard(const DimAxes& axes, const Mesh& mesh,
   return false;
 }
 
-void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names) {
+void begin_document(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names) {
   begin_object(json);
   next_line(json, 1);
   write_key(json, "mesh");
@@ -67,7 +67,7 @@ void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std:
   end_object(json);
 }
 
-bool write_tail(JsonWriter& json) {
+bool end_document(JsonWriter& json) {
   next_line(json, 1);
   end_object(json);
   next_line(json, 0);

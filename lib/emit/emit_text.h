@@ -32,9 +32,9 @@ namespace tpplan {
                              const std::function<bool(const std::vector<int64_t>& coordinate, int64_t index)>& test);
 
 // Write the begin of a document with the key `mesh`: {"mesh": {SIZES: [2, 4], NAMES: ["fsdp", "tp"]}, and its end after
-// the object of parameters. write_tail returns false if the sink fails.
-void write_head(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names);
-[[nodiscard]] bool write_tail(JsonWriter& json);
+// the object of parameters. end_document returns false if the sink fails.
+void begin_document(JsonWriter& json, const Mesh& mesh, std::string_view sizes, std::string_view names);
+[[nodiscard]] bool end_document(JsonWriter& json);
 
 // Returns the text that `write` produces for each layout, called once for each.
 [[nodiscard]] std::vector<std::string> layout_texts(const Manifest& manifest,

@@ -144,7 +144,7 @@ std::string python_head(const Manifest& manifest) {
 
 }  // namespace
 
-const LossRow kTorchLossRows[2] = {
+const FormatLimit kTorchLimitRows[2] = {
     {has_unequal_segments, "the segments of {}, which have different sizes, are sharded separately",
      "the dim is sharded as a single segment, so ranks hold other elements"},
     {is_misread, "a dim of {} is sharded unevenly over several axes",
@@ -154,7 +154,7 @@ const LossRow kTorchLossRows[2] = {
 bool write_torch(const Manifest& manifest, const Sink& sink) {
   const Mesh& mesh = manifest.mesh;
   JsonWriter json{.sink = &sink};
-  write_head(json, mesh, "mesh_shape", "mesh_dim_names");
+  begin_document(json, mesh, "mesh_shape", "mesh_dim_names");
   next_line(json, 1);
   write_field(json, "uneven", has_uneven_layout(manifest) ? "torch" : "error");
   next_line(json, 1);
@@ -164,7 +164,7 @@ bool write_torch(const Manifest& manifest, const Sink& sink) {
     write_array(out, torch_placements(layout, mesh),
                 [&](const Placement& placement) { write_value(out, constructor_text(placement)); });
   });
-  return write_tail(json);
+  return end_document(json);
 }
 
 bool write_torch_python(const Manifest& manifest, const Sink& sink) {

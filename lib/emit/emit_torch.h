@@ -1,12 +1,12 @@
 // Export of placements for torch's DTensor (torch 2.13).
 #pragma once
 
-#include "emit/loss_row.h"
+#include "emit/format_limit.h"
 
 namespace tpplan {
 
-extern const LossRow kTorchLossRows[2];
-inline constexpr std::span<const LossRow> kTorchLosses = kTorchLossRows;
+extern const FormatLimit kTorchLimitRows[2];
+inline constexpr std::span<const FormatLimit> kTorchLimits = kTorchLimitRows;
 
 // Writes {"mesh": {"mesh_shape": [2, 4], "mesh_dim_names": ["fsdp", "tp"]}, "uneven": "error", "parameters": {path:
 // [placement]}}. `mesh` has the arguments of init_device_mesh after the device type. A placement is a Python

@@ -6,7 +6,7 @@ namespace {
 bool read_entry(const JsonTree& tree, uint32_t at, const Mesh& mesh, PartitionSpec& spec, Diagnostics& diagnostics) {
   const JsonNode& node = tree.nodes[at];
   const auto read_axis = [&](const JsonNode& axis) {
-    return expect_kind(tree.file, axis, JsonKind::String, "a spec entry", diagnostics) &&
+    return expect_json_kind(tree.file, axis, JsonKind::String, "a spec entry", diagnostics) &&
            add_spec_axis(mesh, axis.text, spec, value_span(tree.file, axis), diagnostics);
   };
   spec.emplace_back();

@@ -19,22 +19,23 @@ struct JsonSpecs {
 uint32_t mesh_list(const JsonSpecs& in, const JsonTree& tree, std::string_view key) {
   const uint32_t at = find_json_field(tree, 0, key);
   if (at != 0)
-    return expect_kind(tree.file, tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at : 0;
+    return expect_json_kind(tree.file, tree.nodes[at], JsonKind::Array, fmt::format("`{}`", key), in.diagnostics) ? at
+                                                                                                                  : 0;
   report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[0]), fmt::format("`mesh` has no `{}`", key));
   return 0;
 }
 
 bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
   in.has_mesh = true;
-  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::Object, "`mesh`", in.diagnostics)) return false;
+  if (!expect_json_kind(tree.file, tree.nodes[0], JsonKind::Object, "`mesh`", in.diagnostics)) return false;
   const uint32_t sizes = mesh_list(in, tree, in.layout.sizes), names = mesh_list(in, tree, in.layout.names);
   if (sizes == 0 || names == 0) return false;
   uint32_t name = names + 1;
   for (uint32_t size = sizes + 1; size < tree.nodes[sizes].end;
        size = tree.nodes[size].end, name = tree.nodes[name].end) {
     if (name >= tree.nodes[names].end) break;
-    if (!expect_kind(tree.file, tree.nodes[size], JsonKind::Integer, "an axis size", in.diagnostics) ||
-        !expect_kind(tree.file, tree.nodes[name], JsonKind::String, "an axis name", in.diagnostics) ||
+    if (!expect_json_kind(tree.file, tree.nodes[size], JsonKind::Integer, "an axis size", in.diagnostics) ||
+        !expect_json_kind(tree.file, tree.nodes[name], JsonKind::String, "an axis name", in.diagnostics) ||
         !add_axis(in.specs.mesh, tree.nodes[name].text, tree.nodes[size].integer,
                   value_span(tree.file, tree.nodes[size]), in.diagnostics)) {
       return false;
@@ -51,20 +52,20 @@ bool read_mesh(JsonSpecs& in, const JsonTree& tree) {
 }
 
 bool read_uneven(JsonSpecs& in, const JsonTree& tree) {
-  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
+  if (!expect_json_kind(tree.file, tree.nodes[0], JsonKind::String, "`uneven`", in.diagnostics)) return false;
   return find_uneven_policy(tree.nodes[0].text, in.specs.uneven) ||
          report_specs_error(in.diagnostics, value_span(tree.file, tree.nodes[0]), "`uneven` must be error or torch");
 }
 
 bool read_parameters(JsonSpecs& in) {
   const JsonTree& tree = in.parameters;
-  if (!expect_kind(tree.file, tree.nodes[0], JsonKind::Object, fmt::format("`{}`", in.layout.parameters),
-                   in.diagnostics))
+  if (!expect_json_kind(tree.file, tree.nodes[0], JsonKind::Object, fmt::format("`{}`", in.layout.parameters),
+                        in.diagnostics))
     return false;
   for (uint32_t i = 1; i < tree.nodes[0].end; i = tree.nodes[i].end) {
     NamedSpec& named = in.specs.specs.emplace_back();
     named.path = tree.nodes[i].key;
-    if (!expect_kind(tree.file, tree.nodes[i], JsonKind::Array, fmt::format("`{}`", named.path), in.diagnostics) ||
+    if (!expect_json_kind(tree.file, tree.nodes[i], JsonKind::Array, fmt::format("`{}`", named.path), in.diagnostics) ||
         !in.layout.read_entries(tree, i, in.specs.mesh, named, in.diagnostics)) {
       return false;
     }
@@ -74,7 +75,8 @@ bool read_parameters(JsonSpecs& in) {
 
 }  // namespace
 
-bool expect_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what, Diagnostics& diagnostics) {
+bool expect_json_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what,
+                      Diagnostics& diagnostics) {
   if (node.kind == kind) return true;
   return report_specs_error(diagnostics, value_span(file, node),
                             fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));

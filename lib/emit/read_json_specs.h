@@ -19,7 +19,7 @@ struct JsonSpecsLayout {
                                    Diagnostics& diagnostics);
 
 // Returns false after reporting a value of another kind.
-[[nodiscard]] bool expect_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what,
-                               Diagnostics& diagnostics);
+[[nodiscard]] bool expect_json_kind(FileId file, const JsonNode& node, JsonKind kind, std::string_view what,
+                                    Diagnostics& diagnostics);
 
 }  // namespace tpplan

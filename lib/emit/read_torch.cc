@@ -21,7 +21,7 @@ bool read_placements(const JsonTree& tree, uint32_t at, const Mesh& mesh, std::v
                      Diagnostics& diagnostics) {
   for (uint32_t i = at + 1; i < tree.nodes[at].end; i = tree.nodes[i].end) {
     const JsonNode& node = tree.nodes[i];
-    if (!expect_kind(tree.file, node, JsonKind::String, "a placement", diagnostics)) return false;
+    if (!expect_json_kind(tree.file, node, JsonKind::String, "a placement", diagnostics)) return false;
     Placement& placement = placements.emplace_back();
     const bool good = parse_placement(manifest_text(node.text), placement) && placement.dim >= 0 &&
                       placement.kind != PlacementKind::Partial;

@@ -248,7 +248,7 @@ bool add_weight_file(WeightFiles& files, const std::string& path, const std::str
   return true;
 }
 
-std::vector<const SourceFile*> texts_of(const WeightFiles& files) {
+std::vector<const SourceFile*> source_files_of(const WeightFiles& files) {
   std::vector<const SourceFile*> texts{&files.index};
   for (const WeightsHeader& header : files.headers) texts.push_back(&header.source);
   return texts;

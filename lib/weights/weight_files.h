@@ -29,7 +29,7 @@ struct WeightFiles {
 };
 
 // Returns the files into which diagnostics about them point.
-[[nodiscard]] std::vector<const SourceFile*> texts_of(const WeightFiles& files);
+[[nodiscard]] std::vector<const SourceFile*> source_files_of(const WeightFiles& files);
 
 inline constexpr uint64_t kMaxIndexBytes = uint64_t{32} * 1024 * 1024;
 

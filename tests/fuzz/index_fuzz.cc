@@ -36,6 +36,6 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
       require(place.file < files.headers.size() && place.tensor < files.headers[place.file].tensors.size(),
               "a tensor is one of its shard's");
   }
-  show(files.diagnostics, sources_of(texts_of(files)));
+  show(files.diagnostics, sources_of(source_files_of(files)));
   return 0;
 }

@@ -1,6 +1,6 @@
 // Any bytes as a specs file of each format. Accepted specs are converted to a plan, which is written and read back as
 // the same plan.
-#include "emit/plan_of_specs.h"
+#include "emit/plan_from_specs.h"
 #include "fuzz_input.h"
 #include "import_formats.h"
 #include "mutate_tree.h"
@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
     require(good != has_errors(diagnostics), "refused specs have a reason, accepted ones have no error");
     show(diagnostics, sources_of(file));
     if (!good) continue;
-    const std::string text = write_plan(plan_of_specs(specs));
+    const std::string text = write_plan(plan_from_specs(specs));
     Diagnostics second;
     const TpPlan plan = read_plan(fuzz_file("plan.yaml", text), {}, second);
     require(!has_errors(second), "a plan that is made of specs is read again");

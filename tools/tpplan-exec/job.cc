@@ -93,7 +93,7 @@ int open_source(const std::string& path, const Manifest& manifest, const JobArgu
     return said != nullptr &&
            std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
   };
-  int status = std::max(good ? 0 : 1, report(source.weights.diagnostics, sources_of(texts_of(source.weights))));
+  int status = std::max(good ? 0 : 1, report(source.weights.diagnostics, sources_of(source_files_of(source.weights))));
   for (const Fault& finding : source.findings) {
     const bool is_warning = exit_status(finding) == 0;
     if (is_warning && (!good || job.quiet || !reports_for_job() || is_reported(finding))) continue;

@@ -85,7 +85,7 @@ int import_any(const ImportFormat& format, const std::string& path, const std::s
     imported = {};  // that config is unusable, and weights can be read without one
     std::ignore = format.read_model(path, {}, imported);
   }
-  std::vector<const SourceFile*> texts = texts_of(imported.weights);
+  std::vector<const SourceFile*> texts = source_files_of(imported.weights);
   if (!imported.config.source.name.empty()) texts.push_back(&imported.config.source);
   const int status = print_diagnostics(imported.weights.diagnostics, sources_of(texts), common);
   if (status != kExitFine) return status;

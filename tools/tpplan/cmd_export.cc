@@ -27,7 +27,7 @@ int cmd_export(const ExportArguments& arguments, const CommonArguments& common) 
   Diagnostics diagnostics;
   SourceFile file;
   const Manifest manifest = read_manifest_input(arguments.manifest, file, diagnostics);
-  if (!has_errors(diagnostics)) check_losses(manifest, file, format, arguments.lossy, diagnostics);
+  if (!has_errors(diagnostics)) check_format_limits(manifest, file, format, arguments.lossy, diagnostics);
   const int status = print_all(diagnostics, file, common);
   return status != kExitFine ? status
                              : write_result(arguments.output, [&](const Sink& sink) { return write(manifest, sink); });

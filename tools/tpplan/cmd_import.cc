@@ -6,7 +6,7 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "commands.h"
-#include "emit/plan_of_specs.h"
+#include "emit/plan_from_specs.h"
 #include "emit/read_specs.h"
 #include "import_formats.h"
 #include "inputs.h"
@@ -36,7 +36,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
   if (!has_errors(diagnostics)) {
     std::vector<std::string> header = {fmt::format("Written by tpplan import --from {}.", format.name)};
     if (with_schema) header.insert(header.begin(), schema_line());
-    const TpPlan plan = plan_of_specs(specs);
+    const TpPlan plan = plan_from_specs(specs);
     text = write_plan(plan, {.header = header, .rules = {}});
     if (const std::string why = reading_error(text, plan); !why.empty())
       report_message(diagnostics, Code::ResourceLimit, {file.id, 0, 0},
@@ -51,7 +51,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
 int import_model(const ImportFormat& format, const ImportArguments& arguments, const CommonArguments& common) {
   ImportedModel model;
   format.read_model(arguments.file, arguments.config, model);
-  std::vector<const SourceFile*> texts = texts_of(model.weights);
+  std::vector<const SourceFile*> texts = source_files_of(model.weights);
   if (!model.config.source.name.empty()) texts.push_back(&model.config.source);
   const int status = say(model.weights.diagnostics, sources_of(texts), common);
   if (status != kExitFine) return status;

@@ -146,7 +146,7 @@ LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source) {
   if (source.dtype != nullptr) take_dtype(load, source.dtype);
   if (source.weights != nullptr) {
     const bool good = open_weights(source.weights, load.manifest, load.source, options_of(source));
-    add_diagnostics(load, findings, load.source.weights.diagnostics, sources_of(texts_of(load.source.weights)));
+    add_diagnostics(load, findings, load.source.weights.diagnostics, sources_of(source_files_of(load.source.weights)));
     for (const Fault& fault : load.source.findings) add_error(load, findings, fault);
     if (!good || !findings.text.empty()) return findings;
   } else {

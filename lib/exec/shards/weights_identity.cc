@@ -18,7 +18,7 @@ constexpr size_t kMostSamples = 1024;  // tensors of a checkpoint to sample, at 
 std::string weights_identity(const WeightSource& source) {
   Sha256 headers = begin_sha256(), blocks = begin_sha256();
   uint64_t bytes = 0;
-  for (const SourceFile* text : texts_of(source.weights)) add(headers, text->text);
+  for (const SourceFile* text : source_files_of(source.weights)) add(headers, text->text);
   for (const InputFile& file : source.weights.files) bytes += size_of(file);
   const size_t step = std::max<size_t>(1, source.tensors.size() / kMostSamples);
   std::string block;

@@ -8,6 +8,6 @@ namespace tpplan {
 
 // Returns a plan in the glob dialect with the mesh and a spec for each path. Paths that differ only in numbers share a
 // rule if its glob matches no other path of the file.
-[[nodiscard]] TpPlan plan_of_specs(const SpecsFile& specs);
+[[nodiscard]] TpPlan plan_from_specs(const SpecsFile& specs);
 
 }  // namespace tpplan

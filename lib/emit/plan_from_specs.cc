@@ -1,4 +1,4 @@
-#include "emit/plan_of_specs.h"
+#include "emit/plan_from_specs.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -125,7 +125,7 @@ PlanRule rule_of(const NamedSpec& named, const SpecsFile& specs, std::string key
 
 }  // namespace
 
-TpPlan plan_of_specs(const SpecsFile& specs) {
+TpPlan plan_from_specs(const SpecsFile& specs) {
   KeyWriter writer{.specs = specs,
                    .paths = {},
                    .sorted = std::vector<uint32_t>(specs.specs.size()),
