@@ -7,11 +7,11 @@ namespace tpplan {
 namespace {
 
 using enum ConfigSize;
-using enum BiasWhen;
+using enum BiasCondition;
 
 // The rows of these tables are in the order in which __init__ of the family's classes creates the modules, which is the
 // order of named_parameters() and of every file made of the model.
-template <BiasWhen qkv, BiasWhen out>
+template <BiasCondition qkv, BiasCondition out>
 constexpr ModuleRow kSeparateQkv[] = {
     {"self_attn", "$Attention", None, None, Never, ModuleRole::Attention},
     {"self_attn.q_proj", "Linear", Query, Hidden, qkv},
@@ -45,7 +45,7 @@ constexpr ModuleRow kPhi3Attention[] = {
     {"self_attn.qkv_proj", "Linear", FusedQkv, Hidden},
 };
 
-template <BiasWhen bias>
+template <BiasCondition bias>
 constexpr ModuleRow kGatedMlp[] = {
     {"mlp", "$MLP"},
     {"mlp.gate_proj", "Linear", Intermediate, Hidden, bias},
@@ -71,34 +71,34 @@ constexpr ModuleRow kMixtralMlp[] = {
     {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts},
     {"mlp.experts.act_fn", "@"},
 };
-// Both forms of a layer are in one list: a layer uses the rows of its LayerPart.
+// Both forms of a layer are in one list: a layer uses the rows of its LayerKind.
 constexpr ModuleRow kQwen2MoeMlp[] = {
-    {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerPart::Sparse},
-    {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerPart::Sparse},
-    {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert", "$MLP", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert.gate_proj", "Linear", SharedIntermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert.up_proj", "Linear", SharedIntermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert.down_proj", "Linear", Hidden, SharedIntermediate, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.shared_expert_gate", "Linear", One, Hidden, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp", "$MLP", None, None, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.gate_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.up_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.down_proj", "Linear", Hidden, Intermediate, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Dense},
+    {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerKind::Sparse},
+    {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerKind::Sparse},
+    {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert", "$MLP", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert.gate_proj", "Linear", SharedIntermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert.up_proj", "Linear", SharedIntermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert.down_proj", "Linear", Hidden, SharedIntermediate, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.shared_expert_gate", "Linear", One, Hidden, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp", "$MLP", None, None, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.gate_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.up_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.down_proj", "Linear", Hidden, Intermediate, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerKind::Dense},
 };
 constexpr ModuleRow kQwen3MoeMlp[] = {
-    {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerPart::Sparse},
-    {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Sparse},
-    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerPart::Sparse},
-    {"mlp", "$MLP", None, None, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.gate_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.up_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.down_proj", "Linear", Hidden, Intermediate, Never, ModuleRole::Plain, LayerPart::Dense},
-    {"mlp.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerPart::Dense},
+    {"mlp", "$SparseMoeBlock", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.experts", "$Experts", None, None, Never, ModuleRole::Experts, LayerKind::Sparse},
+    {"mlp.experts.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerKind::Sparse},
+    {"mlp.gate", "$TopKRouter", Experts, Hidden, Never, ModuleRole::Router, LayerKind::Sparse},
+    {"mlp", "$MLP", None, None, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.gate_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.up_proj", "Linear", Intermediate, Hidden, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.down_proj", "Linear", Hidden, Intermediate, Never, ModuleRole::Plain, LayerKind::Dense},
+    {"mlp.act_fn", "@", None, None, Never, ModuleRole::Plain, LayerKind::Dense},
 };
 
 constexpr ModuleRow kTwoNorms[] = {

@@ -28,22 +28,22 @@ enum class ConfigSize : uint8_t {
 };
 
 // When a module has a bias: a flag of the config, with its default in the row of kBiasFlags.
-enum class BiasWhen : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };
+enum class BiasCondition : uint8_t { Never, Always, AttentionBias, NeoxAttentionBias, MlpBias, QkvBias, UseBias };
 
 // What a module has besides its weight [out, in] (or [out]) and bias [out].
 enum class ModuleRole : uint8_t { Plain, Attention, AttentionHeadsOnly, Router, Experts };
 
 // The layers that have a module, in families that mix dense and sparse layers.
-enum class LayerPart : uint8_t { Any, Dense, Sparse };
+enum class LayerKind : uint8_t { Any, Dense, Sparse };
 
 // One module of a layer. In `type` a leading `$` is replaced by the family's prefix, `@` by its activation class.
 struct ModuleRow {
   std::string_view path;  // inside the layer
   std::string_view type;
   ConfigSize out = ConfigSize::None, in = ConfigSize::None;
-  BiasWhen bias = BiasWhen::Never;
+  BiasCondition bias = BiasCondition::Never;
   ModuleRole role = ModuleRole::Plain;
-  LayerPart part = LayerPart::Any;
+  LayerKind part = LayerKind::Any;
 };
 
 struct ConfigFamily {
@@ -56,7 +56,7 @@ struct ConfigFamily {
   std::string_view layer_type;
   std::string_view norm;  // the last one, below the base
   std::string_view norm_type;
-  BiasWhen norm_bias;
+  BiasCondition norm_bias;
   std::string_view activation_key, activation;        // field, and its default
   bool gelu_is_tanh;                                  // an old name, which transformers corrects
   std::string_view expert_size_key;                   // of one expert's intermediate size; empty: dense
@@ -76,7 +76,7 @@ struct ConfigFamily {
 [[nodiscard]] const ConfigFamily* find_config_family(std::string_view model_type);
 
 struct BiasFlag {
-  BiasWhen when;
+  BiasCondition when;
   std::string_view key;
   bool otherwise;
 };

@@ -152,7 +152,7 @@ std::string_view which(size_t some, size_t all, std::string_view some_name, std:
 
 size_t count_sparse(const Choice& c) {
   size_t sparse = 0;
-  for (int64_t i = 0; i < c.sizes.layers; ++i) sparse += is_sparse(c.sizes, i);
+  for (int64_t i = 0; i < c.sizes.layers; ++i) sparse += has_experts(c.sizes, i);
   return sparse;
 }
 
@@ -181,7 +181,7 @@ std::string kind_of(const Choice& c, size_t layer, bool by_type, bool by_part) {
   std::string kind = by_type ? (c.sliding[layer] ? "sliding" : "full") : "";
   if (by_part)
     kind += fmt::format("{}{}", kind.empty() ? "" : " ",
-                        is_sparse(c.sizes, static_cast<int64_t>(layer)) ? "sparse" : "dense");
+                        has_experts(c.sizes, static_cast<int64_t>(layer)) ? "sparse" : "dense");
   return kind;
 }
 

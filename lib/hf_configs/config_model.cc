@@ -25,8 +25,8 @@ struct ConfigBuilder {
   ModelGraph& graph;
   Diagnostics& diagnostics;
   ConfigSizes& sizes;
-  std::string_view activation;   // its class
-  std::vector<BiasWhen> biases;  // those that are there
+  std::string_view activation;        // its class
+  std::vector<BiasCondition> biases;  // those that are there
 };
 
 void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, std::string help = {}) {
@@ -84,7 +84,7 @@ void read_sizes(ConfigBuilder& builder) {
 
 void read_flags(ConfigBuilder& builder) {
   const ConfigFile& config = builder.config;
-  builder.biases = {BiasWhen::Always};
+  builder.biases = {BiasCondition::Always};
   for (const BiasFlag& flag : bias_flags()) {
     const bool used = std::ranges::any_of(builder.family.blocks, [&](std::span<const ModuleRow> block) {
       return std::ranges::find(block, flag.when, &ModuleRow::bias) != block.end();
@@ -127,7 +127,7 @@ std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
   });
   return known != builder.graph.types.end()
              ? *known
-             : store_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
+             : intern_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
 // Sizes of a config are 2^31 at most: a product of two fits, and a sum of three such products needs the 64th bit. What
@@ -188,7 +188,7 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
   ModelGraph& graph = builder.graph;
   const ConfigSizes& sizes = builder.sizes;
   const ModuleId id =
-      add_module(graph, store_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
+      add_module(graph, intern_text(graph, fmt::format("{}.{}", layer, row.path)), type_name(builder, row.type));
   if (row.role == ModuleRole::Attention) return set_attributes(graph, graph.modules[id], sizes.heads);
   if (row.role == ModuleRole::AttentionHeadsOnly)
     return set_attributes(graph, graph.modules[id], {.num_heads = sizes.heads.num_heads});
@@ -251,8 +251,8 @@ void build_graph(ConfigBuilder& builder) {
   ModelGraph& graph = builder.graph;
   const ConfigFamily& family = builder.family;
   const ConfigSizes& sizes = builder.sizes;
-  const auto below = [&](std::string_view name) { return store_text(graph, fmt::format("{}.{}", family.base, name)); };
-  add_module(graph, "", store_text(graph, graph.name));
+  const auto below = [&](std::string_view name) { return intern_text(graph, fmt::format("{}.{}", family.base, name)); };
+  add_module(graph, "", intern_text(graph, graph.name));
   add_module(graph, family.base, type_name(builder, "$Model"));
   const ModuleId embedding = add_module(graph, below(family.embedding), type_name(builder, family.embedding_type));
   add_tensor(builder, "weight", {sizes.vocab, sizes.hidden});
@@ -262,7 +262,7 @@ void build_graph(ConfigBuilder& builder) {
   for (int64_t i = 0; i < sizes.layers && !has_errors(builder.diagnostics); ++i) {
     const std::string_view layer = below(fmt::format("layers.{}", i));
     add_module(graph, layer, type_name(builder, family.layer_type));
-    const LayerPart other = is_sparse(sizes, i) ? LayerPart::Dense : LayerPart::Sparse;
+    const LayerKind other = has_experts(sizes, i) ? LayerKind::Dense : LayerKind::Sparse;
     for (const std::span<const ModuleRow> block : family.blocks) {
       for (const ModuleRow& row : block) {
         if (row.part != other) add_row(builder, layer, row);
@@ -271,7 +271,7 @@ void build_graph(ConfigBuilder& builder) {
   }
   add_module(graph, below(family.norm), type_name(builder, family.norm_type));
   add_tensor(builder, "weight", {sizes.hidden});
-  if (family.norm_bias == BiasWhen::Always) add_tensor(builder, "bias", {sizes.hidden});
+  if (family.norm_bias == BiasCondition::Always) add_tensor(builder, "bias", {sizes.hidden});
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
   builder.sizes.rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
   // As many as torch.arange(0, rotated, 2) has.
@@ -356,8 +356,8 @@ bool check_architecture(ConfigBuilder& builder) {
 
 // (Qwen2MoeDecoderLayer.__init__, of transformers.)
 // Where a family has no mixed layers the step is 1 and the list empty: every layer counts as sparse then, and its rows
-// are LayerPart::Any.
-bool is_sparse(const ConfigSizes& sizes, int64_t layer) {
+// are LayerKind::Any.
+bool has_experts(const ConfigSizes& sizes, int64_t layer) {
   return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
 }
 

@@ -25,7 +25,7 @@ struct ConfigSizes {
 };
 
 // True if a layer of a family with mixed layers has experts.
-[[nodiscard]] bool is_sparse(const ConfigSizes& sizes, int64_t layer);
+[[nodiscard]] bool has_experts(const ConfigSizes& sizes, int64_t layer);
 
 // Builds the causal language model of a family of config_families.h: modules, parameters and buffers in transformers'
 // order, ties, segments of fused projections, heads. The config must have the five sizes of a model; other fields have

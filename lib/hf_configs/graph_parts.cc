@@ -18,7 +18,7 @@ bool holds(std::span<const std::string_view> names, std::string_view name) {
 }  // namespace
 
 // Types are searched linearly, because a model has at most about twenty of them.
-uint32_t store_type(ModelGraph& graph, std::string_view type) {
+uint32_t intern_type(ModelGraph& graph, std::string_view type) {
   const auto known = std::ranges::find(graph.types, type);
   const auto index = static_cast<uint32_t>(known - graph.types.begin());
   if (known == graph.types.end()) graph.types.push_back(type);
@@ -27,7 +27,7 @@ uint32_t store_type(ModelGraph& graph, std::string_view type) {
 
 ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type) {
   graph.modules.push_back(
-      {.path = path, .type = store_type(graph, type), .first_param = static_cast<ParamId>(graph.params.size())});
+      {.path = path, .type = intern_type(graph, type), .first_param = static_cast<ParamId>(graph.params.size())});
   return static_cast<ModuleId>(graph.modules.size() - 1);
 }
 
@@ -71,7 +71,9 @@ void set_segments(ModelGraph& graph, Param& param, size_t dim, std::vector<int64
   graph.extras.push_back({.dims = {}, .segments = {{dim, std::move(sizes)}}, .granularity = {}});
 }
 
-std::string_view store_text(ModelGraph& graph, std::string text) { return graph.strings.emplace_back(std::move(text)); }
+std::string_view intern_text(ModelGraph& graph, std::string text) {
+  return graph.strings.emplace_back(std::move(text));
+}
 
 std::vector<int64_t> fused_segments(std::string_view module_leaf, int64_t out, const ModuleAttributes& heads) {
   const int64_t query = heads.num_heads * heads.head_dim, key = heads.num_kv_heads * heads.head_dim;

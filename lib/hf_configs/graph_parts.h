@@ -10,11 +10,11 @@
 
 namespace tpplan {
 
-// Appends a module. `path` and `type` must outlive the graph; store_text stores them.
+// Appends a module. `path` and `type` must outlive the graph; intern_text stores them.
 ModuleId add_module(ModelGraph& graph, std::string_view path, std::string_view type);
 
 // Returns the index of a type in ModelGraph::types, and adds it if it is new.
-[[nodiscard]] uint32_t store_type(ModelGraph& graph, std::string_view type);
+[[nodiscard]] uint32_t intern_type(ModelGraph& graph, std::string_view type);
 
 // Appends a parameter or buffer to the last module and returns it.
 Param& add_param(ModelGraph& graph, std::string_view name, std::span<const int64_t> shape, DType dtype,
@@ -29,7 +29,7 @@ void set_attributes(ModelGraph& graph, Module& module, ModuleAttributes attribut
 // Sets the segments of a fused dim. @pre they add up to its size
 void set_segments(ModelGraph& graph, Param& param, size_t dim, std::vector<int64_t> sizes);
 
-[[nodiscard]] std::string_view store_text(ModelGraph& graph, std::string text);
+[[nodiscard]] std::string_view intern_text(ModelGraph& graph, std::string text);
 
 // Returns the segments of the out dim of a fused projection: q|k|v by heads for names such as `qkv_proj`, halves for
 // `gate_up_proj`. Empty if the name does not determine them or the size does not fit (query_key_value interleaves by

@@ -46,7 +46,7 @@ Orientation orientation_of(std::string_view leaf, std::span<const int64_t> shape
 
 }  // namespace
 
-bool is_linear_or_conv1d(std::string_view leaf) { return std::ranges::find(kNames, leaf) != std::end(kNames); }
+bool may_be_conv1d(std::string_view leaf) { return std::ranges::find(kNames, leaf) != std::end(kNames); }
 
 void orient_matrices(ModelGraph& graph) {
   const int64_t hidden = hidden_size(graph);
@@ -55,8 +55,7 @@ void orient_matrices(ModelGraph& graph) {
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     const Module& module = graph.modules[id];
     const std::string_view leaf = leaf_of(graph, module.path);
-    const Param* matrix =
-        module.kind == ModuleKind::Other && is_linear_or_conv1d(leaf) ? matrix_of(graph, module) : nullptr;
+    const Param* matrix = module.kind == ModuleKind::Other && may_be_conv1d(leaf) ? matrix_of(graph, module) : nullptr;
     if (matrix == nullptr) continue;
     found.push_back(id);
     const Orientation here = orientation_of(leaf, shape_of(graph, *matrix), hidden);
@@ -64,7 +63,7 @@ void orient_matrices(ModelGraph& graph) {
       common = common == Orientation::Unknown || common == here ? here : Orientation::Contradictory;
   }
   if (common == Orientation::Unknown || common == Orientation::Contradictory) return;
-  const uint32_t conv1d = common == Orientation::InOut ? store_type(graph, "Conv1D") : 0;
+  const uint32_t conv1d = common == Orientation::InOut ? intern_type(graph, "Conv1D") : 0;
   for (const ModuleId id : found) {
     set_kind(graph.modules[id], ModuleKind::Linear);
     if (common == Orientation::InOut) graph.modules[id].type = conv1d;

@@ -7,7 +7,7 @@
 namespace tpplan {
 
 // True for names that both layer types have in published checkpoints.
-[[nodiscard]] bool is_linear_or_conv1d(std::string_view leaf);
+[[nodiscard]] bool may_be_conv1d(std::string_view leaf);
 
 // Sets the kind of such modules to Linear, and the type Conv1D if the matrix is stored as (in, out), where sizes
 // decide: the first layers of a block read the hidden size, `c_proj` returns it. Square matrices follow the other

@@ -149,7 +149,7 @@ bool check_tensor(ModelBuilder& builder, WeightPlace place, NamedTensor& named) 
 }
 
 ModuleKind guess_kind(std::string_view leaf, size_t ndim) {
-  if (is_linear_or_conv1d(leaf)) return ModuleKind::Other;  // orient_matrices decides
+  if (may_be_conv1d(leaf)) return ModuleKind::Other;  // orient_matrices decides
   for (const GuessRow& row : kGuesses) {
     const bool holds = row.match == Match::Holds && leaf.find(row.leaf) != std::string_view::npos;
     const bool fits = row.match == Match::Any || holds || (row.match == Match::Is && leaf == row.leaf);
