@@ -211,7 +211,7 @@ void complete_graph(ModelReader& reader) {
   for (const PendingDims& pending : reader.pending) {
     if (!too_many_errors(reader)) resolve_pending(reader, pending);
   }
-  describe_companions(graph);
+  name_companion_dims(graph);
   resolve_ties(reader);
   if (graph.params.empty())
     report_error(reader, Code::NoParameters, {reader.graph.file, 0, 1},

@@ -7,7 +7,7 @@
 namespace tpplan {
 
 // Reports only the first error of a graph. Entries refer to each other by index, so one wrong entry causes many errors.
-bool graph_error(GraphReader& reader, const JsonNode& node, std::string message) {
+bool report_graph_error(GraphReader& reader, const JsonNode& node, std::string message) {
   if (!reader.failed) {
     report_message(reader.diagnostics, Code::InvalidModelValue, {reader.file, node.offset, 1}, std::move(message),
                    "export the graph again: python -m tpplan.export");
@@ -18,10 +18,12 @@ bool graph_error(GraphReader& reader, const JsonNode& node, std::string message)
 
 // Checks only the range of an id. Its table may follow in the file, so prove_graph checks that the entry exists.
 bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint32_t& id, std::string_view what) {
-  if (!items.more()) return graph_error(reader, tree.nodes[0], fmt::format("an entry of the graph has no {}", what));
+  if (!items.more())
+    return report_graph_error(reader, tree.nodes[0], fmt::format("an entry of the graph has no {}", what));
   const JsonNode& node = tree.nodes[items.next()];
   if (node.kind != JsonKind::Integer || node.integer < 0 || node.integer >= kNoId)
-    return graph_error(reader, node, fmt::format("{} of the graph is {}, not an id", what, json_kind_name(node.kind)));
+    return report_graph_error(reader, node,
+                              fmt::format("{} of the graph is {}, not an id", what, json_kind_name(node.kind)));
   id = static_cast<uint32_t>(node.integer);
   return true;
 }
@@ -30,17 +32,18 @@ bool read_flag(GraphReader& reader, const JsonTree& tree, GraphItems& items, boo
   const uint32_t at = items.at;
   uint32_t number = 0;
   if (!read_id(reader, tree, items, number, what)) return false;
-  if (number > 1) return graph_error(reader, tree.nodes[at], fmt::format("{} of the graph is neither 0 nor 1", what));
+  if (number > 1)
+    return report_graph_error(reader, tree.nodes[at], fmt::format("{} of the graph is neither 0 nor 1", what));
   flag = number != 0;
   return true;
 }
 
-bool no_more(GraphReader& reader, const JsonTree& tree, const GraphItems& items, std::string_view what) {
+bool expect_last_item(GraphReader& reader, const JsonTree& tree, const GraphItems& items, std::string_view what) {
   return !items.more() ||
-         graph_error(reader, tree.nodes[items.at], fmt::format("{} of the graph has too many elements", what));
+         report_graph_error(reader, tree.nodes[items.at], fmt::format("{} of the graph has too many elements", what));
 }
 
-bool has_capacity(GraphReader& reader, size_t count, const JsonNode& node) {
+bool check_capacity(GraphReader& reader, size_t count, const JsonNode& node) {
   if (count < kMaxGraphEntries) return true;
   if (!reader.failed)
     report_message(reader.diagnostics, Code::NestingTooDeep, {reader.file, node.offset, 1},

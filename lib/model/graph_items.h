@@ -33,10 +33,10 @@ struct GraphItems {
 [[nodiscard]] inline bool is_array(const JsonNode& node) { return node.kind == JsonKind::Array; }
 
 // Reports TP2003 at `node` unless an error was reported before. Returns false, which ends the reading.
-[[nodiscard]] bool graph_error(GraphReader& reader, const JsonNode& node, std::string message);
+[[nodiscard]] bool report_graph_error(GraphReader& reader, const JsonNode& node, std::string message);
 
 // True if one more entry may be added to `count` entries of its kind. Reports TP1007 otherwise.
-[[nodiscard]] bool has_capacity(GraphReader& reader, size_t count, const JsonNode& node);
+[[nodiscard]] bool check_capacity(GraphReader& reader, size_t count, const JsonNode& node);
 
 // Reads the next item as an id. `what` is its name in messages.
 [[nodiscard]] bool read_id(GraphReader& reader, const JsonTree& tree, GraphItems& items, uint32_t& id,
@@ -47,7 +47,8 @@ struct GraphItems {
                              std::string_view what);
 
 // Reports an error if the entry has more items than were read. `what` names the entry.
-[[nodiscard]] bool no_more(GraphReader& reader, const JsonTree& tree, const GraphItems& items, std::string_view what);
+[[nodiscard]] bool expect_last_item(GraphReader& reader, const JsonTree& tree, const GraphItems& items,
+                                    std::string_view what);
 
 // Returns the value of an Integer or Number node as a double.
 [[nodiscard]] double number_of(const JsonNode& node);

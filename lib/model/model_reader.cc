@@ -22,14 +22,14 @@ void report_error(ModelReader& reader, Code code, const JsonNode& node, std::str
   report_error(reader, code, value_span(reader.graph.file, node), std::move(message), std::move(help));
 }
 
-bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
+bool report_wrong_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
   const std::string_view found = node.kind == JsonKind::Number ? node.text : json_kind_name(node.kind);
   report_error(reader, Code::InvalidModelValue, node,
                fmt::format("{} is {}, not {}", what, found, json_kind_name(kind)));
   return false;
 }
 
-bool good_length(ModelReader& reader, std::string_view text, Span span) {
+bool check_length(ModelReader& reader, std::string_view text, Span span) {
   if (text.size() <= kMaxPathBytes) return true;
   report_error(reader, Code::InvalidPath, span,
                fmt::format("a name has {} bytes, more than {}", text.size(), kMaxPathBytes));

@@ -50,15 +50,15 @@ void report_error(ModelReader& reader, Code code, Span span, std::string message
 void report_error(ModelReader& reader, Code code, const JsonNode& node, std::string message, std::string help = {});
 
 // Reports that `node` is not of kind `kind`. Returns false.
-bool report_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
+bool report_wrong_kind(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
 // True if the node is of kind `kind`; reports an error otherwise.
 [[nodiscard]] inline bool expect(ModelReader& reader, const JsonNode& node, JsonKind kind, std::string_view what) {
-  return node.kind == kind || report_kind(reader, node, kind, what);
+  return node.kind == kind || report_wrong_kind(reader, node, kind, what);
 }
 
 // True if the name is not too long; reports an error otherwise.
-[[nodiscard]] bool good_length(ModelReader& reader, std::string_view text, Span span);
+[[nodiscard]] bool check_length(ModelReader& reader, std::string_view text, Span span);
 
 void warn_unknown_key(ModelReader& reader, std::string_view where, std::string_view key, Span span,
                       std::span<const std::string_view> known);

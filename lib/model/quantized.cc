@@ -150,7 +150,7 @@ std::vector<int64_t> follow_segments(const CompanionDim& dim, std::span<const in
   return sizes;
 }
 
-void describe_companions(ModelGraph& graph) {
+void name_companion_dims(ModelGraph& graph) {
   if (!has_quantized(graph)) return;
   for (ParamId id = 0; id < graph.params.size(); ++id) {
     Param& param = graph.params[id];
@@ -169,7 +169,7 @@ void describe_companions(ModelGraph& graph) {
       if (weight.extras == kNone) continue;
       for (const DimSegments& segments : graph.extras[weight.extras].segments) {
         if (follows != static_cast<int>(segments.dim)) continue;
-        std::vector<int64_t> sizes = follow_segments(companion->dims[dim], segments.sizes);
+        std::vector<int64_t> sizes = companion_segments(companion->dims[dim], segments.sizes);
         if (!sizes.empty()) extras.segments.push_back({dim, std::move(sizes)});
       }
     }

@@ -47,10 +47,10 @@ struct Companion {
 [[nodiscard]] std::string_view quantizer_stem(std::string_view name);
 
 // Returns the segments of a companion's dim that follow those of its weight's dim; empty if a block spans two segments.
-[[nodiscard]] std::vector<int64_t> follow_segments(const CompanionDim& dim, std::span<const int64_t> segments);
+[[nodiscard]] std::vector<int64_t> companion_segments(const CompanionDim& dim, std::span<const int64_t> segments);
 
 // Names the dims of companions without names after the dims of their weights (`block0`, ... if they follow none), and
 // gives them the segments of the weights.
-void describe_companions(ModelGraph& graph);
+void name_companion_dims(ModelGraph& graph);
 
 }  // namespace tpplan

@@ -106,16 +106,17 @@ bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const auto row =
       std::find_if(std::begin(kTags), std::end(kTags), [&](const TagRow& known) { return known.tag == tag.text; });
   if (row == std::end(kTags))
-    return graph_error(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is not an argument", tag.text));
+    return report_graph_error(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` is not an argument", tag.text));
   if (row->parts != kAnyCount) {
     int parts = 0;
     for (GraphItems items(tree, at); items.more(); items.next()) ++parts;
     if (parts - 1 != row->parts)
-      return graph_error(reader, tree.nodes[at],
-                         fmt::format("`[\"{}\", ...]` has {} parts, not {}", tag.text, row->parts, parts - 1));
+      return report_graph_error(reader, tree.nodes[at],
+                                fmt::format("`[\"{}\", ...]` has {} parts, not {}", tag.text, row->parts, parts - 1));
   }
   return row->read(reader, tree, at) ||
-         graph_error(reader, tree.nodes[at], fmt::format("`[\"{}\", ...]` has an element of the wrong kind", tag.text));
+         report_graph_error(reader, tree.nodes[at],
+                            fmt::format("`[\"{}\", ...]` has an element of the wrong kind", tag.text));
 }
 
 }  // namespace
@@ -124,7 +125,7 @@ bool read_tagged(GraphReader& reader, const JsonTree& tree, uint32_t at) {
 // of the recursion.
 bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& node = tree.nodes[at];
-  if (!has_capacity(reader, reader.graph.args.size(), node)) return false;
+  if (!check_capacity(reader, reader.graph.args.size(), node)) return false;
   switch (node.kind) {
     case JsonKind::Null:
       push_arg(reader, ArgKind::None);
@@ -150,7 +151,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     case JsonKind::Array:
       if (node.end == at + 2 && tree.nodes[at + 1].kind == JsonKind::Integer) {
         const int64_t id = tree.nodes[at + 1].integer;
-        if (id < 0 || id >= kNoId) return graph_error(reader, node, "an argument is not the id of a value");
+        if (id < 0 || id >= kNoId) return report_graph_error(reader, node, "an argument is not the id of a value");
         push_arg(reader, ArgKind::Value).id = static_cast<uint32_t>(id);
         return true;
       }
@@ -159,7 +160,7 @@ bool read_arg(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     case JsonKind::Object:
       break;
   }
-  return graph_error(reader, node, "an argument of the graph has an unknown form");
+  return report_graph_error(reader, node, "an argument of the graph has an unknown form");
 }
 
 }  // namespace tpplan

@@ -13,8 +13,9 @@ namespace {
 
 bool read_text_field(GraphReader& reader, const JsonTree& tree, std::string_view& text) {
   if (tree.nodes[0].kind != JsonKind::String)
-    return graph_error(reader, tree.nodes[0],
-                       fmt::format("`{}` is {}, not a string", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
+    return report_graph_error(
+        reader, tree.nodes[0],
+        fmt::format("`{}` is {}, not a string", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
   text = tree.nodes[0].text;
   return true;
 }
@@ -22,13 +23,14 @@ bool read_text_field(GraphReader& reader, const JsonTree& tree, std::string_view
 bool read_mode(GraphReader& reader, const JsonTree& tree) {
   if (!read_text_field(reader, tree, reader.graph.mode)) return false;
   return reader.graph.mode == "eval" || reader.graph.mode == "train" ||
-         graph_error(reader, tree.nodes[0], "`mode` is neither eval nor train");
+         report_graph_error(reader, tree.nodes[0], "`mode` is neither eval nor train");
 }
 
 bool read_count_field(GraphReader& reader, const JsonTree& tree, int64_t& count) {
   if (tree.nodes[0].kind != JsonKind::Integer || tree.nodes[0].integer < 0)
-    return graph_error(reader, tree.nodes[0],
-                       fmt::format("`{}` is {}, not a count", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
+    return report_graph_error(
+        reader, tree.nodes[0],
+        fmt::format("`{}` is {}, not a count", tree.nodes[0].key, json_kind_name(tree.nodes[0].kind)));
   count = tree.nodes[0].integer;
   return true;
 }
@@ -38,17 +40,19 @@ bool read_output(GraphReader& reader, const JsonTree& tree) {
   for (size_t i = is_array(tree.nodes[0]) ? 1 : 0; i < tree.nodes.size(); ++i) {
     const JsonNode& node = tree.nodes[i];
     if (node.kind != JsonKind::Integer || node.integer < 0 || node.integer >= kNoId)
-      return graph_error(reader, node, "`output` is not the id of a value");
+      return report_graph_error(reader, node, "`output` is not the id of a value");
     reader.graph.outputs.push_back(static_cast<ValueId>(node.integer));
   }
   return true;
 }
 
 bool read_graph_rules(GraphReader& reader, const JsonTree& tree) {
-  if (tree.nodes[0].kind != JsonKind::Object) return graph_error(reader, tree.nodes[0], "`rules` is not an object");
+  if (tree.nodes[0].kind != JsonKind::Object)
+    return report_graph_error(reader, tree.nodes[0], "`rules` is not an object");
   for (GraphItems rules(tree, 0); rules.more();) {
     const JsonNode& rule = tree.nodes[rules.next()];
-    if (rule.kind != JsonKind::String) return graph_error(reader, rule, "the rule of an operation is not a string");
+    if (rule.kind != JsonKind::String)
+      return report_graph_error(reader, rule, "the rule of an operation is not a string");
     reader.graph.rules.emplace_back(rule.key, rule.text);
   }
   return true;
@@ -106,8 +110,8 @@ JsonVisitor graph_visitor(GraphReader& reader) {
                 const FieldReader* row = find_row(key);
                 const JsonNode& root = tree.nodes[0];
                 if (row->mode == JsonField::Elements && !root.key.empty())
-                  return graph_error(reader, root,
-                                     fmt::format("`{}` is {}, not a list", key, json_kind_name(root.kind)));
+                  return report_graph_error(reader, root,
+                                            fmt::format("`{}` is {}, not a list", key, json_kind_name(root.kind)));
                 return row->read(reader, tree);
               }};
 }

@@ -126,7 +126,7 @@ void warn_unknown_field(ModelReader& reader, std::string_view key, Span span) {
 void read_field(ModelReader& reader, const ModelField& row, const JsonTree& tree) {
   const JsonNode& node = tree.nodes[0];
   if (row.mode == JsonField::Elements && !node.key.empty())
-    report_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
+    report_wrong_kind(reader, node, JsonKind::Array, fmt::format("`{}`", row.key));
   else
     row.read(reader, tree);
 }

@@ -79,10 +79,10 @@ void read_module(ModelReader& reader, const JsonTree& tree) {
                           fmt::format("a module has no `{}`", name));
     const JsonNode& node = tree.nodes[index];
     if (node.kind != JsonKind::String) {
-      report_kind(reader, node, JsonKind::String, fmt::format("`{}`", name));
+      report_wrong_kind(reader, node, JsonKind::String, fmt::format("`{}`", name));
       return;
     }
-    if (!good_length(reader, node.text, {reader.graph.file, node.offset, 1})) return;
+    if (!check_length(reader, node.text, {reader.graph.file, node.offset, 1})) return;
   }
   Module module{.path = tree.nodes[path].text,
                 .offset = static_cast<uint32_t>(tree.nodes[path].offset),

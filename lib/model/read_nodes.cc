@@ -14,13 +14,13 @@ namespace {
 bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
   const JsonNode& root = tree.nodes[at];
   if (!is_array(root) || root.end < at + 2 || !is_array(tree.nodes[at + 1]))
-    return graph_error(reader, root, "a value at a boundary is not [path, outside, inside]");
+    return report_graph_error(reader, root, "a value at a boundary is not [path, outside, inside]");
   Crossing crossing;
   for (GraphItems steps(tree, at + 1); steps.more();) {
     const JsonNode& step = tree.nodes[steps.next()];
     const bool is_position = step.kind == JsonKind::Integer && step.integer >= 0 && step.integer < kMaxArgPosition;
     if (step.kind != JsonKind::String && !is_position)
-      return graph_error(reader, step, "a step to a value at a boundary is neither a position nor a name");
+      return report_graph_error(reader, step, "a step to a value at a boundary is neither a position nor a name");
     if (crossing.depth++ > 0) continue;  // the first step selects the argument; only the number of the others is used
     if (is_position)
       crossing.position = static_cast<int32_t>(step.integer);
@@ -36,7 +36,7 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
     if (!read_id(reader, tree, parts, parameter, "position of a parameter")) return false;
     crossing.parameter = static_cast<int32_t>(std::min<uint32_t>(parameter, kMaxArgPosition));
   }
-  if (!no_more(reader, tree, parts, "a value at a boundary")) return false;
+  if (!expect_last_item(reader, tree, parts, "a value at a boundary")) return false;
   reader.graph.crossings.push_back(crossing);
   return true;
 }
@@ -45,18 +45,18 @@ bool read_crossing(GraphReader& reader, const JsonTree& tree, uint32_t at) {
 bool fits_boundary(GraphReader& reader, const GraphNode& node, Crossing& crossing, const JsonNode& at) {
   if (node.kind == NodeKind::Exit) crossing.parameter = -1;
   return node.kind == NodeKind::Exit || crossing.depth > 0 ||
-         graph_error(reader, at, "a value enters a module but is not an argument of it");
+         report_graph_error(reader, at, "a value enters a module but is not an argument of it");
 }
 
 bool read_crossings(GraphReader& reader, const JsonTree& tree, GraphItems& parts, GraphNode& node) {
   node.crossing_begin = static_cast<uint32_t>(reader.graph.crossings.size());
-  if (!parts.more()) return graph_error(reader, tree.nodes[0], "a boundary has no values");
+  if (!parts.more()) return report_graph_error(reader, tree.nodes[0], "a boundary has no values");
   const uint32_t list = parts.next();
   if (!is_array(tree.nodes[list]))
-    return graph_error(reader, tree.nodes[list], "the values of a boundary are not a list");
+    return report_graph_error(reader, tree.nodes[list], "the values of a boundary are not a list");
   for (GraphItems values(tree, list); values.more();) {
     const uint32_t at = values.next();
-    if (!has_capacity(reader, reader.graph.crossings.size(), tree.nodes[0]) || !read_crossing(reader, tree, at) ||
+    if (!check_capacity(reader, reader.graph.crossings.size(), tree.nodes[0]) || !read_crossing(reader, tree, at) ||
         !fits_boundary(reader, node, reader.graph.crossings.back(), tree.nodes[at]))
       return false;
   }
@@ -71,7 +71,7 @@ bool read_boundary(GraphReader& reader, const JsonTree& tree, GraphItems& parts,
         !read_flag(reader, tree, parts, node.no_grad, "no_grad"))
       return false;
   }
-  return read_crossings(reader, tree, parts, node) && no_more(reader, tree, parts, "a boundary");
+  return read_crossings(reader, tree, parts, node) && expect_last_item(reader, tree, parts, "a boundary");
 }
 
 // Reads an op. Appends keyword arguments after the positional ones, so that all arguments of an op are consecutive in
@@ -79,10 +79,10 @@ bool read_boundary(GraphReader& reader, const JsonTree& tree, GraphItems& parts,
 bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, GraphNode& node) {
   OpGraph& graph = reader.graph;
   const auto list = [&](std::string_view what, uint32_t& at) {
-    if (!parts.more()) return graph_error(reader, tree.nodes[0], fmt::format("an op has no {}", what));
+    if (!parts.more()) return report_graph_error(reader, tree.nodes[0], fmt::format("an op has no {}", what));
     at = parts.next();
     return is_array(tree.nodes[at]) ||
-           graph_error(reader, tree.nodes[at], fmt::format("the {} of an op are not a list", what));
+           report_graph_error(reader, tree.nodes[at], fmt::format("the {} of an op are not a list", what));
   };
   uint32_t at = 0;
   if (!list("arguments", at)) return false;
@@ -96,7 +96,7 @@ bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, Graph
   for (GraphItems keywords(tree, at); keywords.more();) {
     GraphKeyword keyword;
     if (!read_id(reader, tree, keywords, keyword.name, "keyword")) return false;
-    if (!keywords.more()) return graph_error(reader, tree.nodes[at], "a keyword has no argument");
+    if (!keywords.more()) return report_graph_error(reader, tree.nodes[at], "a keyword has no argument");
     keyword.arg = static_cast<uint32_t>(graph.args.size());
     if (!read_arg(reader, tree, keywords.next())) return false;
     graph.keywords.push_back(keyword);
@@ -106,12 +106,12 @@ bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, Graph
   node.out_begin = static_cast<uint32_t>(graph.outs.size());
   for (GraphItems outs(tree, at); outs.more();) {
     uint32_t id = 0;
-    if (!read_id(reader, tree, outs, id, "result") || !has_capacity(reader, graph.outs.size(), tree.nodes[0]))
+    if (!read_id(reader, tree, outs, id, "result") || !check_capacity(reader, graph.outs.size(), tree.nodes[0]))
       return false;
     graph.outs.push_back(id);
   }
   node.out_end = static_cast<uint32_t>(graph.outs.size());
-  return no_more(reader, tree, parts, "an op");
+  return expect_last_item(reader, tree, parts, "an op");
 }
 
 }  // namespace
@@ -119,14 +119,14 @@ bool read_op(GraphReader& reader, const JsonTree& tree, GraphItems& parts, Graph
 bool read_node(GraphReader& reader, const JsonTree& tree) {
   OpGraph& graph = reader.graph;
   const JsonNode& root = tree.nodes[0];
-  if (!is_array(root)) return graph_error(reader, root, "an entry of `nodes` is not a list");
-  if (!has_capacity(reader, graph.nodes.size(), root)) return false;
+  if (!is_array(root)) return report_graph_error(reader, root, "an entry of `nodes` is not a list");
+  if (!check_capacity(reader, graph.nodes.size(), root)) return false;
   GraphItems parts(tree, 0);
   GraphNode node;
   node.offset = static_cast<uint32_t>(root.offset);
   if (!read_id(reader, tree, parts, node.name, "operation")) return false;
   if (node.name >= graph.strings.size())
-    return graph_error(reader, tree.nodes[1], "an operation is not in `strings`, which must precede `nodes`");
+    return report_graph_error(reader, tree.nodes[1], "an operation is not in `strings`, which must precede `nodes`");
   const std::string_view op = graph.strings[node.name];
   if (op == "@enter" || op == "@exit") {
     node.kind = op == "@enter" ? NodeKind::Enter : NodeKind::Exit;

@@ -165,7 +165,7 @@ void read_granularity(ModelReader& reader, const JsonTree& tree, uint32_t at, Pe
 void read_param(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleId module, bool is_buffer) {
   const JsonNode& entry = tree.nodes[at];
   if (entry.kind != JsonKind::Object) {
-    report_kind(reader, entry, JsonKind::Object, fmt::format("parameter `{}`", entry.key));
+    report_wrong_kind(reader, entry, JsonKind::Object, fmt::format("parameter `{}`", entry.key));
     return;
   }
   Param param{
@@ -199,7 +199,7 @@ void read_params(ModelReader& reader, const JsonTree& tree, uint32_t at, ModuleI
   const JsonNode& map = tree.nodes[at];
   if (!expect(reader, map, JsonKind::Object, are_buffers ? "`buffers`" : "`parameters`")) return;
   for (uint32_t i = at + 1; i < map.end && !too_many_errors(reader); i = tree.nodes[i].end) {
-    if (good_length(reader, tree.nodes[i].key, key_span(reader.graph.file, tree.nodes[i]))) {
+    if (check_length(reader, tree.nodes[i].key, key_span(reader.graph.file, tree.nodes[i]))) {
       read_param(reader, tree, i, module, are_buffers);
     }
   }

@@ -36,7 +36,7 @@ MAY_BE_DROPPED = {
     "report",
     "report_error",
     "report_specs_error",
-    "report_kind",
+    "report_wrong_kind",
     "usage_error",
     "print_raw",
     "print_diagnostics",

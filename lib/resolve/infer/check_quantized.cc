@@ -32,7 +32,7 @@ Sharding expected_sharding(const QuantizedCheck& in, const Companion& companion)
     if (companion.dims[dim].weight_dim < 0) continue;
     const auto of = static_cast<size_t>(companion.dims[dim].weight_dim);
     expected.spec[dim] = weight.spec[of];
-    std::vector<int64_t> sizes = follow_segments(companion.dims[dim], segments_of(weight, of));
+    std::vector<int64_t> sizes = companion_segments(companion.dims[dim], segments_of(weight, of));
     if (!sizes.empty()) expected.segments.push_back({dim, std::move(sizes)});
   }
   return expected;
