@@ -51,7 +51,7 @@ std::vector<TrainingSums> training_per_rank(const Manifest& manifest, const std:
   std::vector<TrainingSums> ranks(listed ? manifest.totals.bytes_per_rank.size() : 1);
   for (size_t i = 0; i < uses.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
-    if (uses[i] == 0 || !is_trained(layout.dtype)) continue;
+    if (uses[i] == 0 || !is_trainable(layout.dtype)) continue;
     if (layout.local_shapes.size() == 1) {
       add_tensors(even, recipe, layout.dtype, elements_of(layout.local_shapes[0]), uses[i]);
       continue;

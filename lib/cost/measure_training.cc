@@ -26,7 +26,7 @@ HeldElements held_by_first(const Manifest& manifest) {
     if (uses[i] == 0 || layout.local_shapes.empty()) continue;
     const uint64_t elements = elements_of(layout.local_shapes[0]);
     add(held.all[layout.dtype], elements, uses[i]);
-    if (is_trained(layout.dtype)) add(held.trained[layout.dtype], elements, uses[i]);
+    if (is_trainable(layout.dtype)) add(held.trained[layout.dtype], elements, uses[i]);
   }
   return held;
 }

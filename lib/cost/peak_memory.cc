@@ -26,7 +26,7 @@ double bytes_of(DType dtype) { return dtypes()[dtype].bits / kBits; }
 // The dtype of most parameters' elements.
 DType model_dtype(const ModelGraph& model) {
   for (const Param& param : model.params) {
-    if (!param.is_buffer && is_trained(param.dtype)) return param.dtype;
+    if (!param.is_buffer && is_trainable(param.dtype)) return param.dtype;
   }
   return dtype_of("float32");
 }

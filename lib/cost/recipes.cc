@@ -35,7 +35,7 @@ uint64_t bytes_as(StoredAs as, DType dtype, uint64_t elements) {
 }  // namespace
 
 TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements) {
-  if (!is_trained(dtype)) return {};
+  if (!is_trainable(dtype)) return {};
   return {.gradient = bytes_as(recipe.gradient, dtype, elements),
           .master = recipe.master && needs_master(dtype) ? bytes_as(StoredAs::Float32, dtype, elements) : 0,
           .state = bytes_as(recipe.state, dtype, elements)};

@@ -238,7 +238,7 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
   if (diff.time.is_asked) write_time_of_both(json, diff.time);
   next_line(json, 0);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 }  // namespace tpplan

@@ -43,7 +43,7 @@ std::string rule_hover(const TpPlan& plan, const ModelGraph& graph, const MatchT
   const PlanRule& rule = plan.rules[id];
   std::string text = markdown_code(rule.key);
   if (rule.block != kNoRule) text += fmt::format(" in block {}", markdown_code(plan.blocks[rule.block].text));
-  text += fmt::format(": {}", markdown_code(treatment_text(rule, plan.mesh)));
+  text += fmt::format(": {}", markdown_code(rule_value_text(rule, plan.mesh)));
   if (rule.axis != kNoAxis)
     text += fmt::format(" over {} ({})", markdown_code(plan.mesh.axes[rule.axis].name), plan.mesh.axes[rule.axis].size);
   const RuleMatches& counts = matches.rules[id];

@@ -120,7 +120,7 @@ bool write_onnx(const Manifest& manifest, const Sink& sink) {
   end_object(json);
   next_line(json, 0);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 }  // namespace tpplan

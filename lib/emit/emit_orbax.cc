@@ -52,7 +52,7 @@ bool write_orbax(const Manifest& manifest, const Sink& sink) {
   }
   next_line(json, 0);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 }  // namespace tpplan

@@ -72,7 +72,7 @@ bool end_document(JsonWriter& json) {
   end_object(json);
   next_line(json, 0);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 std::vector<std::string> layout_texts(const Manifest& manifest,

@@ -94,7 +94,7 @@ void read_flags(ConfigBuilder& builder) {
   const std::string_view key = find_field(config, "dtype") != nullptr ? "dtype" : "torch_dtype";
   const std::string_view dtype = text_field(config, key, "float32", builder.diagnostics);
   builder.sizes.has_dtype = find_field(config, key) != nullptr;
-  if (!find_dtype(dtype, builder.sizes.dtype) || !is_model_type(builder.sizes.dtype))
+  if (!find_dtype(dtype, builder.sizes.dtype) || !is_compute_dtype(builder.sizes.dtype))
     fault(builder, find_field(config, key), fmt::format("`{}` is `{}`, which is not a dtype of models", key, dtype),
           "write bfloat16, float16, float32 or float64");
   std::string_view act =

@@ -17,7 +17,7 @@ std::vector<StepParameter> step_parameters(const ModelGraph& graph, const TpPlan
   std::vector<StepParameter> parameters;
   for (ParamId id = 0; id < graph.params.size(); ++id) {
     const Param& param = graph.params[id];
-    if (follows[id] || !is_trained(param.dtype)) continue;
+    if (follows[id] || !is_trainable(param.dtype)) continue;
     const Sharding by_rule = sharding_by_rule(shardings, plan, id);
     const auto local = local_shape(shape_of(graph, param), by_rule, plan.mesh, first);
     parameters.push_back({.module = param.module,

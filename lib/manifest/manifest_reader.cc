@@ -109,7 +109,7 @@ bool read_sent_dtypes(ManifestReader& reader, const JsonTree& tree, uint32_t obj
     DType read{};
     if (!optional_field(reader, tree, object, key, JsonKind::String, at)) return false;
     if (at == 0) continue;
-    if (!find_dtype(tree.nodes[at].text, read) || !is_model_type(read))
+    if (!find_dtype(tree.nodes[at].text, read) || !is_compute_dtype(read))
       return report_error(reader, Code::InvalidManifest, tree.nodes[at],
                           fmt::format("`{}` is `{}`, which is not a dtype for sent values", key, tree.nodes[at].text));
     dtype = read;

@@ -43,11 +43,11 @@ bool read_local_shapes(ManifestReader& reader, const JsonTree& tree, uint32_t ob
 }
 
 bool read_summer(ManifestReader& reader, const JsonNode& node, GradReducer& summer) {
-  const auto* const found = std::ranges::find(kGradSummerNames, node.text);
-  if (found == std::end(kGradSummerNames))
+  const auto* const found = std::ranges::find(kGradReducerNames, node.text);
+  if (found == std::end(kGradReducerNames))
     return report_error(reader, Code::InvalidManifest, node,
                         fmt::format("unknown reducer of gradients `{}`", node.text));
-  summer = static_cast<GradReducer>(found - std::begin(kGradSummerNames));
+  summer = static_cast<GradReducer>(found - std::begin(kGradReducerNames));
   return true;
 }
 

@@ -36,7 +36,7 @@ bool read_loss(ManifestReader& reader, const JsonTree& tree) {
   return for_each(tree, axes, [&](uint32_t i) {
     AxisId axis = kNoAxis;
     if (!read_axis(reader, tree.nodes[i], axis)) return false;
-    if (is_along(loss, axis))
+    if (is_loss_axis(loss, axis))
       return report_error(reader, Code::InconsistentManifest, tree.nodes[i], "the axis is named twice");
     loss.axes.push_back(axis);
     return true;

@@ -184,7 +184,7 @@ void write_rows(const ManifestOutput& output, std::string_view key, const std::v
   JsonWriter& json = output.json;
   write_top_key(json, key);
   begin_array(json);
-  send_text(json);
+  flush_json(json);
   const Sink digest_sink = [&output](std::string_view text) {
     add(output.digest.hash, text);
     return true;
@@ -200,8 +200,8 @@ void write_rows(const ManifestOutput& output, std::string_view key, const std::v
     write_row(json, path, layout.text);
     write_row(tight, path, layout.tight);
   }
-  send_text(json);
-  send_text(tight);
+  flush_json(json);
+  flush_json(tight);
   json.sink = digested_sink;
   if (!rows.empty()) next_line(json, 1);
   end_array(json);
@@ -286,7 +286,7 @@ bool write_manifest(const Manifest& manifest, const ManifestPaths& paths, const 
   write_value(json, to_text(digest));
   next_line(json, 0);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 std::string param_json(const Manifest& manifest, const ManifestParam& param) {

@@ -42,7 +42,7 @@ LinearSizes sizes_of_linear(const ModelGraph& graph, ModuleId id) {
   const Module& module = graph.modules[id];
   if (module.kind != ModuleKind::Linear) return {};
   for (const Param& param : params_of(graph, module)) {
-    if (param.ndim != 2 || !is_trained(param.dtype)) continue;  // integers may pack several values
+    if (param.ndim != 2 || !is_trainable(param.dtype)) continue;  // integers may pack several values
     const auto dims = dims_of(graph, module, param);
     const int in = find_dim(dims, kDimIn), out = find_dim(dims, kDimOut);
     const auto shape = shape_of(graph, param);

@@ -113,7 +113,7 @@ bool write_model(const ModelGraph& graph, std::string_view operations, const Sin
     write_json(json, operations);
   }
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 }  // namespace tpplan

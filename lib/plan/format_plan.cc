@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <optional>
 
-#include "plan/lost_by_format.h"
+#include "plan/describe_format_loss.h"
 #include "plan/read_plan.h"
 #include "plan/read_plan_syntax.h"
 #include "plan/write_plan_syntax.h"
@@ -38,7 +38,7 @@ bool format_plan(const SourceFile& file, std::string& formatted, Diagnostics& di
   if (!read_plan_syntax(file, tree, pieces, diagnostics)) return false;
   const std::vector<std::string> comments = std::move(pieces.comments);
   std::string text = write_plan_syntax(std::move(pieces));
-  const std::string lost = lost_by_format(tree, plan, comments, text);
+  const std::string lost = describe_format_loss(tree, plan, comments, text);
   if (!lost.empty()) {
     report_message(
         diagnostics, Code::UnsupportedYaml, {file.id, 0, 0}, fmt::format("the plan is not formatted: {}", lost),

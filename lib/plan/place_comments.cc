@@ -9,7 +9,7 @@ bool is_open_block(const PlanNode& piece) {
 
 }  // namespace
 
-void set_trailing(PlanEntry& entry, std::string comment, size_t space) {
+void set_trailing_comment(PlanEntry& entry, std::string comment, size_t space) {
   if (comment.empty()) return;
   // If the entry has two trailing comments, the first one goes above it.
   if (!entry.trailing.empty()) entry.leading.push_back(std::move(entry.trailing));
@@ -28,17 +28,17 @@ void append_comments(std::vector<std::string>& target, const Trivia& gap) {
   }
 }
 
-void strip_front_blank(std::vector<std::string>& lines) {
+void strip_leading_blanks(std::vector<std::string>& lines) {
   if (!lines.empty() && lines[0].empty()) lines.erase(lines.begin());
 }
 
 // From the innermost block that ends here outwards, a line goes to the first one whose column is not to its right,
 // together with the blank lines before it. `depth` only decreases: no later line belongs further inside.
-std::vector<std::string> distribute(PlanEntry& previous, Trivia gap, std::optional<size_t> own) {
+std::vector<std::string> distribute_comments(PlanEntry& previous, Trivia gap, std::optional<size_t> own) {
   std::vector<PlanNode*> blocks;
   PlanEntry* last = &previous;
   for (; is_open_block(last->value); last = &last->value.entries.back()) blocks.push_back(&last->value);
-  set_trailing(*last, std::move(gap.beside), gap.space_before_comment);
+  set_trailing_comment(*last, std::move(gap.beside), gap.space_before_comment);
   size_t depth = blocks.size();
   size_t taken = 0;
   for (size_t i = 0; i < gap.lines.size(); ++i) {

@@ -1,4 +1,4 @@
-// Edits of a plan that change what they name, and nothing else.
+// Rejects edits of a plan that change more than the value that they replace.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,12 @@
 
 namespace tpplan {
 
-// True if the edited text can be read and every key and value that no edit replaces is there as before. A replaced key
-// is one key again, a replaced value one value. The edits ascend. A file that cannot be read keeps no edit back: what a
-// mistake of YAML hides is unknown.
+// True if the edited text is valid YAML with the same keys and values, except those that an edit replaces, each by one
+// key or value. Also true if the file itself is not valid YAML: its other values are then unknown.
+// @pre the edits ascend
 [[nodiscard]] bool preserves_other_values(const SourceFile& file, const std::vector<TextEdit>& edits);
 
-// Takes away the edits of every finding in the file for which preserves_other_values does not hold.
+// Removes the edits of each diagnostic in the file whose edits do not preserve the other values.
 void drop_broken_edits(const SourceFile& file, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -54,7 +54,8 @@ Diagnostic& report_error(PlanReader& reader, Code code, YamlId id, std::string m
   return report_message(reader.diagnostics, code, span_at(reader, id), std::move(message), std::move(help));
 }
 
-void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known) {
+void report_unknown_key(PlanReader& reader, YamlId key, std::string_view where,
+                        std::span<const std::string_view> known) {
   const std::string& text = node_at(reader, key).text;
   const std::string_view help = foreign_word_help(where, text);
   std::string_view nearest = equivalent_word(where, text);
@@ -63,7 +64,7 @@ void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::sp
                !help.empty()     ? std::string(help)
                : nearest.empty() ? fmt::format("use one of the keys {}", fmt::join(known, ", "))
                                  : did_you_mean(nearest));
-  propose(reader, key, nearest);
+  propose_edit(reader, key, nearest);
 }
 
 bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what, std::string_view help) {
@@ -161,11 +162,11 @@ bool read_choice(PlanReader& reader, YamlId id, std::string_view what, std::span
                : names.size() == 2
                    ? fmt::format("write `{}` or `{}`", names[0], names[1])
                    : fmt::format("write one of them, or remove the key for the default `{}`", names[0]));
-  propose(reader, id, nearest);
+  propose_edit(reader, id, nearest);
   return false;
 }
 
-void propose(PlanReader& reader, YamlId id, std::string_view text) {
+void propose_edit(PlanReader& reader, YamlId id, std::string_view text) {
   if (!text.empty()) reader.diagnostics.list.back().edits.push_back({span_at(reader, id), std::string(text)});
 }
 
@@ -181,7 +182,7 @@ bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axi
   report_error(reader, Code::UnknownAxis, id,
                fmt::format("{} `{}` is not an axis of the mesh", what, node_at(reader, id).text),
                nearest.empty() ? axes_help(reader) : fmt::format("did you mean `{}`? {}", nearest, axes_help(reader)));
-  propose(reader, id, nearest.empty() ? "" : axis_text(nearest));
+  propose_edit(reader, id, nearest.empty() ? "" : axis_text(nearest));
   return false;
 }
 
@@ -192,7 +193,7 @@ std::string axes_help(const PlanReader& reader) {
   return fmt::format("the mesh has {} `{}`", names.size() == 1 ? "axis" : "axes", join(names, "`, `"));
 }
 
-bool expect_short(PlanReader& reader, YamlId id) {
+bool check_key_length(PlanReader& reader, YamlId id) {
   const size_t bytes = node_at(reader, id).text.size();
   if (bytes <= kMaxKeyBytes) return true;
   report_error(reader, Code::InvalidPattern, id, fmt::format("pattern has {} bytes, more than {}", bytes, kMaxKeyBytes),
@@ -203,7 +204,7 @@ bool expect_short(PlanReader& reader, YamlId id) {
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns) {
   if (!expect(reader, id, YamlKind::Sequence, what)) return;
   for (const YamlId item : node_at(reader, id).children) {
-    if (expect(reader, item, YamlKind::Scalar, "a pattern") && expect_short(reader, item))
+    if (expect(reader, item, YamlKind::Scalar, "a pattern") && check_key_length(reader, item))
       patterns.push_back({node_at(reader, item).text, span_at(reader, item)});
   }
 }

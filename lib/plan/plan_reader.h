@@ -1,4 +1,4 @@
-// Shared by the readers of a plan's sections: the plan so far, its diagnostics, and readers of single values.
+// The state that the readers of a plan's sections share, and readers of single values.
 #pragma once
 
 #include <limits>
@@ -19,7 +19,7 @@ struct PlanReader {
   Diagnostics& diagnostics;
   AxisId axis = kNoAxis;  // the plan's `axis`
   std::string axis_name = "tp";
-  bool axis_is_wrong = false;  // `axis` stands there and has been reported
+  bool axis_is_wrong = false;  // `axis` is invalid, and an error was reported
 };
 
 const YamlNode& node_at(const PlanReader& reader, YamlId id);
@@ -27,24 +27,24 @@ const YamlNode& node_at(const PlanReader& reader, YamlId id);
 
 Diagnostic& report_error(PlanReader& reader, Code code, YamlId id, std::string message, std::string help = {});
 
-// `known` are the keys that stand where `key` does.
-void unknown_key(PlanReader& reader, YamlId key, std::string_view where, std::span<const std::string_view> known);
+// Reports an unknown key with the nearest known one. `known`: the valid keys in this mapping.
+void report_unknown_key(PlanReader& reader, YamlId key, std::string_view where,
+                        std::span<const std::string_view> known);
 
-// Adds an edit to the last diagnostic: `text` in place of the value; none for an empty text.
-void propose(PlanReader& reader, YamlId id, std::string_view text);
+// Adds an edit to the last diagnostic: it replaces the value by `text`. Has no effect if the text is empty.
+void propose_edit(PlanReader& reader, YamlId id, std::string_view text);
 [[nodiscard]] std::string did_you_mean(std::string_view text);
 
-// The readers of values: each returns false after reporting that the value is not what it should be. `what` is how
-// messages call it.
+// The readers below return false after reporting an invalid value. `what` names the value in messages.
 
-// `help`: how it is written; without it what can be told from the value.
+// Checks the kind of a node. `help`: the form of a valid value (default: derived from the node).
 [[nodiscard]] bool expect(PlanReader& reader, YamlId id, YamlKind kind, std::string_view what,
                           std::string_view help = {});
 
 // True for a plain scalar that YAML reads as a number.
 [[nodiscard]] bool is_yaml_number(const YamlNode& node);
 
-// Checks that a node is a name: a scalar that no YAML reader takes for a boolean or a number.
+// Checks that a node is a name: a scalar that no YAML reader interprets as a boolean or a number.
 [[nodiscard]] bool expect_name(PlanReader& reader, YamlId id, std::string_view what,
                                std::string_view help = "quote it if it is a name");
 
@@ -62,11 +62,11 @@ bool read_axis(PlanReader& reader, YamlId id, std::string_view what, AxisId& axi
 // Returns the list of axes for a help text.
 [[nodiscard]] std::string axes_help(const PlanReader& reader);
 
-// What a key or a pattern may have: a path of a module has a hundred.
+// The maximum length of a key or pattern. Module paths have about a hundred bytes.
 inline constexpr size_t kMaxKeyBytes = 4096;
 
-// A key or a pattern that is short enough to be matched.
-[[nodiscard]] bool expect_short(PlanReader& reader, YamlId id);
+// Checks that a key or pattern has at most kMaxKeyBytes bytes.
+[[nodiscard]] bool check_key_length(PlanReader& reader, YamlId id);
 
 void read_patterns(PlanReader& reader, YamlId id, std::string_view what, std::vector<ModulePattern>& patterns);
 

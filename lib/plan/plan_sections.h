@@ -6,10 +6,10 @@
 
 namespace tpplan {
 
-// read_mesh.cc. It runs first, because other keys name axes. take_mesh sets the mesh of the command line if the plan
-// has none; diagnostics about its axes have the span of `id`.
+// read_mesh.cc. It runs first, because other keys name axes. use_given_mesh sets the mesh of the command line if the
+// plan has none; diagnostics about its axes have the span of `id`.
 void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced);
-void take_mesh(PlanReader& reader, YamlId id, const MeshSizes& given);
+void use_given_mesh(PlanReader& reader, YamlId id, const MeshSizes& given);
 
 // read_rules.cc: `tp_plan`, and rules inside `blocks`.
 void read_rules(PlanReader& reader, YamlId id);

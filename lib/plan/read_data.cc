@@ -74,7 +74,7 @@ void read_data(PlanReader& reader, YamlId id) {
       if (read_choice(reader, value, "`data.attention`", std::span(kSequenceAttentionNames).subspan(1), index))
         data.attention = static_cast<SequenceAttention>(index + 1);
     } else {
-      unknown_key(reader, key, "`data`", known);
+      report_unknown_key(reader, key, "`data`", known);
     }
   });
   if (data.axes.empty() && faults == reader.diagnostics.list.size()) {

@@ -40,7 +40,7 @@ void read_fsdp(PlanReader& reader, YamlId id) {
           read_policy(reader, value, fsdp);
         } else {
           has_axis = has_axis || name == "axes";  // a misspelt key is not reported as missing, too
-          unknown_key(reader, key, "`fsdp`", known);
+          report_unknown_key(reader, key, "`fsdp`", known);
         }
       },
       form);

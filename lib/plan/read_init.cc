@@ -24,7 +24,7 @@ void read_arguments(PlanReader& reader, YamlId id, const DistributionRow& row, s
       [&](YamlId key, YamlId value) {
         const auto at =
             static_cast<size_t>(std::find(names.begin(), names.end(), node_at(reader, key).text) - names.begin());
-        if (at == names.size()) return unknown_key(reader, key, fmt::format("`{}`", row.name), names);
+        if (at == names.size()) return report_unknown_key(reader, key, fmt::format("`{}`", row.name), names);
         ++given;
         read_number(reader, value, fmt::format("`{}`", names[at]), arguments[at]);
       },
@@ -79,7 +79,7 @@ void read_init(PlanReader& reader, YamlId id) {
   for_each_entry(
       reader, id, "`init`",
       [&](YamlId key, YamlId value) {
-        if (!expect_short(reader, key)) return;
+        if (!check_key_length(reader, key)) return;
         InitEntry& entry = reader.plan.init.emplace_back();
         entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
         read_distribution(reader, value, entry.distribution);

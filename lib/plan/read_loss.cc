@@ -64,7 +64,7 @@ void read_loss(PlanReader& reader, YamlId id) {
       [&](YamlId key, YamlId value) {
         const std::string& name = node_at(reader, key).text;
         if (std::find(std::begin(kLossKeys), std::end(kLossKeys), name) == std::end(kLossKeys))
-          return unknown_key(reader, key, "`loss`", kLossKeys);
+          return report_unknown_key(reader, key, "`loss`", kLossKeys);
         if (name == "count") count = value;
         read_field(reader, name, value, loss);
       },

@@ -33,7 +33,7 @@ void explain_size(PlanReader& reader, YamlId id, std::string_view axis) {
                           parse_decimal(std::string_view(text).substr(0, point), whole);
   d.help = is_integer ? fmt::format("write `{}`", whole)
                       : fmt::format("write the number of ranks of the axis, at least 1: `{}: 4`", axis);
-  if (is_integer) propose(reader, id, std::to_string(whole));
+  if (is_integer) propose_edit(reader, id, std::to_string(whole));
 }
 
 // Adds a help to the last diagnostic, that the mesh is no mapping.
@@ -50,7 +50,7 @@ void explain_mesh(PlanReader& reader, YamlId id) {
     axes += fmt::format("{}{}: {}", axes.empty() ? "" : ", ", axis_text(part.substr(0, equals)), size);
   }
   d.help = fmt::format("write `mesh: {{{}}}`", axes);
-  propose(reader, id, fmt::format("{{{}}}", axes));
+  propose_edit(reader, id, fmt::format("{{{}}}", axes));
 }
 
 // Checks the product of the mesh sizes; `nodes` are the nodes of the sizes. Removes all axes of a mesh that is too
@@ -96,7 +96,7 @@ void read_mesh(PlanReader& reader, YamlId id, const MeshSizes& replaced) {
   check_sizes(reader, id, sizes);
 }
 
-void take_mesh(PlanReader& reader, YamlId id, const MeshSizes& given) {
+void use_given_mesh(PlanReader& reader, YamlId id, const MeshSizes& given) {
   for (const auto& [name, size] : given) {
     reader.plan.mesh.axes.push_back({.name = name, .size = size});
     reader.plan.axis_spans.push_back(span_at(reader, id));

@@ -29,7 +29,7 @@ void read_format(PlanReader& reader, YamlId id) {
                is_newer   ? "update tpplan: a newer version reads this format"
                : is_other ? "write the model before the plan: tpplan compile MODEL PLAN"
                           : fmt::format("write `format: {}`", kPlanFormat));
-  if (!is_newer && !is_other) propose(reader, id, kPlanFormat);
+  if (!is_newer && !is_other) propose_edit(reader, id, kPlanFormat);
 }
 
 void read_dialect(PlanReader& reader, YamlId id) {
@@ -115,7 +115,7 @@ void check_top_keys(PlanReader& reader, YamlId root) {
                    fmt::format("indent it: it is a rule, which belongs {} `{}`",
                                above == "blocks" ? "into a block of" : "under", above));
     } else if (waiting == nullptr) {
-      unknown_key(reader, children[i], "the plan", kTopKeys);
+      report_unknown_key(reader, children[i], "the plan", kTopKeys);
     } else if (beside == nullptr) {
       beside = &report_error(reader, Code::UnknownPlanKey, children[i],
                              fmt::format("key `{}` is next to `{}` instead of below it", name, *waiting),
@@ -147,7 +147,7 @@ void read_top(PlanReader& reader, const MeshSizes& mesh_sizes) {
   }
   const size_t faults = reader.diagnostics.list.size();
   if (mesh == kNoYaml)
-    take_mesh(reader, root, mesh_sizes);
+    use_given_mesh(reader, root, mesh_sizes);
   else
     read_mesh(reader, mesh, mesh_sizes);
   if (reader.diagnostics.list.size() > faults) return;

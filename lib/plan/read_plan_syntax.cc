@@ -72,18 +72,18 @@ void take_block(SyntaxReader& in, const YamlNode& node, PlanNode& piece, const T
     std::vector<std::string> leading;
     if (i == 0) {
       append_lines(leading, gap.lines);
-      strip_front_blank(leading);
+      strip_leading_blanks(leading);
     } else {
       Trivia between = take_trivia(in);
-      no_properties(in, between);
-      leading = distribute(piece.entries.back(), std::move(between), piece.column);
+      reject_properties(in, between);
+      leading = distribute_comments(piece.entries.back(), std::move(between), piece.column);
     }
     PlanEntry& entry = piece.entries.emplace_back();
     entry.leading = std::move(leading);
     if (is_map) {
       take_key(in, node.children[i], entry);
       const Trivia colon = take_trivia(in);
-      no_properties(in, colon);
+      reject_properties(in, colon);
       if (peek(in) != ':' || !colon.beside.empty() || !colon.lines.empty()) reject_unexpected(in);
     } else if (peek(in) != '-' || !is_blank(peek(in, 1))) {
       reject_unexpected(in);
@@ -104,10 +104,10 @@ void take_flow(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
     if (piece.entries.empty()) {
       if (!gap.beside.empty()) lines.push_back(gap.beside);
     } else {
-      set_trailing(piece.entries.back(), std::move(gap.beside), gap.space_before_comment);
+      set_trailing_comment(piece.entries.back(), std::move(gap.beside), gap.space_before_comment);
     }
     append_lines(lines, gap.lines);
-    if (piece.entries.empty()) strip_front_blank(lines);
+    if (piece.entries.empty()) strip_leading_blanks(lines);
     return std::pair(std::move(lines), std::move(gap.properties));
   };
   for (size_t i = 0; i < node.children.size(); i += is_map ? 2 : 1) {
@@ -116,7 +116,7 @@ void take_flow(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
     entry.leading = std::move(lines);
     entry.value.properties = std::move(properties);
     if (is_map) {
-      if (!entry.value.properties.empty()) no_properties(in, {.properties = entry.value.properties});
+      if (!entry.value.properties.empty()) reject_properties(in, {.properties = entry.value.properties});
       take_key(in, node.children[i], entry);
       const size_t behind_key = in.at;
       const size_t comments = in.comments.size();
@@ -126,7 +126,7 @@ void take_flow(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
         in.comments.resize(comments);
         continue;
       }
-      no_properties(in, colon);
+      reject_properties(in, colon);
       if (!colon.beside.empty() || !colon.lines.empty()) reject_unexpected(in);
       ++in.at;
     }
@@ -173,7 +173,7 @@ void take_value(SyntaxReader& in, YamlId id, PlanEntry& entry, bool in_flow) {
       append_comments(entry.leading, gap);
       gap.lines.clear();
     } else {
-      set_trailing(entry, std::move(gap.beside), gap.space_before_comment);
+      set_trailing_comment(entry, std::move(gap.beside), gap.space_before_comment);
     }
     take_block(in, node, piece, gap);
     return;
@@ -202,7 +202,7 @@ std::vector<std::string> take_header(SyntaxReader& in) {
   std::vector<std::string> header;
   for (;;) {
     const Trivia part = take_trivia(in);
-    no_properties(in, part);
+    reject_properties(in, part);
     if (!part.beside.empty()) header.push_back(part.beside);
     append_lines(header, part.lines);
     if (peek(in) == '%')
@@ -218,7 +218,7 @@ std::vector<std::string> take_header(SyntaxReader& in) {
     if (more != std::string::npos) in.comments.push_back(line.substr(more));
     header.push_back(line);
   }
-  strip_front_blank(header);
+  strip_leading_blanks(header);
   return header;
 }
 
@@ -236,9 +236,9 @@ PlanNode take_root(SyntaxReader& in) {
   root.value.column = 0;
   // The rest belongs to the file.
   Trivia end = take_trivia(in);
-  no_properties(in, end);
+  reject_properties(in, end);
   if (in.at < in.file.text.size()) reject_unexpected(in);
-  std::vector<std::string> rest = distribute(root, std::move(end), std::nullopt);
+  std::vector<std::string> rest = distribute_comments(root, std::move(end), std::nullopt);
   for (std::string& line : rest) root.value.footer.push_back(std::move(line));
   while (!root.value.footer.empty() && root.value.footer.back().empty()) root.value.footer.pop_back();
   return std::move(root.value);

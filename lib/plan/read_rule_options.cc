@@ -50,7 +50,7 @@ bool read_layout(PlanReader& reader, YamlId id, Layout& layout) {
   const std::string nearest = nearest_layout(node.text);
   report_error(reader, Code::UnknownLayout, id, fmt::format("unknown layout `{}`", node.text),
                nearest.empty() ? "use Replicate, Shard(0), Shard(-1), Partial or null" : did_you_mean(nearest));
-  propose(reader, id, nearest);
+  propose_edit(reader, id, nearest);
   return false;
 }
 
@@ -95,7 +95,7 @@ void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional
   const std::string& said = node_at(reader, value).text;
   const std::string_view bare = std::string_view(said).substr(said.find('.') + 1);  // torch.bfloat16, jnp.float32
   SentDtype read{.span = span_at(reader, key)};
-  if (find_dtype(said, read.dtype) && is_model_type(read.dtype)) {
+  if (find_dtype(said, read.dtype) && is_compute_dtype(read.dtype)) {
     target = read;
     return;
   }
@@ -108,7 +108,7 @@ void read_sent_dtype(PlanReader& reader, YamlId key, YamlId value, std::optional
   const std::string_view nearest = short_dtype_name(bare).empty() ? nearest_name(bare, words) : short_dtype_name(bare);
   report_error(reader, Code::UnknownSetting, value, fmt::format("`{}` is the unknown dtype `{}`", name, said),
                nearest.empty() ? help : did_you_mean(nearest));
-  propose(reader, value, nearest);
+  propose_edit(reader, value, nearest);
 }
 
 }  // namespace

@@ -7,7 +7,7 @@
 #include "plan/plan_sections.h"
 #include "plan/read_rule_options.h"
 #include "plan/read_spec.h"
-#include "plan/rule_of_call.h"
+#include "plan/rule_from_call.h"
 #include "styles/style_of_class.h"
 
 namespace tpplan {
@@ -29,7 +29,7 @@ constexpr std::string_view kStyleHelp = "write a style such as `colwise`, or a s
 // Returns the help for a name that is no style. `meant`: the style or spec to write, if it is clear.
 std::string style_help(const std::string& name, const std::vector<std::string_view>& names, StyleSet set,
                        std::string& meant) {
-  if (meant = spec_of_call(name); !meant.empty())
+  if (meant = spec_from_call(name); !meant.empty())
     return fmt::format("write the spec as a list, without quotes: `{}`", meant);
   if (Placement placement; parse_placement(name, placement))
     return fmt::format("`{}` is a layout of values: write a style, or a spec with an axis for each dim, `[tp, null]`",
@@ -41,7 +41,7 @@ std::string style_help(const std::string& name, const std::vector<std::string_vi
   const std::string_view said = std::string_view(name).substr(0, hash);
   const std::string_view of_class = style_of_class(said);
   const bool is_class = find_style(of_class, set) != nullptr;
-  if (meant = is_class ? rule_of_call(name, of_class) : ""; !meant.empty()) return fmt::format("write `{}`", meant);
+  if (meant = is_class ? rule_from_call(name, of_class) : ""; !meant.empty()) return fmt::format("write `{}`", meant);
   meant = is_class ? of_class : nearest_name(said, names);
   if (meant.empty()) return fmt::format("use one of the styles {}", fmt::join(names, ", "));
   if (hash != std::string_view::npos) return fmt::format("write `{}`, and a space before the `#` of a comment", meant);
@@ -68,7 +68,7 @@ void read_style(PlanReader& reader, YamlId id, PlanRule& rule) {
   std::string meant;
   std::string help = style_help(name, names, reader.plan.dialect->styles, meant);
   report_error(reader, Code::UnknownStyle, id, fmt::format("unknown style `{}`", name), std::move(help));
-  propose(reader, id, meant);
+  propose_edit(reader, id, meant);
 }
 
 // Appends the names of the options in a mask.
@@ -156,7 +156,7 @@ void read_rule_map(PlanReader& reader, YamlId id, PlanRule& rule, OptionSpans& w
       has_unknown = true;
       std::vector<std::string_view> known(std::begin(kRuleKeys), std::end(kRuleKeys));
       add_option_names(kAllOptions, known);
-      unknown_key(reader, key, "a rule", known);
+      report_unknown_key(reader, key, "a rule", known);
       explain_bare_word(reader, key, value);
     }
   });
@@ -182,7 +182,7 @@ void set_default_axis(PlanReader& reader, PlanRule& rule, bool has_job_errors) {
 }
 
 void read_rule(PlanReader& reader, YamlId key, YamlId value, uint32_t block) {
-  if (!expect_short(reader, key)) return;
+  if (!check_key_length(reader, key)) return;
   PlanRule rule;
   rule.key = node_at(reader, key).text;
   rule.key_span = span_at(reader, key);
@@ -284,7 +284,7 @@ void read_pair(PlanReader& reader, YamlId id) {
         read_bool(reader, value, "`optional`", rule.optional);
       else {
         has_unknown = true;
-        unknown_key(reader, key, "a rule", known);
+        report_unknown_key(reader, key, "a rule", known);
       }
     });
     for (const auto& [said, at] : {std::pair{"name", name}, std::pair{"axes", axes}}) {
@@ -302,7 +302,7 @@ void read_pair(PlanReader& reader, YamlId id) {
                  std::string(kPairHelp));
   }
   if (name == kNoYaml || axes == kNoYaml || !expect_name(reader, name, "the name of a dim") ||
-      !expect_short(reader, name))
+      !check_key_length(reader, name))
     return;
   rule.key = node_at(reader, name).text;
   if (rule.key.empty()) {
@@ -358,7 +358,7 @@ void read_blocks(PlanReader& reader, YamlId id) {
   for_each_entry(
       reader, id, "`blocks`",
       [&](YamlId key, YamlId value) {
-        if (!expect_short(reader, key)) return;
+        if (!check_key_length(reader, key)) return;
         const auto block = static_cast<uint32_t>(reader.plan.blocks.size());
         const std::string& pattern = node_at(reader, key).text;
         reader.plan.blocks.push_back({pattern, span_at(reader, key)});

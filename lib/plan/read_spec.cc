@@ -38,7 +38,7 @@ void explain_entry(PlanReader& reader, YamlId id) {
         fmt::format("write a list for a dim that is sharded over several axes: `{}`", meant);
   }
   if (!meant.empty()) reader.diagnostics.list.back().edits.clear();
-  propose(reader, id, meant);
+  propose_edit(reader, id, meant);
 }
 
 // True for words that mean a replicated dim in other notations.
@@ -61,7 +61,7 @@ bool read_spec_entry(PlanReader& reader, YamlId id, DimAxes& axes) {
       find_axis(reader.plan.mesh, node.text) == kNoAxis) {
     report_error(reader, Code::UnknownLayout, id, fmt::format("`{}` is not an axis of the mesh", node.text),
                  "write `null` for a replicated dim");
-    propose(reader, id, "null");
+    propose_edit(reader, id, "null");
     return false;
   }
   if (is_yaml_number(node)) {

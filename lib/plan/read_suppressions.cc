@@ -19,7 +19,7 @@ void read_suppression(PlanReader& reader, YamlId id) {
       [&](YamlId key, YamlId value) {
         const std::string& name = node_at(reader, key).text;
         if (std::find(std::begin(known), std::end(known), name) == std::end(known))
-          return unknown_key(reader, key, "a suppression", known);
+          return report_unknown_key(reader, key, "a suppression", known);
         // A misspelt key is not reported as missing, too.
         has_code = has_code || name == "code";
         if (name == "reason") suppression.reason = " ";

@@ -98,7 +98,7 @@ Trivia take_trivia(SyntaxReader& in, std::string_view separators) {
   return gap;
 }
 
-void no_properties(SyntaxReader& in, const Trivia& gap) {
+void reject_properties(SyntaxReader& in, const Trivia& gap) {
   if (gap.properties.empty()) return;
   reject(in, fmt::format("the formatter cannot tell what `{}` belongs to", gap.properties),
          "write it after the colon, on the line of the key");

@@ -54,6 +54,6 @@ struct Trivia {
 [[nodiscard]] Trivia take_trivia(SyntaxReader& in, std::string_view separators = {});
 
 // Rejects anchors and tags in a gap.
-void no_properties(SyntaxReader& in, const Trivia& gap);
+void reject_properties(SyntaxReader& in, const Trivia& gap);
 
 }  // namespace tpplan

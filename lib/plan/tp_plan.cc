@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-std::string treatment_text(const PlanRule& rule, const Mesh& mesh) {
+std::string rule_value_text(const PlanRule& rule, const Mesh& mesh) {
   if (rule.style != nullptr) return std::string(rule.style->name);
   if (!rule.spec) return "?";
   const auto entries = [&](const std::vector<DimAxes>& part) {
@@ -50,7 +50,7 @@ std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined) {
   return loss;
 }
 
-bool same_treatment(const PlanRule& a, const PlanRule& b) {
+bool has_same_effect(const PlanRule& a, const PlanRule& b) {
   return a.style == b.style && a.spec == b.spec && a.axis == b.axis && a.contiguous == b.contiguous &&
          a.options == b.options;
 }
@@ -68,7 +68,7 @@ bool same_patterns(const std::vector<ModulePattern>& a, const std::vector<Module
 }
 
 bool same_rule(const PlanRule& a, const PlanRule& b) {
-  return a.key == b.key && a.block == b.block && a.optional == b.optional && same_treatment(a, b);
+  return a.key == b.key && a.block == b.block && a.optional == b.optional && has_same_effect(a, b);
 }
 
 bool same_data(const DataSharding& a, const DataSharding& b) {
@@ -157,7 +157,7 @@ std::string dump(const TpPlan& plan) {
   for (const PlanRule& rule : plan.rules) {
     out += "rule ";
     if (rule.block != kNoRule) out += fmt::format("{} / ", plan.blocks[rule.block].text);
-    out += fmt::format("{}: {}", rule.key, treatment_text(rule, plan.mesh));
+    out += fmt::format("{}: {}", rule.key, rule_value_text(rule, plan.mesh));
     if (rule.axis != kNoAxis) out += fmt::format(" over {}", axis_name(plan.mesh, rule.axis));
     if (rule.optional) out += " optional";
     if (rule.contiguous) out += " contiguous";

@@ -158,7 +158,7 @@ struct TpPlan {
 };
 
 // Returns "colwise", or the spec in JAX's notation with `...`.
-[[nodiscard]] std::string treatment_text(const PlanRule& rule, const Mesh& mesh);
+[[nodiscard]] std::string rule_value_text(const PlanRule& rule, const Mesh& mesh);
 
 // Returns how uneven shards are treated: by the plan's `uneven`, or by its FSDP policy.
 [[nodiscard]] UnevenPolicy uneven_policy_of(const TpPlan& plan);
@@ -172,7 +172,7 @@ struct TpPlan {
 [[nodiscard]] std::optional<Loss> resolved_loss(const TpPlan& plan, Reduction joined);
 
 // True if both rules have the same effect on a parameter.
-[[nodiscard]] bool same_treatment(const PlanRule& a, const PlanRule& b);
+[[nodiscard]] bool has_same_effect(const PlanRule& a, const PlanRule& b);
 
 // True if both plans are equal, apart from spans.
 [[nodiscard]] bool same_plan(const TpPlan& a, const TpPlan& b);

@@ -286,7 +286,7 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   return write_plan_syntax(std::move(pieces));
 }
 
-std::string reading_error(const std::string& text, const TpPlan& plan) {
+std::string round_trip_error(const std::string& text, const TpPlan& plan) {
   constexpr YamlLimits limits;
   if (text.size() > limits.bytes)
     return fmt::format("it has {}, but a plan has at most {}", human_bytes(text.size()), human_bytes(limits.bytes));

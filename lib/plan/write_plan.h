@@ -21,7 +21,7 @@ struct PlanComments {
 [[nodiscard]] std::string write_plan(const TpPlan& plan, const PlanComments& comments = {});
 
 // Returns why `text` is not read as this plan; empty if it is.
-[[nodiscard]] std::string reading_error(const std::string& text, const TpPlan& plan);
+[[nodiscard]] std::string round_trip_error(const std::string& text, const TpPlan& plan);
 
 // Returns the text in double quotes, as YAML reads it.
 [[nodiscard]] std::string quoted_text(std::string_view text);

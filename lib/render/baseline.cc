@@ -52,7 +52,7 @@ bool read_known_diagnostic(BaselineReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind != JsonKind::Object)
     return reject(reader, Code::InvalidPlanValue, span,
                   fmt::format("an entry of `findings` is {}, not an object", json_kind_name(tree.nodes[0].kind)));
-  KnownDiagnostic finding;
+  BaselineEntry finding;
   const std::pair<std::string_view, std::string*> fields[] = {{"fingerprint", &finding.fingerprint},
                                                               {"code", &finding.code},
                                                               {"file", &finding.file},
@@ -112,9 +112,9 @@ bool read_baseline(const SourceFile& file, Baseline& baseline, Diagnostics& diag
 }
 
 std::string to_json(const Baseline& baseline) {
-  std::vector<KnownDiagnostic> findings = baseline.findings;
+  std::vector<BaselineEntry> findings = baseline.findings;
   std::ranges::sort(findings, {},
-                    [](const KnownDiagnostic& f) { return std::tie(f.file, f.code, f.message, f.fingerprint); });
+                    [](const BaselineEntry& f) { return std::tie(f.file, f.code, f.message, f.fingerprint); });
   return json_of([&](JsonWriter& json) {
            begin_object(json);
            next_line(json, 1);
@@ -122,7 +122,7 @@ std::string to_json(const Baseline& baseline) {
            next_line(json, 1);
            write_key(json, "findings");
            begin_array(json);
-           for (const KnownDiagnostic& finding : findings) {
+           for (const BaselineEntry& finding : findings) {
              next_line(json, 2);
              begin_object(json);
              write_field(json, "file", finding.file);
@@ -142,7 +142,7 @@ std::string to_json(const Baseline& baseline) {
 
 void add_diagnostics(Baseline& baseline, const Diagnostics& diagnostics, const Sources& sources) {
   std::set<std::string, std::less<>> known;
-  for (const KnownDiagnostic& finding : baseline.findings) known.insert(finding.fingerprint);
+  for (const BaselineEntry& finding : baseline.findings) known.insert(finding.fingerprint);
   const std::vector<std::string> prints = fingerprints(diagnostics, sources);
   for (size_t i = 0; i < prints.size(); ++i) {
     const Diagnostic& d = diagnostics.list[i];
@@ -156,13 +156,13 @@ void add_diagnostics(Baseline& baseline, const Diagnostics& diagnostics, const S
   }
 }
 
-KnownFilter known_filter(const Baseline& baseline) {
+KnownFilter baseline_filter(const Baseline& baseline) {
   if (baseline.findings.empty()) return {};
   const auto key_of = [](std::string_view code, std::string_view message) {
     return fmt::format("{} {}", code, message);
   };
   const auto known = std::make_shared<std::set<std::string>>();
-  for (const KnownDiagnostic& finding : baseline.findings) known->insert(key_of(finding.code, finding.message));
+  for (const BaselineEntry& finding : baseline.findings) known->insert(key_of(finding.code, finding.message));
   return [known, key_of](const Diagnostic& d) { return known->contains(key_of(kind_of(d.code).id, d.message)); };
 }
 
@@ -171,7 +171,7 @@ Diagnostics remove_known(Diagnostics& diagnostics, const Sources& sources, const
   if (baseline.findings.empty()) return {};
   std::set<std::string_view> known;
   std::set<std::pair<std::string_view, std::string_view>> walked;  // files and modules
-  for (const KnownDiagnostic& finding : baseline.findings) {
+  for (const BaselineEntry& finding : baseline.findings) {
     known.insert(finding.fingerprint);
     const DiagnosticKind* kind = find_kind(finding.code);
     if (kind != nullptr && !kind->is_heuristic && !finding.module.empty()) walked.emplace(finding.file, finding.module);

@@ -16,14 +16,14 @@ namespace tpplan {
 inline constexpr std::string_view kBaselineFormat = "tpplan.baseline/1";
 inline constexpr uint64_t kMaxBaselineBytes = uint64_t{64} << 20;
 
-struct KnownDiagnostic {
+struct BaselineEntry {
   std::string fingerprint;
   std::string code, file, message;  // human-readable only, not compared
   std::string module;               // path with stars for its numbers; empty for none
 };
 
 struct Baseline {
-  std::vector<KnownDiagnostic> findings;  // with unique fingerprints
+  std::vector<BaselineEntry> findings;  // with unique fingerprints
 };
 
 // Reads a file that to_json wrote. Returns false after reporting errors (TP1003, TP3002 to TP3004).
@@ -38,7 +38,7 @@ void add_diagnostics(Baseline& baseline, const Diagnostics& diagnostics, const S
 
 // Returns a filter that is true for diagnostics with a code and message of the baseline, at any location; empty for an
 // empty baseline.
-[[nodiscard]] KnownFilter known_filter(const Baseline& baseline);
+[[nodiscard]] KnownFilter baseline_filter(const Baseline& baseline);
 
 // Removes the diagnostics that are in the baseline and returns them. Adds the fingerprints of these to `met`. An error
 // can stop the walk, and heuristics then check the modules that it did not reach. So heuristic diagnostics are also

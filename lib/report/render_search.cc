@@ -142,7 +142,7 @@ std::string render_search(const SearchReport& report) {
   }
   if (report.kept != nullptr)
     out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.kept_name),
-                       escape_for_terminal(option_text(report.kept_mesh)), human_seconds(report.kept->seconds),
+                       escape_for_terminal(mesh_option_text(report.kept_mesh)), human_seconds(report.kept->seconds),
                        human_bytes(report.kept->memory), human_bytes(report.kept->wire));
   if (answer.best)
     out += fmt::format("{} (not in it: {})\npredicted by the topology, not measured\n", proof_text(report), kOutside);

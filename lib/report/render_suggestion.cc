@@ -91,10 +91,10 @@ std::vector<FailedMeshes> failed_meshes(const Suggestion& suggestion) {
     });
     const bool one_axis = trial.mesh.axes.size() == 1 && suggestion.axis != kNoAxis;
     if (same == rows.end())
-      rows.push_back({option_text(trial.mesh), &trial});
+      rows.push_back({mesh_option_text(trial.mesh), &trial});
     else
       same->meshes += one_axis ? fmt::format(", {}", trial.mesh.axes[suggestion.axis].size)
-                               : fmt::format("; {}", option_text(trial.mesh));
+                               : fmt::format("; {}", mesh_option_text(trial.mesh));
   }
   return rows;
 }
@@ -119,7 +119,7 @@ std::string wrapped(std::string_view text, size_t indent, size_t width) {
 std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   size_t mesh_width = 4;
   for (const MeshTrial& trial : suggestion.trials)
-    mesh_width = std::max(mesh_width, escape_for_terminal(option_text(trial.mesh)).size());
+    mesh_width = std::max(mesh_width, escape_for_terminal(mesh_option_text(trial.mesh)).size());
   const bool any = std::ranges::any_of(suggestion.trials, &MeshTrial::is_right);
   std::string out = any ? fmt::format("{}: sizes with which the plan passes (* the sizes of the plan)\n",
                                       escape_for_terminal(suggestion.model))

@@ -55,7 +55,7 @@ std::vector<uint64_t> sizes_of(const Region& region) {
 
 }  // namespace
 
-Region region_of_slice(std::vector<Intervals> slice) {
+Region region_from_slice(std::vector<Intervals> slice) {
   for (Intervals& runs : slice) runs = joined(runs);
   return slice;
 }

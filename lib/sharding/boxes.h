@@ -19,7 +19,7 @@ using Intervals = std::vector<Interval>;
 using Region = std::vector<Intervals>;
 
 // Returns the result of shard_slice as a region: without empty intervals, adjacent ones joined. The buffer is the same.
-[[nodiscard]] Region region_of_slice(std::vector<Intervals> slice);
+[[nodiscard]] Region region_from_slice(std::vector<Intervals> slice);
 
 [[nodiscard]] uint64_t elements_in(const Region& region);
 [[nodiscard]] Region intersection(const Region& a, const Region& b);
@@ -70,7 +70,7 @@ struct BoxCopy {
 // Calls visit(from_offset, to_offset, count) for each contiguous range of the copy, in row-major order. Returns false
 // as soon as `visit` does.
 template <typename Visit>
-bool for_each_run(const HeldBox& from, const HeldBox& to, const Box& box, Visit visit) {
+bool for_each_contiguous_range(const HeldBox& from, const HeldBox& to, const Box& box, Visit visit) {
   if (is_empty(box)) return true;
   const BoxCopy copy = plan_copy(from, to, box);
   uint64_t at = copy.from_offset, to_at = copy.to_offset;

@@ -44,13 +44,13 @@ struct DTypeRow {
 [[nodiscard]] bool find_safetensors_dtype(std::string_view name, DType& dtype);
 
 // True for dtypes that an optimizer can train: floating point and complex.
-[[nodiscard]] inline bool is_trained(DType dtype) {
+[[nodiscard]] inline bool is_trainable(DType dtype) {
   const DTypeKind kind = dtypes()[dtype].kind;
   return kind == DTypeKind::Float || kind == DTypeKind::Complex;
 }
 
 // True for dtypes that models compute in: floating point of at least 16 bits.
-[[nodiscard]] inline bool is_model_type(DType dtype) {
+[[nodiscard]] inline bool is_compute_dtype(DType dtype) {
   return dtypes()[dtype].kind == DTypeKind::Float && dtypes()[dtype].bits >= 16;
 }
 

@@ -7,14 +7,15 @@ namespace tpplan {
 std::string_view to_text(Reduction reduction) { return kReductionNames[static_cast<size_t>(reduction)]; }
 std::string_view to_text(TokenCount count) { return kTermCountNames[static_cast<size_t>(count)]; }
 
-bool is_along(const Loss& loss, AxisId axis) {
+bool is_loss_axis(const Loss& loss, AxisId axis) {
   return std::find(loss.axes.begin(), loss.axes.end(), axis) != loss.axes.end();
 }
 
-LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined) {
+LossScale loss_scale_along(const Loss& loss, AxisId axis, Reduction joined) {
   const bool is_sum = joined == Reduction::Sum;
   // The ranks' losses add up to the loss if they are sums, or means that divide by the global token count.
-  const bool adds_up = loss.reduction == Reduction::Sum || (loss.count == TokenCount::Global && is_along(loss, axis));
+  const bool adds_up =
+      loss.reduction == Reduction::Sum || (loss.count == TokenCount::Global && is_loss_axis(loss, axis));
   if (adds_up) return is_sum ? LossScale::Right : LossScale::TooSmall;
   return is_sum ? LossScale::TooLarge : LossScale::MeanOfMeans;
 }

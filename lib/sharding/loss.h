@@ -34,14 +34,14 @@ struct Loss {
 
 [[nodiscard]] std::string_view to_text(Reduction reduction);
 [[nodiscard]] std::string_view to_text(TokenCount count);
-[[nodiscard]] bool is_along(const Loss& loss, AxisId axis);
+[[nodiscard]] bool is_loss_axis(const Loss& loss, AxisId axis);
 
 // The reduced gradient of ranks with different tokens, compared with the gradient of one process with all tokens.
 // MeanOfMeans: equal only if all ranks have the same number of tokens.
 enum class LossScale : uint8_t { Right, TooLarge, TooSmall, MeanOfMeans };
 
 // Compares the gradient that results if `joined` reduces the gradients of the ranks along `axis`.
-[[nodiscard]] LossScale scale_along(const Loss& loss, AxisId axis, Reduction joined);
+[[nodiscard]] LossScale loss_scale_along(const Loss& loss, AxisId axis, Reduction joined);
 
 // Returns text such as "mean of output 0, counted over all ranks over [dp], gradients summed".
 [[nodiscard]] std::string to_text(const Loss& loss, const Mesh& mesh);

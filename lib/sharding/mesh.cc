@@ -43,7 +43,7 @@ std::string to_text(const Mesh& mesh) {
   return text + "]";
 }
 
-std::string option_text(const Mesh& mesh) {
+std::string mesh_option_text(const Mesh& mesh) {
   std::string text;
   for (const MeshAxis& axis : mesh.axes)
     text += (text.empty() ? "" : ",") + axis.name + "=" + std::to_string(axis.size);

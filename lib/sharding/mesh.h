@@ -41,6 +41,6 @@ struct Mesh {
 [[nodiscard]] std::string to_text(const Mesh& mesh);
 
 // Returns the mesh as a value of `--mesh`, such as "fsdp=2,tp=4". Names are not escaped.
-[[nodiscard]] std::string option_text(const Mesh& mesh);
+[[nodiscard]] std::string mesh_option_text(const Mesh& mesh);
 
 }  // namespace tpplan

@@ -10,12 +10,12 @@ namespace tpplan {
 ParamCalls param_calls(std::span<const int64_t> shape, DType dtype, const Sharding& sharding,
                        std::span<const GradReduce> reductions, std::span<const ParamStep> steps, const Mesh& mesh) {
   ParamCalls calls;
-  PartitionSpec gathering = sharding.spec, reducing = unscattered(sharding.spec, reductions);
+  PartitionSpec gathering = sharding.spec, reducing = spec_before_scatter(sharding.spec, reductions);
   for (const ParamStep& step : steps) {
     const bool reduces = step.part == StepPart::Reduce;
     const Collective& collective = step.step.collective;
     PartitionSpec& spec = reduces ? reducing : gathering;
-    std::vector<int64_t> input = first_local_shape(shape, sharding, spec, mesh);
+    std::vector<int64_t> input = rank0_local_shape(shape, sharding, spec, mesh);
     spec = spec_after(std::move(spec), collective);
     const int64_t ranks = mesh.axes[collective.axis].size;
     if (collective.kind == CollectiveKind::LocalSlice || ranks == 1) continue;
@@ -33,7 +33,7 @@ ParamCalls param_calls(std::span<const int64_t> shape, DType dtype, const Shardi
       if (collective.kind == CollectiveKind::ReduceScatter) {
         const auto dim = static_cast<std::ptrdiff_t>(collective.dim);
         input[static_cast<size_t>(dim)] =
-            ranks * first_local_shape(shape, sharding, spec, mesh)[static_cast<size_t>(dim)];
+            ranks * rank0_local_shape(shape, sharding, spec, mesh)[static_cast<size_t>(dim)];
         std::rotate(input.begin(), input.begin() + dim, input.begin() + dim + 1);
       }
       call.shape = std::move(input);

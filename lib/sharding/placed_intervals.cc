@@ -116,7 +116,7 @@ std::string placement_mismatch(std::span<const int64_t> shape, const Sharding& s
   return "";
 }
 
-std::vector<int64_t> distinct_ranks(const Mesh& mesh) {
+std::vector<int64_t> sample_ranks(const Mesh& mesh) {
   int64_t ranks = 1;
   for (const MeshAxis& axis : mesh.axes) ranks *= axis.size;
   std::vector<int64_t> telling{0};

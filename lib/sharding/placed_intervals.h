@@ -27,6 +27,6 @@ namespace tpplan {
                                              int64_t rank, SliceFunction slice = shard_slice);
 
 // Returns ranks that expose a wrong sharding: the first, the last, and the second one along each axis.
-[[nodiscard]] std::vector<int64_t> distinct_ranks(const Mesh& mesh);
+[[nodiscard]] std::vector<int64_t> sample_ranks(const Mesh& mesh);
 
 }  // namespace tpplan

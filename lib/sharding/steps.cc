@@ -124,7 +124,7 @@ std::vector<GradReduce> in_order(std::span<const GradReduce> reductions, const P
 
 }  // namespace
 
-PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reductions) {
+PartitionSpec spec_before_scatter(PartitionSpec spec, std::span<const GradReduce> reductions) {
   for (const GradReduce& reduce : reductions) {
     if (reduce.kind == CollectiveKind::ReduceScatter) spec = without_axis(std::move(spec), reduce.axis);
   }
@@ -138,7 +138,7 @@ PartitionSpec spec_after(PartitionSpec spec, const Collective& collective) {
   return spec;
 }
 
-std::vector<int64_t> first_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
+std::vector<int64_t> rank0_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
                                        const PartitionSpec& spec, const Mesh& mesh) {
   Sharding now{.spec = spec, .segments = {}};
   for (const DimSegments& segments : sharding.segments) {
@@ -174,10 +174,10 @@ std::optional<std::vector<Step>> steps_between(std::span<const Placement> from, 
 }
 
 GradientLayouts gradient_layouts(std::span<const Placement> from, std::span<const Placement> to, AxisId axis,
-                                 GradientSums sums) {
+                                 GradientReduction reduction) {
   GradientLayouts gradient{.from = reduced_layout(to), .to = reduced_layout(from)};
-  if (sums != GradientSums::None) gradient.from[axis] = kPartial;
-  if (sums == GradientSums::Partial) gradient.to[axis] = kPartial;
+  if (reduction != GradientReduction::None) gradient.from[axis] = kPartial;
+  if (reduction == GradientReduction::Partial) gradient.to[axis] = kPartial;
   return gradient;
 }
 
@@ -229,7 +229,7 @@ std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Shardin
 
 std::vector<Placement> unreduced_gradient(const PartitionSpec& spec, std::span<const GradReduce> reductions,
                                           const Mesh& mesh) {
-  std::vector<Placement> placements = plain_placements(unscattered(spec, reductions), mesh);
+  std::vector<Placement> placements = plain_placements(spec_before_scatter(spec, reductions), mesh);
   for (const GradReduce& reduce : reductions) placements[reduce.axis] = {.kind = PlacementKind::Partial};
   return placements;
 }

@@ -15,10 +15,10 @@ namespace tpplan {
 // The code that reduces parameter gradients over an axis. Module: the modules, in their backward pass; Fsdp, Ddp:
 // torch's wrapper around the model; Tpplan: tools/python/tpplan/torch.
 enum class GradReducer : uint8_t { Module, Fsdp, Ddp, Tpplan };
-inline constexpr std::string_view kGradSummerNames[] = {"module", "fsdp", "ddp", "tpplan"};  // by GradReducer
-static_assert(std::size(kGradSummerNames) == static_cast<size_t>(GradReducer::Tpplan) + 1);
+inline constexpr std::string_view kGradReducerNames[] = {"module", "fsdp", "ddp", "tpplan"};  // by GradReducer
+static_assert(std::size(kGradReducerNames) == static_cast<size_t>(GradReducer::Tpplan) + 1);
 
-[[nodiscard]] inline std::string_view to_text(GradReducer by) { return kGradSummerNames[static_cast<size_t>(by)]; }
+[[nodiscard]] inline std::string_view to_text(GradReducer by) { return kGradReducerNames[static_cast<size_t>(by)]; }
 
 // The reduction of a gradient over one axis, by all_reduce or reduce_scatter.
 struct GradReduce {
@@ -57,15 +57,15 @@ struct GradientLayouts {
   bool operator==(const GradientLayouts&) const = default;
 };
 
-// The treatment of a partial gradient at a boundary: Closed reduces it, Open passes it on for an enclosing module to
-// reduce.
-enum class GradientSums : uint8_t { None, Reduced, Partial };
+// The treatment of a partial gradient at a boundary. None: the gradient is not partial. Reduced: the boundary reduces
+// it. Partial: the boundary passes it on, and an enclosing module reduces it.
+enum class GradientReduction : uint8_t { None, Reduced, Partial };
 
-// Returns the gradient layouts of a value that is redistributed from `from` to `to`; `sums` states whether the gradient
-// is partial over `axis`. It is sharded as the value is, and Replicate if the value is Partial (torch 2.13,
+// Returns the gradient layouts of a value that is redistributed from `from` to `to`; `reduction` states whether the
+// gradient is partial over `axis`. It is sharded as the value is, and Replicate if the value is Partial (torch 2.13,
 // Redistribute.backward).
 [[nodiscard]] GradientLayouts gradient_layouts(std::span<const Placement> from, std::span<const Placement> to,
-                                               AxisId axis, GradientSums sums);
+                                               AxisId axis, GradientReduction reduction);
 
 // True if the layouts are those of a gradient of a value that is redistributed from `from` to `to`, partial or not.
 [[nodiscard]] bool is_gradient_of(const GradientLayouts& gradient, std::span<const Placement> from,
@@ -106,10 +106,10 @@ struct ParamStep {
 [[nodiscard]] PartitionSpec spec_after(PartitionSpec spec, const Collective& collective);
 
 // Returns the spec of the gradient before it is reduced: without the axes whose reduce_scatter has yet to shard it.
-[[nodiscard]] PartitionSpec unscattered(PartitionSpec spec, std::span<const GradReduce> reductions);
+[[nodiscard]] PartitionSpec spec_before_scatter(PartitionSpec spec, std::span<const GradReduce> reductions);
 
 // Returns the local shape on rank 0, which has the largest shards, of a parameter whose current spec is `spec`.
-[[nodiscard]] std::vector<int64_t> first_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
+[[nodiscard]] std::vector<int64_t> rank0_local_shape(std::span<const int64_t> shape, const Sharding& sharding,
                                                      const PartitionSpec& spec, const Mesh& mesh);
 
 // Returns the layout of a parameter's gradient before it is reduced: Partial on the axes that reduce it, and not yet

@@ -42,13 +42,13 @@ using Steps = std::span<const BoundaryStep>;
 }
 
 // What a style's hooks require of the call of a module. They raise an error for other calls.
-struct CallForm {
+struct CallRequirements {
   bool takes_first = false;    // requires a tensor as args[0], even if it does not change it
   bool output_is_one = false;  // requires a single tensor as result
 };
 
 // The steps of a Linear if gradients are disabled: it runs on plain local shards without DTensors, with in-place sums.
-struct FastPath {
+struct InferencePath {
   Steps input{};
   Steps output{};
   bool hides_bias = false;  // runs without the bias, which is added once after the sum
@@ -59,11 +59,11 @@ struct TransformersSteps {
   Steps input{};   // of args[0]
   Steps second{};  // of args[2]
   Steps output{};
-  CallForm call{};
-  bool local_params = false;        // the module sees its parameters as plain local shards
-  bool sums_params = false;         // all-reduces complete gradients of parameters, without DTensor
-  bool dispatches_experts = false;  // dispatches tokens to experts (walk/run/dispatch.h)
-  const FastPath* fast = nullptr;   // nullptr: no fast path
+  CallRequirements call{};
+  bool local_params = false;            // the module sees its parameters as plain local shards
+  bool sums_params = false;             // all-reduces complete gradients of parameters, without DTensor
+  bool dispatches_experts = false;      // dispatches tokens to experts (walk/run/dispatch.h)
+  const InferencePath* fast = nullptr;  // nullptr: no fast path
 };
 
 // The hooks of torch 2.13, distributed/tensor/parallel/style.py. Options of the rule replace the placements.

@@ -45,15 +45,15 @@ constexpr BoundaryStep kLeaveLastOfTorch[] = {{StepKind::RedistributeOther, kLas
 constexpr BoundaryStep kReplicateForTorch[] = {{StepKind::RedistributeOther, kReplicated}, {StepKind::ToLocal, {}}};
 constexpr BoundaryStep kPrepare[] = {{StepKind::FromLocal, {}}, {StepKind::Redistribute, {}}};
 
-constexpr CallForm kTakesTensor = {.takes_first = true};
-constexpr CallForm kReturnsTensor = {.output_is_one = true};
-constexpr CallForm kTensorToTensor = {.takes_first = true, .output_is_one = true};
+constexpr CallRequirements kTakesTensor = {.takes_first = true};
+constexpr CallRequirements kReturnsTensor = {.output_is_one = true};
+constexpr CallRequirements kTensorToTensor = {.takes_first = true, .output_is_one = true};
 
 // The condition is should_use_local_tensors of ColwiseParallel and RowwiseParallel.
-constexpr FastPath kFast = {};
-constexpr FastPath kFastGather = {.output = kGather};
-constexpr FastPath kFastSum = {.output = kSumValue, .hides_bias = true};
-constexpr FastPath kFastShardAndReduce = {.input = kShardLocally, .output = kSumValue, .hides_bias = true};
+constexpr InferencePath kFast = {};
+constexpr InferencePath kFastGather = {.output = kGather};
+constexpr InferencePath kFastSum = {.output = kSumValue, .hides_bias = true};
+constexpr InferencePath kFastShardAndReduce = {.input = kShardLocally, .output = kSumValue, .hides_bias = true};
 
 constexpr uint16_t kLinearOptions = kInputLayouts | kOutputLayouts | kUseLocalOutput;
 constexpr uint16_t kInputOptions =

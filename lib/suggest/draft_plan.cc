@@ -53,7 +53,7 @@ DraftKey key_in(const Drafting& in, const DraftKey& key) {
 // True if the plan already has a rule with the same key and treatment.
 bool repeats(const TpPlan& plan, const PlanRule& rule) {
   return std::ranges::any_of(plan.rules, [&](const PlanRule& other) {
-    return other.key == rule.key && other.block == rule.block && same_treatment(other, rule);
+    return other.key == rule.key && other.block == rule.block && has_same_effect(other, rule);
   });
 }
 

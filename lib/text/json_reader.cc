@@ -263,7 +263,7 @@ struct TreeBuilder {
                                             : std::string_view(start + 1, value.size());
     KeySet& set = key_sets[open_objects - 1];
     const uint64_t offset = offset_of(start);
-    if (const uint32_t earlier = first_of_key(set, position.begin, name); earlier != kNotFound) {
+    if (const uint32_t earlier = find_key(set, position.begin, name); earlier != kNotFound) {
       Diagnostic& d = report_message(diagnostics, Code::DuplicateKey, {file.id, offset, length},
                                      fmt::format("key `{}` appears twice in one object", name), "keep one of the two");
       d.notes.push_back({"first one", {file.id, set.keys[earlier].offset, length}});

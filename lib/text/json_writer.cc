@@ -39,7 +39,7 @@ void end_bracket(JsonWriter& json, char bracket) {
   begin_line(json);
   json.out += bracket;
   json.has_item = true;
-  if (json.out.size() >= kChunkBytes) send_text(json);
+  if (json.out.size() >= kChunkBytes) flush_json(json);
 }
 
 void write_item(JsonWriter& json, std::string_view text) {
@@ -117,15 +117,15 @@ void write_number(JsonWriter& json, double number, int digits) {
 
 void write_exact(JsonWriter& json, double number) { write_json(json, fmt::format("{}", number)); }
 
-void send_text(JsonWriter& json) {
+void flush_json(JsonWriter& json) {
   if (json.sink == nullptr) return;
   if (!json.is_lost) json.is_lost = !(*json.sink)(json.out);
   json.out.clear();
 }
 
-bool finish(JsonWriter& json) {
+bool finish_json(JsonWriter& json) {
   json.out += '\n';
-  send_text(json);
+  flush_json(json);
   return !json.is_lost;
 }
 

@@ -84,10 +84,10 @@ void write_field(JsonWriter& json, std::string_view key, const Value& value) {
 }
 
 // Sends the text so far to the sink.
-void send_text(JsonWriter& json);
+void flush_json(JsonWriter& json);
 
 // Sends the rest of the text and a line break. Returns false if the sink has failed.
-[[nodiscard]] bool finish(JsonWriter& json);
+[[nodiscard]] bool finish_json(JsonWriter& json);
 
 // Returns the JSON that `write` writes, as text.
 template <typename Write>

@@ -27,7 +27,7 @@ void clear_keys(KeySet& set) {
 }
 
 // Compares keys one by one in small objects, and uses the index in larger ones.
-uint32_t first_of_key(KeySet& set, const char* file, std::string_view name) {
+uint32_t find_key(KeySet& set, const char* file, std::string_view name) {
   constexpr size_t kFew = 16;
   const auto count = static_cast<uint32_t>(set.keys.size());
   if (count < kFew) {

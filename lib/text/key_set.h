@@ -29,7 +29,7 @@ void clear_keys(KeySet& set);
 
 // Returns the index of the key called `name`, or kNotFound. After kNotFound the caller must call add_key with the same
 // name before the next lookup. `file` points to the file's first byte.
-[[nodiscard]] uint32_t first_of_key(KeySet& set, const char* file, std::string_view name);
+[[nodiscard]] uint32_t find_key(KeySet& set, const char* file, std::string_view name);
 void add_key(KeySet& set, uint32_t offset, std::string_view name, bool is_escaped);
 
 }  // namespace tpplan

@@ -58,7 +58,8 @@ MaybeError unmatched_bracket(const LineScan& s, std::vector<size_t>& open) {
 // Returns an error if a bracket is open and the line looks like an entry of the surrounding mapping.
 MaybeError bracket_left_open(const LineScan& s) {
   if (s.open.empty() || s.line.words.empty()) return {};
-  const bool is_key = is_at(s, 1, Kind::Colon) && (is_at(s, 0, Kind::Plain) || is_at(s, 0, Kind::Quoted));
+  const bool is_key =
+      word_has_kind(s, 1, Kind::Colon) && (word_has_kind(s, 0, Kind::Plain) || word_has_kind(s, 0, Kind::Quoted));
   const size_t at = s.open.front();
   const size_t line_break = s.text.rfind('\n', at);
   const size_t begin = line_break == std::string_view::npos ? 0 : line_break + 1;
@@ -76,12 +77,12 @@ MaybeError missing_comma(const LineScan& s) {
       return YamlError{at - 1,
                        1,
                        fmt::format("expected a comma, found `{}`", first.back()),
-                       fmt::format("write `{}, {}`", shown(first.substr(0, first.size() - 1)), shown(second)),
+                       fmt::format("write `{}, {}`", short_word(first.substr(0, first.size() - 1)), short_word(second)),
                        {{at - 1, 1, ","}}};
     return YamlError{at,
                      1,
-                     fmt::format("no comma between `{}` and `{}`", shown(first), shown(second)),
-                     fmt::format("write `{}, {}`", shown(first), shown(second)),
+                     fmt::format("no comma between `{}` and `{}`", short_word(first), short_word(second)),
+                     fmt::format("write `{}, {}`", short_word(first), short_word(second)),
                      {{at, 0, ","}}};
   };
   for (size_t i = 0; i < words.size(); ++i) {
@@ -117,7 +118,7 @@ YamlError colon_instead(size_t begin, size_t end, std::string_view found, std::s
   const std::string line = fmt::format("{}: {}", key, value);
   return {begin,
           std::max<size_t>(1, end - begin),
-          found.empty() ? fmt::format("no colon after `{}`", shown(key))
+          found.empty() ? fmt::format("no colon after `{}`", short_word(key))
                         : fmt::format("expected a colon, found `{}`", found),
           line.size() <= kShownLine ? fmt::format("write `{}`", line) : "put `: ` between key and value",
           {{begin, end - begin, ": "}}};
@@ -133,15 +134,15 @@ std::string_view sign_at(std::string_view text) {
 
 // Returns an error if a quoted key has no valid colon after it.
 MaybeError quoted_key(const LineScan& s) {
-  if (!s.open.empty() || !is_at(s, 0, Kind::Quoted)) return {};
+  if (!s.open.empty() || !word_has_kind(s, 0, Kind::Quoted)) return {};
   const YamlWord& key = s.line.words[0];
-  if (is_at(s, 1, Kind::GluedColon)) {
+  if (word_has_kind(s, 1, Kind::GluedColon)) {
     const size_t colon = s.line.words[1].begin;
     if (s.text[colon + 1] == ':')
       return YamlError{colon, 2, "two colons follow the key", "keep one `:`", {{colon, 1, ""}}};
     return YamlError{colon, 1, "no space after the colon", "write `: `, with a space", {{colon + 1, 0, " "}}};
   }
-  if (is_at(s, 1, Kind::Plain)) {
+  if (word_has_kind(s, 1, Kind::Plain)) {
     const YamlWord& value = s.line.words[1];
     const std::string_view said = word_at(s, 1), sign = sign_at(said);
     if (said.starts_with(','))
@@ -156,7 +157,7 @@ MaybeError quoted_key(const LineScan& s) {
     const size_t from = std::min(said.find_first_not_of(' ', sign.size()), said.size());
     return colon_instead(key.end, value.begin + from, sign, text_of(s.text, key), said.substr(from));
   }
-  if (is_at(s, 1, Kind::Open) || is_at(s, 1, Kind::Quoted))
+  if (word_has_kind(s, 1, Kind::Open) || word_has_kind(s, 1, Kind::Quoted))
     return YamlError{key.end,
                      1,
                      "no colon after the key",
@@ -165,7 +166,7 @@ MaybeError quoted_key(const LineScan& s) {
   if (s.line.words.size() > 1 || (s.before != nullptr && opens_block(*s.before))) return {};
   return YamlError{key.begin,
                    key.end - key.begin,
-                   fmt::format("no colon after `{}`", shown(text_of(s.text, key))),
+                   fmt::format("no colon after `{}`", short_word(text_of(s.text, key))),
                    "write `: ` and the value after the key",
                    {}};
 }
@@ -194,14 +195,14 @@ MaybeError long_key(const LineScan& s) {
 
 // Returns an error if a line has only plain text: a key whose colon is missing or not recognized.
 MaybeError plain_key(const LineScan& s) {
-  if (!s.open.empty() || !is_at(s, 0, Kind::Plain) || is_at(s, 1, Kind::Colon)) return {};
+  if (!s.open.empty() || !word_has_kind(s, 0, Kind::Plain) || word_has_kind(s, 1, Kind::Colon)) return {};
   const YamlWord& word = s.line.words[0];
   const std::string_view said = word_at(s, 0);
   if (s.before != nullptr && opens_block(*s.before)) {
     if (s.line.indent > s.before->indent) return {};
     return YamlError{word.begin,
                      said.size(),
-                     fmt::format("`{}` is not indented, but the line above expects a value", shown(said)),
+                     fmt::format("`{}` is not indented, but the line above expects a value", short_word(said)),
                      "write the value on the line of its key, or indent it",
                      {}};
   }
@@ -218,8 +219,8 @@ MaybeError plain_key(const LineScan& s) {
   if (space == std::string_view::npos)
     return YamlError{word.begin,
                      said.size(),
-                     fmt::format("no colon after `{}`", shown(said)),
-                     fmt::format("write `{}:`", shown(said)),
+                     fmt::format("no colon after `{}`", short_word(said)),
+                     fmt::format("write `{}:`", short_word(said)),
                      {{word.end, 0, ":"}}};
   const size_t value = said.find_first_not_of(' ', space);
   const std::string_view sign = sign_at(said.substr(value));
@@ -252,7 +253,7 @@ MaybeError more_on_line(const LineScan& s) {
     if (ends_value && (word.kind == Kind::Plain || word.kind == Kind::Quoted))
       return YamlError{word.begin,
                        word.end - word.begin,
-                       fmt::format("`{}` follows the end of the value", shown(text_of(s.text, word))),
+                       fmt::format("`{}` follows the end of the value", short_word(text_of(s.text, word))),
                        "write one key and one value a line",
                        {}};
   }
@@ -262,7 +263,7 @@ MaybeError more_on_line(const LineScan& s) {
 // ---- indentation ----
 
 MaybeError item_among_keys(const LineScan& s) {
-  if (!s.open.empty() || !is_at(s, 0, Kind::Dash) || s.before == nullptr) return {};
+  if (!s.open.empty() || !word_has_kind(s, 0, Kind::Dash) || s.before == nullptr) return {};
   if (opens_block(*s.before) || s.before->words[0].kind == Kind::Dash) return {};
   const size_t at = s.line.words[0].begin;
   return YamlError{at,
@@ -280,12 +281,12 @@ MaybeError key_of_item(const LineScan& s) {
   const bool is_below = s.line.indent > s.before->indent && s.line.indent != wanted;
   const bool is_beside = s.line.indent == s.before->indent && s.before_that != nullptr && opens_block(*s.before_that) &&
                          s.before_that->indent < s.before->indent;
-  if (!is_at(s, 1, Kind::Colon) || (!is_below && !is_beside)) return {};
+  if (!word_has_kind(s, 1, Kind::Colon) || (!is_below && !is_beside)) return {};
   return YamlError{
       s.line.words[0].begin,
       s.line.words[0].end - s.line.words[0].begin,
       fmt::format("indented by {}, but the keys of its item by {}", spaces(s.line.indent), spaces(wanted)),
-      fmt::format("indent it by {}, below `{}`", spaces(wanted), shown(text_of(s.text, s.before->words[1]))),
+      fmt::format("indent it by {}, below `{}`", spaces(wanted), short_word(text_of(s.text, s.before->words[1]))),
       {{s.line.begin, s.line.indent, std::string(wanted, ' ')}}};
 }
 
@@ -385,7 +386,7 @@ std::optional<YamlError> find_key_error(std::string_view key, bool has_value, si
     if (key.ends_with(quote) && !key.starts_with(quote))
       return YamlError{offset,
                        key.size(),
-                       fmt::format("`{}` has a quote at its end, but none at its beginning", shown(key)),
+                       fmt::format("`{}` has a quote at its end, but none at its beginning", short_word(key)),
                        fmt::format("open it with `{}`", quote),
                        {{offset, 0, std::string(1, quote)}}};
   }
@@ -397,7 +398,7 @@ std::optional<YamlError> find_key_error(std::string_view key, bool has_value, si
   return YamlError{offset + sign,
                    1,
                    colon ? "no space after the colon" : "expected a colon, found `=`",
-                   fmt::format("write `{}: {}`", shown(key.substr(0, sign)), shown(key.substr(sign + 1))),
+                   fmt::format("write `{}: {}`", short_word(key.substr(0, sign)), short_word(key.substr(sign + 1))),
                    {{offset + sign, 1, ": "}}};
 }
 

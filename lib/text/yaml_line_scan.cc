@@ -24,11 +24,11 @@ std::string_view word_at(const LineScan& s, size_t i) {
   return i < s.line.words.size() ? text_of(s.text, s.line.words[i]) : std::string_view{};
 }
 
-bool is_at(const LineScan& s, size_t i, YamlWordKind kind) {
+bool word_has_kind(const LineScan& s, size_t i, YamlWordKind kind) {
   return i < s.line.words.size() && s.line.words[i].kind == kind;
 }
 
-std::string shown(std::string_view word) {
+std::string short_word(std::string_view word) {
   std::string text(word);
   shorten(text, kShownWord);
   return text;
@@ -165,12 +165,12 @@ LineError reserved_character(const LineScan& s) {
     if (row == std::end(kRows)) continue;
     // Skips aliases of existing anchors. A tag or an anchor precedes its value.
     if (row->character == '*' && s.anchors.contains(said.substr(1))) continue;
-    const bool is_key = &word == s.line.words.data() && is_at(s, 1, WordKind::Colon);
+    const bool is_key = &word == s.line.words.data() && word_has_kind(s, 1, WordKind::Colon);
     if ((row->character == '&' || row->character == '!') && (!is_key || said.find(' ') != std::string_view::npos))
       continue;
     const std::string help = row->character == '*'
-                                 ? fmt::format("quote patterns that start with `*`: `\"{}\"`", shown(said))
-                                 : fmt::format("quote it: `\"{}\"`", shown(said));
+                                 ? fmt::format("quote patterns that start with `*`: `\"{}\"`", short_word(said))
+                                 : fmt::format("quote it: `\"{}\"`", short_word(said));
     return YamlError{word.begin,
                      said.size(),
                      fmt::format("without quotes `{}` is {}", row->character, row->is),
@@ -195,7 +195,7 @@ LineError block_of_text(const LineScan& s) {
 
 // Returns an error if a pattern such as `[qk]_proj: colwise` is unquoted, so that YAML reads a list.
 LineError pattern_as_list(const LineScan& s) {
-  if (!s.open.empty() || !is_at(s, 0, WordKind::Open)) return {};
+  if (!s.open.empty() || !word_has_kind(s, 0, WordKind::Open)) return {};
   const auto& words = s.line.words;
   const auto colon =
       std::find_if(words.begin(), words.end(), [](const YamlWord& w) { return w.kind == WordKind::Colon; });
@@ -206,7 +206,7 @@ LineError pattern_as_list(const LineScan& s) {
   return YamlError{words[0].begin,
                    key.size(),
                    fmt::format("without quotes `{}` begins a list or a mapping", key[0]),
-                   fmt::format("quote the pattern: `\"{}\"`", shown(key)),
+                   fmt::format("quote the pattern: `\"{}\"`", short_word(key)),
                    {{words[0].begin, 0, "\""}, {colon->begin, 0, "\""}}};
 }
 

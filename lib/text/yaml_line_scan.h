@@ -23,8 +23,8 @@ struct LineScan {
 };
 
 [[nodiscard]] std::string_view word_at(const LineScan& s, size_t i);
-[[nodiscard]] bool is_at(const LineScan& s, size_t i, YamlWordKind kind);
-[[nodiscard]] std::string shown(std::string_view word);
+[[nodiscard]] bool word_has_kind(const LineScan& s, size_t i, YamlWordKind kind);
+[[nodiscard]] std::string short_word(std::string_view word);
 
 // Returns the first error in the line's characters, quotes and comments. Ignores the lines around it.
 [[nodiscard]] std::optional<YamlError> find_word_error(const LineScan& s);

@@ -77,8 +77,9 @@ void match_device(SpeedTable& table, const Timings& timings, Diagnostics& diagno
 }
 
 void take_timings(SpeedTable& table, const SpeedFile& from, const Mesh& mesh, Diagnostics& diagnostics) {
-  const Timings timings = kind_of(from.file) == SpeedFileKind::NcclTests ? read_nccl_tests(from.file, diagnostics)
-                                                                         : read_run_timings(from.file, diagnostics);
+  const Timings timings = speed_file_kind(from.file) == SpeedFileKind::NcclTests
+                              ? read_nccl_tests(from.file, diagnostics)
+                              : read_run_timings(from.file, diagnostics);
   if (has_errors(diagnostics)) return;
   match_device(table, timings, diagnostics);
   bool is_used = false;
@@ -98,7 +99,7 @@ void take_timings(SpeedTable& table, const SpeedFile& from, const Mesh& mesh, Di
 
 }  // namespace
 
-SpeedFileKind kind_of(const SourceFile& file) {
+SpeedFileKind speed_file_kind(const SourceFile& file) {
   if (file.text.find("\"redistributions\"") != std::string::npos) return SpeedFileKind::Run;
   return file.text.find("busbw") != std::string::npos ? SpeedFileKind::NcclTests : SpeedFileKind::Topology;
 }
@@ -109,7 +110,7 @@ Topology read_speeds(std::span<const SpeedFile> files, const Mesh& mesh, Diagnos
   table.topology.axes.resize(mesh.axes.size());
   table.known.assign(mesh.axes.size(), false);
   for (const SpeedFile& from : files) {
-    if (kind_of(from.file) != SpeedFileKind::Topology) continue;
+    if (speed_file_kind(from.file) != SpeedFileKind::Topology) continue;
     if (!from.axis.empty())
       report_message(own, Code::InvalidTimings, {from.file.id, 0, 1},
                      fmt::format("axis `{}` needs timings, but this file has none", from.axis),
@@ -118,7 +119,7 @@ Topology read_speeds(std::span<const SpeedFile> files, const Mesh& mesh, Diagnos
       read_topology(from.file, mesh, table, own);
   }
   for (const SpeedFile& from : files) {
-    if (!has_errors(own) && kind_of(from.file) != SpeedFileKind::Topology) take_timings(table, from, mesh, own);
+    if (!has_errors(own) && speed_file_kind(from.file) != SpeedFileKind::Topology) take_timings(table, from, mesh, own);
   }
   table.topology.is_own_axis = table.known;
   if (!has_errors(own) && !files.empty()) give_links(table, mesh, {files[0].file.id, 0, 1}, own);

@@ -26,7 +26,7 @@ struct Timings {
 
 // Recognises the kind of a `--topology` file by its text.
 enum class SpeedFileKind : uint8_t { Topology, NcclTests, Run };
-[[nodiscard]] SpeedFileKind kind_of(const SourceFile& file);
+[[nodiscard]] SpeedFileKind speed_file_kind(const SourceFile& file);
 
 // Reads the output of nccl-tests, and skips lines that MPI and NCCL print in between. The kind of collective follows
 // from the ratio of busbw and algbw, because older versions do not print it. Uses the out-of-place times. Reports

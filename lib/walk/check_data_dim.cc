@@ -73,7 +73,7 @@ std::vector<OnShards> nodes_on_shards(const ModelGraph& model, const ModelTables
       (is_first ? rearranges : indexes) |= is_range[arg.id];
       is_first = false;
     });
-    const bool is_number = is_trained(dtype_of(graph.strings[graph.values[result].dtype]));
+    const bool is_number = is_trainable(dtype_of(graph.strings[graph.values[result].dtype]));
     if (node.op == OpId::Arange && !used[result] && shape[0] == size) {
       nodes[i] = OnShards::Range;
       is_range[result] = true;

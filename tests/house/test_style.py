@@ -46,7 +46,7 @@ MAY_BE_DROPPED = {
     "read_integer",
     "read_number",
     "read_bool",  # a reader of plans continues, and reports more
-    "for_each_run",  # true unless its visitor stops
+    "for_each_contiguous_range",  # true unless its visitor stops
     "insert",
     "join",
     "add_module",  # the added module can be found again

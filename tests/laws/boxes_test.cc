@@ -51,7 +51,7 @@ Region random_region(std::mt19937& random, size_t dims) {
       at = end + static_cast<int64_t>(random() % 4);
     }
   }
-  return region_of_slice(std::move(slice));
+  return region_from_slice(std::move(slice));
 }
 
 constexpr int kTries = 400;
@@ -120,12 +120,12 @@ TEST_CASE("a copy between two regions moves every element of a third") {
     }
     REQUIRE(strided == expected);
     for (const HeldBox& held : boxes_of(part)) {
-      for_each_run(within(held.box, from), within(held.box, to), held.box,
-                   [&](uint64_t at, uint64_t there, uint64_t n) {
-                     std::copy_n(source.begin() + static_cast<ptrdiff_t>(at), n,
-                                 by_runs.begin() + static_cast<ptrdiff_t>(there));
-                     return true;
-                   });
+      for_each_contiguous_range(within(held.box, from), within(held.box, to), held.box,
+                                [&](uint64_t at, uint64_t there, uint64_t n) {
+                                  std::copy_n(source.begin() + static_cast<ptrdiff_t>(at), n,
+                                              by_runs.begin() + static_cast<ptrdiff_t>(there));
+                                  return true;
+                                });
     }
     REQUIRE(by_runs == expected);
   }

@@ -84,14 +84,14 @@ TEST_CASE("a sink gets all chunks, and none after it rejects one") {
   };
   JsonWriter json{.sink = &good};
   write(json);
-  CHECK(finish(json));
+  CHECK(finish_json(json));
   CHECK(received == json_of(write) + "\n");
   CHECK(pieces > 2);
   size_t asked = 0;
   const Sink full = [&](std::string_view) { return ++asked < 2; };
   JsonWriter lost{.sink = &full};
   write(lost);
-  CHECK_FALSE(finish(lost));
+  CHECK_FALSE(finish_json(lost));
   CHECK(asked == 2);
   CHECK(lost.out.empty());
 }

@@ -137,7 +137,7 @@ void check_run(ProjectReport& report, const CheckArguments& arguments, const Pro
   Session session;
   session.model.id = id_of(report, run.model);
   session.plan.id = id_of(report, run.plan);
-  session.is_known = known_filter(baseline);
+  session.is_known = baseline_filter(baseline);
   InputArguments inputs = arguments.inputs;
   inputs.model = run.model;
   inputs.plan = run.plan;

@@ -69,12 +69,12 @@ std::string match_line(const Session& s, const ParamMatch& match) {
   const PlanRule& rule = plan.rules[match.rule];
   const std::string block = rule.block == kNoRule ? "" : fmt::format(" in block `{}`", plan.blocks[rule.block].text);
   return fmt::format("`{}`{} ({}:{}), {}, matched by {}", rule.key, block, s.plan.name, rule.line,
-                     treatment_text(rule, plan.mesh), match.by_module ? "the module's path" : "the parameter's path");
+                     rule_value_text(rule, plan.mesh), match.by_module ? "the module's path" : "the parameter's path");
 }
 
 std::string place_of(const Session& s, RuleId id) {
   const PlanRule& rule = s.compilation.plan.rules[id];
-  return fmt::format("`{}: {}` ({}:{})", rule.key, treatment_text(rule, s.compilation.plan.mesh), s.plan.name,
+  return fmt::format("`{}: {}` ({}:{})", rule.key, rule_value_text(rule, s.compilation.plan.mesh), s.plan.name,
                      rule.line);
 }
 
@@ -245,7 +245,7 @@ std::string explain_rules(const Session& s, std::string_view key) {
     if (rule.key != key) continue;
     const RuleMatches& matches = c.plan_result.matches.rules[id];
     text += fmt::format("rule `{}` ({}:{}), {}: matches {}, applies to {}\n", rule.key, s.plan.name, rule.line,
-                        treatment_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
+                        rule_value_text(rule, c.plan.mesh), counted(matches.parameters, "parameter"), matches.governed);
     const auto& params = c.plan_result.matches.params;
     const auto first = std::find_if(params.begin(), params.end(), [&](const ParamMatch& m) {
       if (m.dims == kNone) return m.rule == id;

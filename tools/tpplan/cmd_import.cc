@@ -38,7 +38,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
     if (with_schema) header.insert(header.begin(), schema_line());
     const TpPlan plan = plan_from_specs(specs);
     text = write_plan(plan, {.header = header, .rules = {}});
-    if (const std::string why = reading_error(text, plan); !why.empty())
+    if (const std::string why = round_trip_error(text, plan); !why.empty())
       report_message(diagnostics, Code::ResourceLimit, {file.id, 0, 0},
                      fmt::format("cannot write the plan of these specs: {}", why));
   }

@@ -144,7 +144,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
   const bool with_schema = is_file && !arguments.no_schema;
   add_header(draft, model, arguments.model, with_schema);
   const std::string text = write_plan(draft.plan, draft.comments);
-  if (const std::string why = reading_error(text, draft.plan); !why.empty()) {
+  if (const std::string why = round_trip_error(text, draft.plan); !why.empty()) {
     print(STDERR_FILENO,
           fmt::format(
               "tpplan: error: cannot write the draft plan of {}: {}\n  = help: rename the module in this message\n",

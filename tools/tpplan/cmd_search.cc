@@ -243,7 +243,7 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
   if (answer.best) {
     const std::string text = search_plan_text(report);
     const ChosenPlan chosen = plan_of(*space, answer.best->choice);
-    if (const std::string fault = reading_error(text, chosen.plan); !fault.empty()) {
+    if (const std::string fault = round_trip_error(text, chosen.plan); !fault.empty()) {
       print(STDERR_FILENO, fmt::format("tpplan: error: cannot write the plan: {}\n", escape_for_terminal(fault)));
       return kExitContent;
     }

@@ -137,7 +137,7 @@ std::unique_ptr<Session> run_with(EditorAnalysis& analysis, const EditorProject&
   if (!fault.empty()) report_here(session->plan, fault, session->diagnostics);
   if (fault.empty() && read_input(model, kMaxModelBytes, session->model, session->diagnostics, project.within)) {
     session->model.name = name_in(project.folder, model);
-    session->is_known = known_filter(baseline);
+    session->is_known = baseline_filter(baseline);
     compile_texts(*session, inputs, sizes, Phase::Manifest, {});
     if (session->usage)
       report_here(session->plan, fmt::format("mesh `{}` has an axis that this plan does not declare", mesh),

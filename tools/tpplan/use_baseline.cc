@@ -93,7 +93,9 @@ int open_baseline(const CheckArguments& arguments, const CommonArguments& common
   return print_diagnostics(diagnostics, sources_of(file), common);
 }
 
-KnownFilter known_filter(const BaselineUse& use) { return use.is_written ? KnownFilter{} : known_filter(use.known); }
+KnownFilter baseline_filter(const BaselineUse& use) {
+  return use.is_written ? KnownFilter{} : baseline_filter(use.known);
+}
 
 void take_known(BaselineUse& use, Session& session) {
   const Sources sources = sources_of(session);

@@ -24,7 +24,7 @@ struct BaselineUse {
 [[nodiscard]] int open_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use);
 
 // Returns the filter for the check; empty while the baseline is written.
-[[nodiscard]] KnownFilter known_filter(const BaselineUse& use);
+[[nodiscard]] KnownFilter baseline_filter(const BaselineUse& use);
 
 // Removes known diagnostics from the session. Reports TP4013 if one of them is an error that stopped the check. If the
 // baseline is written, first adds all diagnostics about the content of inputs to it.

@@ -60,7 +60,7 @@ Rename rename_of(const tpplan_load_source& source) {
 void take_dtype(tpplan_load& load, std::string_view dtype) {
   if (dtype == "manifest") return;
   DType wanted = 0;
-  if (!find_dtype(dtype, wanted) || !is_model_type(wanted))
+  if (!find_dtype(dtype, wanted) || !is_compute_dtype(wanted))
     throw RequestError{
         fmt::format("`{}` is not a floating-point dtype of at least 16 bits", escape_for_terminal(dtype))};
   for (ParamLayout& layout : load.manifest.layouts) {

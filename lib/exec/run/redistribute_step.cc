@@ -289,7 +289,7 @@ bool region_of(const LocalTensor& tensor, const Mesh& mesh, int rank, Region& re
   }
   Sharding sharding{.spec = {}, .segments = tensor.segments};
   if (!spec_of(sharded_placements, mesh, tensor.shape.size(), sharding.spec)) return false;
-  region = region_of_slice(shard_slice(tensor.shape, sharding, mesh, coordinate_of(mesh, rank)));
+  region = region_from_slice(shard_slice(tensor.shape, sharding, mesh, coordinate_of(mesh, rank)));
   return true;
 }
 

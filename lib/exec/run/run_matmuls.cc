@@ -130,7 +130,7 @@ bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulRe
 
 // Makes dy in the layout that the matmul needs: sharded as y is, and Replicate on the axes over which y was Partial.
 bool gradient_of_output(MatmulTest& w, LocalTensor& dy, MatmulResult& result) {
-  const GradientLayouts needed = gradient_layouts(w.y_from, w.y_to, 0, GradientSums::None);
+  const GradientLayouts needed = gradient_layouts(w.y_from, w.y_to, 0, GradientReduction::None);
   const std::vector<Placement>& target = needed.to;
   dy = make_tensor(w, w.matmul.path + " gradient of output", w.out, w.dy ? w.dy->from : needed.from);
   const ManifestValue* output = first_value(w.matmul.layout->outputs);

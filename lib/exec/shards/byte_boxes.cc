@@ -33,7 +33,7 @@ std::vector<uint64_t> byte_sizes(std::span<const int64_t> shape, DType dtype) {
 }
 
 std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype, const std::vector<Intervals>& slice) {
-  Region region = region_of_slice(slice);
+  Region region = region_from_slice(slice);
   if (shape.empty()) region.push_back({{0, 1}});
   std::vector<HeldBox> boxes = boxes_of(region);
   const uint64_t bits = dtypes()[dtype].bits;

@@ -45,7 +45,7 @@ void visit_float(DType dtype, Visit visit) {
 
 }  // namespace
 
-bool can_cast(DType from, DType to) { return from == to || (is_model_type(from) && is_model_type(to)); }
+bool can_cast(DType from, DType to) { return from == to || (is_compute_dtype(from) && is_compute_dtype(to)); }
 
 bool loses_by_cast(DType from, DType to) {
   const Precision a = precision_of(from), b = precision_of(to);

@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-// True between floating point dtypes of at least 16 bits (is_model_type).
+// True between floating point dtypes of at least 16 bits (is_compute_dtype).
 [[nodiscard]] bool can_cast(DType from, DType to);
 
 // True if `to` cannot represent every value of `from`.

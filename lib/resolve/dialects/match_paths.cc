@@ -179,7 +179,7 @@ ParamMatch resolve(const TpPlan& plan, const Candidates& found, std::string_view
     if (winner == kNoRule) continue;
     for (const RuleId id : found[rank]) {
       if (id == winner || !shards_parameters(plan.rules[id])) continue;
-      const bool agree = same_treatment(plan.rules[winner], plan.rules[id]);
+      const bool agree = has_same_effect(plan.rules[winner], plan.rules[id]);
       table.rules[id].clashes = true;
       note_clash(clashes, winner, id, agree, path);
     }

@@ -74,7 +74,7 @@ void check_distributed(TorchWalk& walk, RuleId id, RuleId earlier, const Module&
   d->counted = "module";
   d->fails = FirstFailure::Apply;
   d->notes.push_back({fmt::format("`{}` applies {} to all modules below the Linear that it names", first.key,
-                                  treatment_text(first, walk.plan.mesh)),
+                                  rule_value_text(first, walk.plan.mesh)),
                       first.key_span});
   d->help = "remove one of the two rules";
 }
@@ -114,7 +114,7 @@ void apply_style(TorchWalk& walk, RuleId id, ModuleId module_id) {
       d->counted = "module";
       d->fails = FirstFailure::Apply;
       d->notes.push_back({fmt::format("`{}` already sets {}", walk.plan.rules[earlier].key,
-                                      treatment_text(walk.plan.rules[earlier], walk.plan.mesh)),
+                                      rule_value_text(walk.plan.rules[earlier], walk.plan.mesh)),
                           walk.plan.rules[earlier].key_span});
       d->notes.push_back({"torch raises \"distribute_module should only be called once on a module\"", {}});
       d->help = "make the keys mutually exclusive";

@@ -74,7 +74,7 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
         table.rules[rule].addressed = true;
         const RuleId earlier = table.params[param].rule;
         if (earlier != kNoRule && earlier != rule) {
-          report_clash(plan, earlier, rule, path, same_treatment(plan.rules[earlier], plan.rules[rule]), diagnostics);
+          report_clash(plan, earlier, rule, path, has_same_effect(plan.rules[earlier], plan.rules[rule]), diagnostics);
           continue;
         }
         ++table.rules[rule].governed;

@@ -27,7 +27,7 @@ constexpr DefaultRow kDefaults[] = {
 };
 
 const Distribution* default_of(const ModelGraph& graph, const Param& param) {
-  if (param.is_buffer || !is_model_type(param.dtype)) return nullptr;
+  if (param.is_buffer || !is_compute_dtype(param.dtype)) return nullptr;
   const ModuleKind kind = graph.modules[param.module].kind;
   const auto fits = [&](const DefaultRow& row) {
     return row.kind == kind && param.name.ends_with(row.ending) && param.ndim >= row.min_dims;

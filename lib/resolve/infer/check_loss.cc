@@ -14,14 +14,15 @@ std::string count_text(const Loss& loss, AxisId axis, const Mesh& mesh) {
   const std::string& name = axis_name(mesh, axis);
   if (loss.reduction == Reduction::Sum) return "every rank sums the losses of its tokens";
   if (loss.count == TokenCount::PerRank) return "every rank divides by its local token count";
-  return is_along(loss, axis) ? fmt::format("every rank divides by the token count of all ranks along `{}`", name)
-                              : fmt::format("the token count covers `loss.axes`, which does not include `{}`", name);
+  return is_loss_axis(loss, axis)
+             ? fmt::format("every rank divides by the token count of all ranks along `{}`", name)
+             : fmt::format("the token count covers `loss.axes`, which does not include `{}`", name);
 }
 
 }  // namespace
 
 void report_scale(const TpPlan& plan, const Loss& loss, AxisId axis, Reduction joined, Diagnostics& diagnostics) {
-  const LossScale scale = scale_along(loss, axis, joined);
+  const LossScale scale = loss_scale_along(loss, axis, joined);
   if (scale == LossScale::Right) return;
   const MeshAxis& own = plan.mesh.axes[axis];
   const bool means = scale == LossScale::MeanOfMeans;
@@ -70,7 +71,7 @@ void check_loss(const TpPlan& plan, const ModelGraph& graph, const Loss& loss, c
     if (plan.mesh.axes[i].size == 1) continue;
     if (is_data_axis(plan, axis))
       report_scale(plan, loss, axis, loss.gradients, diagnostics);
-    else if (!used[i] && is_along(loss, axis))
+    else if (!used[i] && is_loss_axis(loss, axis))
       report_repeated(plan, axis, "all ranks have the same values", diagnostics);
   }
 }

@@ -56,7 +56,7 @@ std::string matching_help(const QuantizedCheck& in, ParamId id, const Companion&
     return fmt::format("write `\"{}\": {{spec: {}}}`", path, to_text(expected.spec, in.plan.mesh));
   const RuleId rule = in.table.params[companion.weight].rule;
   return rule == kNoRule ? std::string()
-                         : fmt::format("write `\"{}\": {}`", path, treatment_text(in.plan.rules[rule], in.plan.mesh));
+                         : fmt::format("write `\"{}\": {}`", path, rule_value_text(in.plan.rules[rule], in.plan.mesh));
 }
 
 // Reports shard boundaries of the weight that are inside a block of the companion.

@@ -120,7 +120,7 @@ void describe_entry_count(const ErrorPlace& at, Diagnostic& d) {
                           counted(static_cast<uint64_t>(at.fault.size), "dim"),
                           at.fault.found == 1 ? "1 entry" : fmt::format("{} entries", at.fault.found));
   d.label =
-      fmt::format("{} for shape {}", treatment_text(at.rule, at.plan.mesh), shape_text(shape_of(at.graph, at.param)));
+      fmt::format("{} for shape {}", rule_value_text(at.rule, at.plan.mesh), shape_text(shape_of(at.graph, at.param)));
   const std::span<const Param> params = params_of(at.graph, at.module);
   const auto meant =
       std::find_if(params.begin(), params.end(), [&](const Param& p) { return p.ndim == at.fault.found; });

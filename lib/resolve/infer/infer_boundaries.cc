@@ -20,7 +20,7 @@ namespace {
 // Layouts of a value on the rule's axis, before the other mesh axes are added.
 struct AxisBoundary {
   Layout from, to;
-  GradientSums sums = GradientSums::None;  // not None: the module returns a partial gradient
+  GradientReduction sums = GradientReduction::None;  // not None: the module returns a partial gradient
   bool has_gradient = true;
   std::optional<bool> use_local;
 };
@@ -90,9 +90,9 @@ void add_style(const TpPlan& plan, const PlanRule& rule, const Surroundings& aro
     boundary.inputs.push_back(make_value(plan, rule,
                                          {.from = comes,
                                           .to = input.to,
-                                          .sums = !input.gradient_is_partial ? GradientSums::None
-                                                  : around.fed_by_prepared   ? GradientSums::Partial
-                                                                             : GradientSums::Reduced,
+                                          .sums = !input.gradient_is_partial ? GradientReduction::None
+                                                  : around.fed_by_prepared   ? GradientReduction::Partial
+                                                                             : GradientReduction::Reduced,
                                           .has_gradient = !embedding,
                                           .use_local = {}}));
     if (style.second_input != 0) {
@@ -132,9 +132,9 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
     const bool open = from && is_fully_replicated(to) && around.feeds_matmuls;
     return AxisBoundary{.from = from,
                         .to = to,
-                        .sums = !open       ? GradientSums::None
-                                : passes_on ? GradientSums::Partial
-                                            : GradientSums::Reduced,
+                        .sums = !open       ? GradientReduction::None
+                                : passes_on ? GradientReduction::Partial
+                                            : GradientReduction::Reduced,
                         .use_local = local_input};
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i) {

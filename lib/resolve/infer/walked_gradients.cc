@@ -15,11 +15,12 @@ bool is_of(const WalkedValue& found, bool is_output, const ValueBoundary& value)
 
 // Returns what the walk found for a value; nullopt if no gradient reached it. A module that runs several times has one
 // answer: a partial gradient if any of its calls has one.
-std::optional<GradientSums> sums_of(std::span<const WalkedGradient> found, bool is_output, const ValueBoundary& value) {
-  std::optional<GradientSums> sums;
+std::optional<GradientReduction> sums_of(std::span<const WalkedGradient> found, bool is_output,
+                                         const ValueBoundary& value) {
+  std::optional<GradientReduction> sums;
   for (const WalkedGradient& gradient : found) {
     if (!is_of(gradient.value, is_output, value)) continue;
-    sums = std::max(sums.value_or(GradientSums::None), gradient.sums);
+    sums = std::max(sums.value_or(GradientReduction::None), gradient.sums);
   }
   return sums;
 }
@@ -87,7 +88,7 @@ BoundaryLayout with_placements(const TpPlan& plan, BoundaryLayout layout, std::s
       value.forward = *steps;
       if (value.gradient)
         set_gradient(plan, plan.rules[layout.rule], value,
-                     gradient_layouts(*value.from, *value.to, axis, GradientSums::None));
+                     gradient_layouts(*value.from, *value.to, axis, GradientReduction::None));
     }
   }
   return layout;

@@ -21,7 +21,7 @@ struct WalkedValue {
 // What a boundary does with the gradient of one value.
 struct WalkedGradient {
   WalkedValue value;
-  GradientSums sums = GradientSums::None;
+  GradientReduction sums = GradientReduction::None;
 };
 
 // The placement of a DTensor that differs from the layout that a rule declares for it. Torch uses the placement.

@@ -39,7 +39,7 @@ std::string dump(const MatchTable& table, const TpPlan& plan, const ModelGraph& 
       rules += dim == 0 ? "" : ", ";
       rules += rule == kNoRule
                    ? "-"
-                   : fmt::format("{} {}", plan.rules[rule].key, treatment_text(plan.rules[rule], plan.mesh));
+                   : fmt::format("{} {}", plan.rules[rule].key, rule_value_text(plan.rules[rule], plan.mesh));
     }
     out += fmt::format("{}: {}\n", path_of(graph, graph.params[id]), rules);
   }

@@ -59,9 +59,9 @@ void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_v
   d->counted = "parameter";
   d->message = agree ? fmt::format("rule `{}` repeats rule `{}` for `{}`", b.key, a.key, path)
                      : fmt::format("rules `{}` and `{}` conflict for `{}`", a.key, b.key, path);
-  d->label =
-      agree ? "same as the other rule"
-            : fmt::format("{} here, {} in the other rule", treatment_text(b, plan.mesh), treatment_text(a, plan.mesh));
+  d->label = agree ? "same as the other rule"
+                   : fmt::format("{} here, {} in the other rule", rule_value_text(b, plan.mesh),
+                                 rule_value_text(a, plan.mesh));
   d->notes.push_back({fmt::format("`{}` also matches", a.key), a.key_span});
   d->help = agree ? "remove one of the two"
                   : "make the keys mutually exclusive, or write an exact path, which takes precedence over a pattern";

@@ -16,7 +16,7 @@ namespace {
 AxisMask loss_axes(const Walk& walk) {
   AxisMask mask = 0;
   for (size_t i = 0; i < walk.in.axes.size(); ++i) {
-    if (is_along(*walk.in.loss, walk.in.axes[i])) mask |= axis_bit(i);
+    if (is_loss_axis(*walk.in.loss, walk.in.axes[i])) mask |= axis_bit(i);
   }
   return mask;
 }
@@ -112,10 +112,10 @@ bool check_walk_loss(Walk& walk, bool is_reporting) {
   bool is_right = true;
   for (size_t i = 0; i < walk.in.axes.size(); ++i) {
     const AxisId axis = walk.in.axes[i];
-    if (!is_along(*walk.in.loss, axis)) continue;
+    if (!is_loss_axis(*walk.in.loss, axis)) continue;
     const bool repeated = (apart & axis_bit(i)) == 0;
     // Modules sum the gradients over these axes, whatever happens over data axes.
-    is_right = is_right && !repeated && scale_along(*walk.in.loss, axis, Reduction::Sum) == LossScale::Right;
+    is_right = is_right && !repeated && loss_scale_along(*walk.in.loss, axis, Reduction::Sum) == LossScale::Right;
     if (!is_reporting) continue;
     if (repeated)
       report_repeated(walk.in.plan, axis, "every rank has the full result", walk.out.diagnostics);

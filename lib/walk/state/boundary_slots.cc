@@ -63,9 +63,9 @@ void list_walked_gradients(const Walk& walk) {
     if (axis == walk.in.axes.end()) continue;
     const bool partial = (arrival.partial & axis_bit(static_cast<size_t>(axis - walk.in.axes.begin()))) != 0;
     walk.out.gradients->push_back({.value = boundary.value,
-                                   .sums = !partial           ? GradientSums::None
-                                           : boundary.reduces ? GradientSums::Reduced
-                                                              : GradientSums::Partial});
+                                   .sums = !partial           ? GradientReduction::None
+                                           : boundary.reduces ? GradientReduction::Reduced
+                                                              : GradientReduction::Partial});
   }
 }
 

@@ -39,7 +39,7 @@ _TYPES = {
     "float6_e2m3fn": (6, "F6_E2M3"),
     "float6_e3m2fn": (6, "F6_E3M2"),
 }
-# Dtypes in which boundaries may send values: is_model_type of lib/sharding/dtype.h.
+# Dtypes in which boundaries may send values: is_compute_dtype of lib/sharding/dtype.h.
 SENT_DTYPES = ("bfloat16", "float16", "float32", "float64")
 DTYPE_BITS = {name: bits for name, (bits, _) in _TYPES.items()}
 SAFETENSORS_DTYPES = {name: stored for name, (_, stored) in _TYPES.items() if stored}

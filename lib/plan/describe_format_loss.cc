@@ -1,4 +1,4 @@
-#include "plan/lost_by_format.h"
+#include "plan/describe_format_loss.h"
 
 #include <algorithm>
 #include <unordered_map>
@@ -51,8 +51,8 @@ std::vector<std::string> sorted(std::vector<std::string> texts) {
 }  // namespace
 
 // Three independent comparisons: the YAML values, the plan, and the comments.
-std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
-                           const std::vector<std::string>& comments, const std::string& formatted) {
+std::string describe_format_loss(const YamlTree& tree, const std::optional<TpPlan>& plan,
+                                 const std::vector<std::string>& comments, const std::string& formatted) {
   const SourceFile again{.name = "formatted", .text = formatted};
   YamlTree tree_again;
   Diagnostics faults, findings;

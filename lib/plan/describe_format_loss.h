@@ -12,7 +12,7 @@ namespace tpplan {
 
 // Describes what the formatted text loses of the YAML tree, the plan (nullopt if it has errors) and the comments; empty
 // if nothing.
-[[nodiscard]] std::string lost_by_format(const YamlTree& tree, const std::optional<TpPlan>& plan,
-                                         const std::vector<std::string>& comments, const std::string& formatted);
+[[nodiscard]] std::string describe_format_loss(const YamlTree& tree, const std::optional<TpPlan>& plan,
+                                               const std::vector<std::string>& comments, const std::string& formatted);
 
 }  // namespace tpplan

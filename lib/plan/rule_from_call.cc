@@ -1,4 +1,4 @@
-#include "plan/rule_of_call.h"
+#include "plan/rule_from_call.h"
 
 #include <spdlog/fmt/fmt.h>
 
@@ -41,7 +41,7 @@ std::string take_word_of_call(std::string_view name, std::string_view& rest) {
 
 }  // namespace
 
-std::string rule_of_call(std::string_view text, std::string_view style) {
+std::string rule_from_call(std::string_view text, std::string_view style) {
   const size_t open = text.find('(');
   if (open == std::string_view::npos || !text.ends_with(')')) return {};
   std::string_view rest = text.substr(open + 1, text.size() - open - 2);
@@ -67,7 +67,7 @@ std::string rule_of_call(std::string_view text, std::string_view style) {
   return rule + "}";
 }
 
-std::string spec_of_call(std::string_view text) {
+std::string spec_from_call(std::string_view text) {
   if (text.ends_with(']')) return text.starts_with('[') ? std::string(text) : fmt::format("[{}", text);
   if (text.starts_with("NamedSharding(") && text.ends_with(')')) {
     text.remove_suffix(1);
