@@ -208,7 +208,7 @@ int main(int argc, char** argv) {
                               .deadline = std::atof(argv[4]),
                               .start_deadline = std::atof(argv[4]),
                               .agreement = "driver"};
-  const JobEnd end = run_ranks(options, body);
+  const JobResult end = run_ranks(options, body);
   if (end.fault) std::fprintf(stderr, "%s\n", to_text(*end.fault).c_str());
   return end.status;
 }

@@ -39,7 +39,7 @@ int report(Comm& comm, const std::string& results) {
       lines += "rank " + std::to_string(rank) + " " + texts[rank] + "\n";
     return lines;
   };
-  require(comm, comm.backend->fold_texts(comm, sha256_hex(results), list, all));
+  throw_if_failed(comm, comm.backend->fold_texts(comm, sha256_hex(results), list, all));
   if (comm.rank != 0) return 0;
   std::fputs(all.c_str(), stdout);
   std::fflush(stdout);
@@ -107,7 +107,7 @@ int main(int argc, char** argv) {
   if (const char* device = std::getenv("TPPLAN_EXEC_DEVICE"); device != nullptr) options.device = device;
   options.agreement = argc > 5 ? argv[5] : "manifest sha256 0";
   const char* steps = argc > 4 ? std::strchr(argv[4], ',') : nullptr;
-  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+  const JobResult end = run_ranks(options, [&](Comm& comm) {
     if (steps != nullptr) comm.deadline = std::atof(steps + 1);
     return what == "cases" ? run_cases(comm, mesh) : what == "sizes" ? run_sizes(comm, mesh) : run_steps(comm, mesh);
   });

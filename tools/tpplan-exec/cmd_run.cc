@@ -59,7 +59,7 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
   return run_job(input, job, command, [&](Comm& comm) {
     if (open) throw Fault(*open);
     Outcome outcome = plan;
-    require(comm, run_all(comm, manifest, arguments, outcome));
+    throw_if_failed(comm, run_all(comm, manifest, arguments, outcome));
     if (comm.rank != 0) return count_wrong_steps(outcome) == 0 ? 0 : 1;
     const std::string head = fmt::format("{} on {}: {} ranks, {} on {}\n\n", escape_for_terminal(manifest.model_name),
                                          to_text(manifest.mesh), comm.world, comm.backend->name, comm.device->name);

@@ -208,7 +208,7 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
                               .start_deadline = job.start_deadline,
                               .agreement = fmt::format("manifest {}, {}, {}{}", input.sha256, kExecVersion, command,
                                                        job.broadcast ? "\nbroadcast" : "")};
-  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+  const JobResult end = run_ranks(options, [&](Comm& comm) {
     report_errors_if(nullptr);
     const auto report_notes = [&] {
       if (job.quiet) return;
@@ -236,7 +236,7 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
 int run_command(const std::string& manifest, const JobArguments& job, const std::function<int()>& command) {
   set_error_format(job.format);
   raise_file_limit();
-  end_when_stuck(job.deadline);
+  start_stuck_watchdog(job.deadline);
   report_errors_if(reports_for_node);
   int status = 0;
   try {

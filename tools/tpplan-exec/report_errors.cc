@@ -75,7 +75,7 @@ void report_last_error(const Fault& fault) {
 
 void set_error_format(std::string_view format) {
   findings().format = format;
-  set_last_word(report_last_error);
+  set_fault_reporter(report_last_error);
 }
 
 void report_errors_if(bool (*is_speaker)()) {

@@ -74,7 +74,7 @@ struct Bfloat16 {
 
 // The quiet NaN with no payload: processors disagree on the bits of a NaN that arithmetic makes.
 template <typename T>
-[[nodiscard]] TPPLAN_HOST_DEVICE T plain_nan() {
+[[nodiscard]] TPPLAN_HOST_DEVICE T quiet_nan() {
   if constexpr (sizeof(T) == sizeof(float)) {
     return float_of_bits(0x7fc00000u);
   } else {
@@ -88,9 +88,9 @@ template <typename T>
 // Returns op(a, b) with one rounding; integers wrap. Max and Min return `a` if the values are unordered. Avg adds: the
 // caller divides by the count.
 template <typename T>
-[[nodiscard]] TPPLAN_HOST_DEVICE T reduced(T a, T b, ReduceOp op) {
+[[nodiscard]] TPPLAN_HOST_DEVICE T reduce_pair(T a, T b, ReduceOp op) {
   if constexpr (std::is_class_v<T>) {
-    return T::of(reduced<float>(a, b, op));
+    return T::of(reduce_pair<float>(a, b, op));
   } else {
     if (op == ReduceOp::Max) return a < b ? b : a;
     if (op == ReduceOp::Min) return b < a ? b : a;
@@ -99,22 +99,22 @@ template <typename T>
       return static_cast<T>(static_cast<Unsigned>(static_cast<Unsigned>(a) + static_cast<Unsigned>(b)));
     } else {
       const T sum = a + b;
-      return sum == sum ? sum : plain_nan<T>();
+      return sum == sum ? sum : quiet_nan<T>();
     }
   }
 }
 
-// Returns a / count with one rounding, integers towards zero: the division of Avg. NaN as in `reduced`.
+// Returns a / count with one rounding, integers towards zero: the division of Avg. NaN as in `reduce_pair`.
 template <typename T>
-[[nodiscard]] TPPLAN_HOST_DEVICE T divided(T a, uint64_t count) {
+[[nodiscard]] TPPLAN_HOST_DEVICE T divide_value(T a, uint64_t count) {
   if constexpr (std::is_class_v<T>) {
-    return T::of(divided<float>(a, count));
+    return T::of(divide_value<float>(a, count));
   } else if constexpr (std::is_integral_v<T>) {
     if constexpr (std::is_signed_v<T>) return static_cast<T>(static_cast<int64_t>(a) / static_cast<int64_t>(count));
     return static_cast<T>(a / count);
   } else {
     const T quotient = a / static_cast<T>(count);
-    return quotient == quotient ? quotient : plain_nan<T>();
+    return quotient == quotient ? quotient : quiet_nan<T>();
   }
 }
 

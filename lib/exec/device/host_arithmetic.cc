@@ -7,7 +7,7 @@ bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, 
     using T = decltype(zero);
     T* a = static_cast<T*>(to);
     const T* b = static_cast<const T*>(from);
-    for (uint64_t i = 0; i < elements; ++i) a[i] = reduced(a[i], b[i], op);
+    for (uint64_t i = 0; i < elements; ++i) a[i] = reduce_pair(a[i], b[i], op);
   });
 }
 
@@ -15,7 +15,7 @@ bool divide_on_host(void* data, uint64_t elements, DType dtype, uint64_t count) 
   return visit_arithmetic_type(dtypes()[dtype].name, [&](auto zero) {
     using T = decltype(zero);
     T* a = static_cast<T*>(data);
-    for (uint64_t i = 0; i < elements; ++i) a[i] = divided(a[i], count);
+    for (uint64_t i = 0; i < elements; ++i) a[i] = divide_value(a[i], count);
   });
 }
 

@@ -46,7 +46,7 @@ TPPLAN_HOST_DEVICE void copy_units(void* to, const void* from, const StridedPlan
 template <typename T>
 TPPLAN_HOST_DEVICE void reduce_elements(T* to, const T* from, uint64_t elements, ReduceOp op, uint64_t thread,
                                         uint64_t threads) {
-  for (uint64_t i = thread; i < elements; i += threads) to[i] = reduced(to[i], from[i], op);
+  for (uint64_t i = thread; i < elements; i += threads) to[i] = reduce_pair(to[i], from[i], op);
 }
 
 // Computes elements of y = a x b, summed over k in order: with -fmad=false bit-identical to a plain loop on the CPU.

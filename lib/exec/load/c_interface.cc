@@ -19,9 +19,9 @@ int tpplan_load_open(const tpplan_load_source* source, tpplan_load** out) {
   }
   tpplan_load& load = **out;
   tpplan::LoadErrors findings;
-  const int status = tpplan::guarded(load, [&] {
+  const int status = tpplan::catch_errors(load, [&] {
     tpplan::read_source(load, *source);
-    findings = tpplan::open_text(load, *source);
+    findings = tpplan::open_manifest_and_weights(load, *source);
   });
   if (status != TPPLAN_LOAD_OK || load.is_open) return status;
   load.error = std::move(findings.text);
@@ -35,7 +35,7 @@ size_t tpplan_load_count(const tpplan_load* load) {
 
 int tpplan_load_describe(tpplan_load* load, size_t number, tpplan_load_tensor* tensor) {
   if (load == nullptr) return TPPLAN_LOAD_LIMIT;
-  return tpplan::guarded(*load, [&] {
+  return tpplan::catch_errors(*load, [&] {
     tpplan::require_open(*load);
     if (tensor == nullptr) throw tpplan::RequestError{"`tensor` is NULL"};
     if (number >= load->store.shards.size()) throw tpplan::RequestError{fmt::format("there is no tensor {}", number)};
@@ -46,7 +46,7 @@ int tpplan_load_describe(tpplan_load* load, size_t number, tpplan_load_tensor* t
                .dims = shard.shape.size(),
                .full_shape = shard.layout->shape.data(),
                .bytes = shard.bytes,
-               .same_as = tpplan::first_of(*load, number),
+               .same_as = tpplan::first_tied(*load, number),
                .is_buffer = number >= load->manifest.parameters.size(),
                .is_stored = !load->source.missing[number]};
   });

@@ -2,11 +2,11 @@
 
 namespace tpplan {
 
-bool is_cast(const tpplan_load& load, size_t tensor) {
+bool needs_cast(const tpplan_load& load, size_t tensor) {
   return load.source.tensors[tensor].dtype != load.store.shards[tensor].layout->dtype;
 }
 
-uint32_t first_of(const tpplan_load& load, size_t tensor) {
+uint32_t first_tied(const tpplan_load& load, size_t tensor) {
   return tensor < load.first.size() ? load.first[tensor] : static_cast<uint32_t>(tensor);
 }
 

@@ -37,13 +37,13 @@ struct RequestError {
 };
 
 // Exception after a callback has returned nonzero.
-struct Stopped {};
+struct StoppedByCallback {};
 
 // True if the dtypes of the tensor in the weights and in memory differ.
-[[nodiscard]] bool is_cast(const tpplan_load& load, size_t tensor);
+[[nodiscard]] bool needs_cast(const tpplan_load& load, size_t tensor);
 
 // Returns the first name that is tied to the tensor's name; the tensor's own index if it is not tied.
-[[nodiscard]] uint32_t first_of(const tpplan_load& load, size_t tensor);
+[[nodiscard]] uint32_t first_tied(const tpplan_load& load, size_t tensor);
 
 // Throws a RequestError if the manifest was not opened.
 void require_open(const tpplan_load& load);

@@ -9,10 +9,10 @@
 
 namespace tpplan {
 
-Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets, size_t count) {
+ReadTargets check_targets(const tpplan_load& load, const tpplan_load_target* targets, size_t count) {
   if (targets == nullptr && count != 0) throw RequestError{"`targets` is NULL, but `count` is not 0"};
   const size_t tensors = load.store.shards.size();
-  Targets out{.of = std::vector<std::vector<size_t>>(tensors), .omitted = std::vector<bool>(tensors, true)};
+  ReadTargets out{.of = std::vector<std::vector<size_t>>(tensors), .omitted = std::vector<bool>(tensors, true)};
   for (size_t i = 0; i < count; ++i) {
     const size_t tensor = targets[i].tensor;
     if (tensor >= tensors)
@@ -32,7 +32,7 @@ Targets check_targets(const tpplan_load& load, const tpplan_load_target* targets
     if (targets[i].data == nullptr && shard.bytes != 0)
       throw RequestError{fmt::format("`{}`: `data` of its target is NULL", path)};
     out.omitted[tensor] = false;
-    out.of[first_of(load, tensor)].push_back(i);
+    out.of[first_tied(load, tensor)].push_back(i);
   }
   return out;
 }
@@ -47,7 +47,7 @@ void reject_shared_memory(const tpplan_load& load, const tpplan_load_target* tar
   for (size_t i = 1; i < order.size(); ++i) {
     const tpplan_load_target &before = targets[order[i - 1]], &after = targets[order[i]];
     if (begin_of(order[i]) - begin_of(order[i - 1]) >= before.bytes) continue;
-    if (first_of(load, before.tensor) == first_of(load, after.tensor) && before.data == after.data) continue;
+    if (first_tied(load, before.tensor) == first_tied(load, after.tensor) && before.data == after.data) continue;
     throw RequestError{fmt::format("`{}` and `{}` share memory, but are not tied in the manifest",
                                    escape_for_terminal(load.store.shards[before.tensor].path),
                                    escape_for_terminal(load.store.shards[after.tensor].path)),

@@ -18,7 +18,7 @@ int store_current_error(tpplan_load& load) {
     throw;
   } catch (const RequestError& request_error) {
     return store_error(load, fmt::format("tpplan_load: error: {}\n", request_error.text), request_error.status);
-  } catch (const Stopped&) {
+  } catch (const StoppedByCallback&) {
     return store_error(load, "tpplan_load: error: a callback stopped the call\n", TPPLAN_LOAD_STOPPED);
   } catch (...) {
     const Fault fault = current_error();

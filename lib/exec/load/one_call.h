@@ -19,7 +19,7 @@ inline constexpr const char* kBusy = "tpplan_load: error: another call with this
 
 // Executes a call and returns its status. Stores the text of an exception.
 template <typename Work>
-[[nodiscard]] int guarded(tpplan_load& load, Work work) noexcept {
+[[nodiscard]] int catch_errors(tpplan_load& load, Work work) noexcept {
   load.said = "";
   try {
     try {
@@ -43,7 +43,7 @@ template <typename Work>
     load.said = kBusy;
     return TPPLAN_LOAD_INPUT;
   }
-  const int status = guarded(load, std::move(work));
+  const int status = catch_errors(load, std::move(work));
   load.is_busy = false;
   return status;
 }

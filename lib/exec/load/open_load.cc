@@ -105,7 +105,7 @@ const Device& find_device(const char* name) {
 void warn_of_loss(tpplan_load& load) {
   size_t count = 0, first = 0;
   for (size_t t = 0; t < load.source.tensors.size(); ++t) {
-    if (load.source.missing[t] || !loses_by_cast(load.source.tensors[t].dtype, load.store.shards[t].layout->dtype))
+    if (load.source.missing[t] || !is_lossy_cast(load.source.tensors[t].dtype, load.store.shards[t].layout->dtype))
       continue;
     if (count++ == 0) first = t;
   }
@@ -129,7 +129,7 @@ void read_source(tpplan_load& load, const tpplan_load_source& source) {
   load.file.text.assign(source.text, source.length);
 }
 
-LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source) {
+LoadErrors open_manifest_and_weights(tpplan_load& load, const tpplan_load_source& source) {
   const int rank = source.rank;
   LoadErrors findings;
   Diagnostics diagnostics;
@@ -156,7 +156,7 @@ LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source) {
   load.has_weights = source.weights != nullptr;
   load.store = describe_shards(load.manifest, rank);
   load.store.device = &device;
-  load.first = first_of_tied(load.manifest);
+  load.first = first_tied_params(load.manifest);
   for (const Shard& shard : load.store.shards) {
     if (shard.path.find('\0') != std::string_view::npos)
       throw RequestError{fmt::format("the manifest has a tensor `{}`: C does not support names with a zero byte",

@@ -18,6 +18,6 @@ void read_source(tpplan_load& load, const tpplan_load_source& source);
 
 // Opens the manifest and the weights. Returns all errors found, and stores warnings. Throws a RequestError for invalid
 // arguments.
-[[nodiscard]] LoadErrors open_text(tpplan_load& load, const tpplan_load_source& source);
+[[nodiscard]] LoadErrors open_manifest_and_weights(tpplan_load& load, const tpplan_load_source& source);
 
 }  // namespace tpplan

@@ -39,7 +39,7 @@ struct Sums {
 struct TargetsRead {
   tpplan_load& load;
   const tpplan_load_target* targets;
-  Targets requested;
+  ReadTargets requested;
   std::optional<Sums> sums;
   std::vector<std::atomic<uint64_t>> left;      // remaining items, by tensor
   std::vector<std::once_flag> begun;            // by tensor: its buffer for the cast is allocated
@@ -88,11 +88,11 @@ void finish_tensor(TargetsRead& reading, size_t tensor) {
   const tpplan_load& load = reading.load;
   if (const std::optional<Fault> fault = compare_complete_boxes(reading.kept, load.source, tensor, reading.checked))
     throw Fault(*fault);
-  if (is_cast(load, tensor)) finish_cast(reading, tensor);
+  if (needs_cast(load, tensor)) finish_cast(reading, tensor);
   const Shard& shard = load.store.shards[tensor];
   const std::vector<size_t>& targets = reading.requested.of[tensor];
   if (reading.sums) {
-    const std::string hash = hash_of_shard(shard, *load.store.device);
+    const std::string hash = shard_hash(shard, *load.store.device);
     for (const size_t target : targets) {
       const size_t name = reading.targets[target].tensor;
       if (const std::optional<Fault> fault =
@@ -117,7 +117,7 @@ void report_filled(TargetsRead& reading, const tpplan_load_options& options) {
     filled.swap(reading.filled);
   }
   for (const size_t tensor : filled) {
-    if (options.on_tensor != nullptr && options.on_tensor(options.user, tensor) != 0) throw Stopped{};
+    if (options.on_tensor != nullptr && options.on_tensor(options.user, tensor) != 0) throw StoppedByCallback{};
   }
 }
 
@@ -127,7 +127,7 @@ void watch(TargetsRead& reading, WorkQueue& queue, uint64_t total, const tpplan_
   double shown = 0;
   const auto show = [&] {
     if (options.on_progress != nullptr && options.on_progress(options.user, queue.done_bytes, total) != 0)
-      throw Stopped{};
+      throw StoppedByCallback{};
   };
   for (bool busy = true; busy;) {
     busy = !wait_for_work(queue, kSecondsALook);
@@ -168,7 +168,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
                       .kept = make_sums(load.source)};
   reject_shared_memory(load, targets, count);
   for (size_t t = 0; t < tensors; ++t) {
-    if (reading.requested.of[t].empty() || !is_cast(load, t)) continue;
+    if (reading.requested.of[t].empty() || !needs_cast(load, t)) continue;
     const std::string path = escape_for_terminal(load.store.shards[t].path);
     if (options.checksums != nullptr)
       throw RequestError{fmt::format("`{}` is cast: its checksum is for another dtype", path)};
@@ -183,7 +183,7 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   }
   const int ranks[] = {load.store.rank};
   const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);
-  const ReadPace pace = pace_of(options.threads > 0 ? options.threads : usable_processors(), staging);
+  const ReadPace pace = choose_pace(options.threads > 0 ? options.threads : usable_processors(), staging);
   std::vector<const ReadRange*> cells;
   for (const ReadRange& cell : plan.file_ranges) {
     cells.push_back(&cell);
@@ -192,12 +192,12 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   // Cast tensors need an extra buffer during the read. They are read one after the other instead of in file order, so
   // that few buffers exist at once.
   std::ranges::stable_sort(
-      cells, {}, [&](const ReadRange* cell) { return is_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
+      cells, {}, [&](const ReadRange* cell) { return needs_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
   const RangeList list = list_items(std::move(cells), pace.block);
   ReadTo to = stores_of(load);
   to.sums = &reading.kept;
   to.begin = [&](uint32_t tensor) {
-    if (is_cast(load, tensor)) begin_cast(reading, tensor);
+    if (needs_cast(load, tensor)) begin_cast(reading, tensor);
   };
   for (size_t t = 0; t < tensors; ++t) {
     if (!omitted[t] && reading.left[t] == 0) finish_tensor(reading, t);

@@ -7,8 +7,8 @@
 
 namespace tpplan {
 
-// Fills the targets. Throws a RequestError, a Fault, or Stopped after a callback has returned nonzero; all threads have
-// ended then.
+// Fills the targets. Throws a RequestError, a Fault, or StoppedByCallback after a callback has returned nonzero; all
+// threads have ended then.
 [[nodiscard]] tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* targets, size_t count,
                                               const tpplan_load_options& options);
 

@@ -16,7 +16,7 @@ void save_sources(tpplan_load& load, const char* folder, const tpplan_load_targe
   if (folder == nullptr) throw RequestError{"`folder` is NULL"};
   if (load.has_other_dtypes)
     throw RequestError{"it was opened with a `dtype`: the saved shards would not match the manifest"};
-  const Targets requested = check_targets(load, sources, count);
+  const ReadTargets requested = check_targets(load, sources, count);
   for (size_t t = 0; t < load.store.shards.size(); ++t) {
     if (requested.omitted[t])
       throw RequestError{fmt::format("`{}` is missing: a folder must contain all tensors",

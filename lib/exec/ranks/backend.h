@@ -92,10 +92,10 @@ void fail(Comm& comm, Fault fault);
 void fail(Comm& comm, Code code, std::string message, std::string help = {});
 
 // Returns the fault with this rank and its step, or unchanged if it already names a rank.
-[[nodiscard]] Fault located(const Comm& comm, Fault fault);
+[[nodiscard]] Fault with_rank_and_step(const Comm& comm, Fault fault);
 
 // Throws comm.fault if a backend function returned false.
-void require(const Comm& comm, bool done);
+void throw_if_failed(const Comm& comm, bool done);
 
 // Starts a backend function: counts the call and publishes it. Returns false after a failure.
 [[nodiscard]] bool enter_call(Comm& comm);

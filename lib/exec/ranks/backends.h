@@ -16,7 +16,7 @@ namespace tpplan {
 [[nodiscard]] const Backend* nccl_backend(std::string& reason);
 
 // Runs `body` on options.world threads of this process and returns how the job ended.
-[[nodiscard]] JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body);
+[[nodiscard]] JobResult run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body);
 
 // Connect this process's rank: they set local_rank, node, process, control and state. Throw if the job cannot be set
 // up. @pre comm.rank, world, device and deadline are set.

@@ -27,7 +27,7 @@ void report_timeout(Comm& comm, double seconds) {
     control.outbox.push_back({.type = FrameType::Late,
                               .numbers = {comm.step.number, comm.calls, static_cast<uint64_t>(seconds * 1e6)},
                               .texts = {comm.step.what}});
-    wake(control);
+    wake_control_thread(control);
     control.changed.wait_until(lock, after(kReplySeconds), [&] { return control.fault.has_value(); });
     set_job_error(control, {.code = Code::RankLate,
                             .message = fmt::format("rank {} has waited {:.3g} s at {}, and rank 0 does not reply",
@@ -96,10 +96,10 @@ bool fold_texts_by_control(Comm& comm, std::string_view mine, const TextFold& fo
   std::unique_lock lock(control.mutex);
   control.is_agreed = false;
   if (is_coordinator(control)) {
-    take_text(control, 0, std::string(mine));
+    store_rank_text(control, 0, std::string(mine));
   } else {
     control.outbox.push_back({.type = FrameType::Text, .texts = {std::string(mine)}});
-    wake(control);
+    wake_control_thread(control);
   }
   if (!wait_for(comm, lock, [&] { return control.is_agreed; })) return false;
   if (!is_coordinator(control)) {
@@ -112,11 +112,11 @@ bool fold_texts_by_control(Comm& comm, std::string_view mine, const TextFold& fo
   agreed = fold(texts);
   lock.lock();
   control.outbox.push_back({.type = FrameType::Agreed, .texts = {agreed}});
-  wake(control);
+  wake_control_thread(control);
   return true;
 }
 
-bool may_wait(Comm& comm, Clock::time_point start, double seconds) {
+bool may_keep_waiting(Comm& comm, Clock::time_point start, double seconds) {
   Control& control = *comm.control;
   if (control.has_job_error) {
     const std::lock_guard lock(control.mutex);
@@ -128,20 +128,20 @@ bool may_wait(Comm& comm, Clock::time_point start, double seconds) {
   return false;
 }
 
-bool end_together(Comm& comm, int status) {
+bool finish_job(Comm& comm, int status) {
   if (!enter_call(comm)) return false;
   Control& control = *comm.control;
   std::unique_lock lock(control.mutex);
   if (is_coordinator(control)) {
-    take_end(control, 0, status & 0xff);
+    store_rank_status(control, 0, status & 0xff);
   } else {
     control.outbox.push_back({.type = FrameType::End, .numbers = {static_cast<uint64_t>(status & 0xff)}});
-    wake(control);
+    wake_control_thread(control);
   }
   while (!control.all_ended && !control.fault) {
     control.changed.wait_until(lock, after(0.2));
-    // Rank 0 reports late ranks at the deadline (check_end). If no report arrives in another second, rank 0 itself is
-    // late.
+    // Rank 0 reports late ranks at the deadline (check_job_end). If no report arrives in another second, rank 0 itself
+    // is late.
     if (seconds_since(control.last_change) > control.deadline + kReplySeconds) {
       set_job_error(control, {.code = Code::RankLate,
                               .message = fmt::format(

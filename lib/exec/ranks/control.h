@@ -23,10 +23,10 @@ void publish_state_by_control(Comm& comm);
 
 // Returns false if a loop that has waited since `start` must stop: after a failure, or after `seconds`. comm.fault then
 // names the rank that failed, is lost or is late. It is cheap enough to be polled.
-[[nodiscard]] bool may_wait(Comm& comm, Clock::time_point start, double seconds);
+[[nodiscard]] bool may_keep_waiting(Comm& comm, Clock::time_point start, double seconds);
 
 // Final call of every rank: waits until all ranks have called it, a rank fails, or no rank makes progress for
 // comm.deadline seconds. True if every rank ended with status 0.
-[[nodiscard]] bool end_together(Comm& comm, int status);
+[[nodiscard]] bool finish_job(Comm& comm, int status);
 
 }  // namespace tpplan

@@ -37,12 +37,12 @@ bool receive_from_rank(Control& control, size_t rank, Frame& frame) {
       return take_error(control, frame);
     case FrameType::Text:
       if (frame.texts.size() != 1 || control.has_text[rank]) return false;
-      take_text(control, rank, std::move(frame.texts[0]));
+      store_rank_text(control, rank, std::move(frame.texts[0]));
       return true;
     case FrameType::End:
       if (frame.numbers.size() != 1 || state.ended) return false;
       control.last_change = Clock::now();
-      take_end(control, rank, static_cast<int64_t>(frame.numbers[0] & 0xff));
+      store_rank_status(control, rank, static_cast<int64_t>(frame.numbers[0] & 0xff));
       return true;
     default:
       return false;
@@ -122,12 +122,12 @@ std::vector<Frame> take_outbox(Control& control, Clock::time_point& last_sent) {
   return frames;
 }
 
-void answer_late(Control& control) {
+void check_late_ranks(Control& control) {
   if (control.late) set_job_error(control, late_rank_error(control.ranks, control.late->first, control.late->second));
   control.late.reset();
 }
 
-void check_end(Control& control) {
+void check_job_end(Control& control) {
   if (control.all_ended || seconds_since(control.last_change) < control.deadline) return;
   const auto ended = std::ranges::find(control.ranks, true, &RankState::ended);
   if (ended == control.ranks.end()) return;
@@ -140,7 +140,7 @@ void set_job_error(Control& control, Fault fault) {
   control.fault = std::move(fault);
   control.has_job_error = true;
   control.changed.notify_all();
-  wake(control);
+  wake_control_thread(control);
 }
 
 namespace {
@@ -158,7 +158,7 @@ void find_ended(Control& control) {
 
 }  // namespace
 
-void take_text(Control& control, size_t rank, std::string text) {
+void store_rank_text(Control& control, size_t rank, std::string text) {
   control.texts[rank] = std::move(text);
   control.has_text[rank] = true;
   ++control.text_count;
@@ -170,7 +170,7 @@ void take_text(Control& control, size_t rank, std::string text) {
   control.changed.notify_all();
 }
 
-void take_end(Control& control, size_t rank, int64_t status) {
+void store_rank_status(Control& control, size_t rank, int64_t status) {
   control.ranks[rank].ended = true;
   control.statuses[rank] = status;
   if (++control.end_count != control.statuses.size()) return find_ended(control);
@@ -178,7 +178,7 @@ void take_end(Control& control, size_t rank, int64_t status) {
   control.outbox.push_back({.type = FrameType::Ends, .numbers = {static_cast<uint64_t>(control.worst_status)}});
   control.all_ended = true;
   control.changed.notify_all();
-  wake(control);
+  wake_control_thread(control);
 }
 
 }  // namespace tpplan

@@ -28,11 +28,11 @@ void disconnect(Control& control, size_t i);
 
 // Sets a RankLate fault if a rank has reported a timeout to rank 0; has no effect on other ranks. Call it after all
 // available messages are processed: otherwise it could blame a rank whose state is still unread.
-void answer_late(Control& control);
+void check_late_ranks(Control& control);
 
 // Sets a RankLate fault if some ranks have ended and the others make no progress for the deadline. Only rank 0 calls
 // it.
-void check_end(Control& control);
+void check_job_end(Control& control);
 
 // Sets the fault of the job, which is sent to all ranks. Only the first fault is stored.
 void set_job_error(Control& control, Fault fault);
@@ -40,7 +40,7 @@ void set_job_error(Control& control, Fault fault);
 // Store, at rank 0, a rank's text of this round or its exit status. With the last text the round is complete, and rank
 // 0's main thread folds the texts. With the last status all ranks are notified. A round that an ended rank can never
 // join is an error.
-void take_text(Control& control, size_t rank, std::string text);
-void take_end(Control& control, size_t rank, int64_t status);
+void store_rank_text(Control& control, size_t rank, std::string text);
+void store_rank_status(Control& control, size_t rank, int64_t status);
 
 }  // namespace tpplan

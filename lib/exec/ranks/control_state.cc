@@ -4,7 +4,7 @@
 
 namespace tpplan {
 
-void wake(Control& control) {
+void wake_control_thread(Control& control) {
   const uint64_t one = 1;
   if (write(control.wake, &one, sizeof one) < 0) return;  // the counter is full, so the thread wakes anyway
 }

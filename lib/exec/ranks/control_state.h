@@ -57,6 +57,6 @@ struct Control {
 [[nodiscard]] inline const RankState& local_state(const Control& control) { return control.ranks.front(); }
 
 // Wakes the control thread, so that it sends what is queued.
-void wake(Control& control);
+void wake_control_thread(Control& control);
 
 }  // namespace tpplan

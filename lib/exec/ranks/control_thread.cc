@@ -84,7 +84,7 @@ void run_control_loop(Control& control) {
       std::vector<Frame> frames;
       {
         const std::lock_guard lock(control.mutex);
-        if (is_coordinator(control)) check_end(control);
+        if (is_coordinator(control)) check_job_end(control);
         frames = take_outbox(control, last_sent);
         stop = control.stop;
       }
@@ -106,7 +106,7 @@ void run_control_loop(Control& control) {
         process_inbox(control, i - 1, receive_available(control.sockets[i - 1], control.inboxes[i - 1]));
     }
     const std::lock_guard lock(control.mutex);
-    answer_late(control);
+    check_late_ranks(control);
   }
 }
 
@@ -134,7 +134,7 @@ void close_control(Control* control) {
     const std::lock_guard lock(control->mutex);
     control->stop = true;
   }
-  wake(*control);
+  wake_control_thread(*control);
   if (control->thread.joinable()) control->thread.join();
   for (const int socket : control->sockets) {
     if (socket >= 0) shutdown(socket, SHUT_WR);

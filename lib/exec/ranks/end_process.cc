@@ -65,9 +65,9 @@ std::terminate_handler end_as_ever = std::abort;
 
 }  // namespace
 
-void set_last_word(void (*say)(const Fault& fault)) { last_word = say; }
+void set_fault_reporter(void (*say)(const Fault& fault)) { last_word = say; }
 
-void end_without_memory() {
+void end_on_bad_alloc() {
   status_without_memory = exit_status(Fault{.code = Code::OutOfMemory});
   if (const std::terminate_handler before = std::set_terminate(end_terminated); before != end_terminated)
     end_as_ever = before;

@@ -11,12 +11,12 @@
 namespace tpplan {
 
 // Returns the fault for an unreadable message of rank `rank`.
-[[nodiscard]] Fault damaged_message(int rank);
+[[nodiscard]] Fault damaged_message_fault(int rank);
 
 template <typename T>
 [[nodiscard]] T read_message(const std::string& message, int rank) {
   T value;
-  if (!from_message(message, value)) throw damaged_message(rank);
+  if (!from_message(message, value)) throw damaged_message_fault(rank);
   return value;
 }
 
@@ -32,7 +32,7 @@ template <typename T, typename Add>
     return to_message(total);
   };
   std::string agreed;
-  require(comm, comm.backend->fold_texts(comm, to_message(mine), fold_all, agreed));
+  throw_if_failed(comm, comm.backend->fold_texts(comm, to_message(mine), fold_all, agreed));
   return read_message<T>(agreed, 0);
 }
 
@@ -46,7 +46,7 @@ template <typename T>
     return std::string();
   };
   std::string nothing;
-  require(comm, comm.backend->fold_texts(comm, to_message(mine), take_all, nothing));
+  throw_if_failed(comm, comm.backend->fold_texts(comm, to_message(mine), take_all, nothing));
   return all;
 }
 

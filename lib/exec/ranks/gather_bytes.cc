@@ -64,7 +64,7 @@ uint64_t total(std::span<const uint64_t> sizes) { return std::accumulate(sizes.b
 std::string exchange_text(Comm& comm, const Group& group, std::string_view mine, std::span<const uint64_t> sends,
                           std::span<const uint64_t> receives) {
   const Memory in = take(comm, mine), out = take(comm, total(receives));
-  require(comm, comm.backend->all_to_all(comm, group, in.get(), sends, out.get(), receives));
+  throw_if_failed(comm, comm.backend->all_to_all(comm, group, in.get(), sends, out.get(), receives));
   return read(comm, out, total(receives));
 }
 
@@ -94,7 +94,7 @@ std::vector<std::string> split_joined(std::string_view all, size_t count, int fr
   const std::string_view head = all.substr(0, count * sizeof(uint64_t));
   const std::vector<uint64_t> sizes = words_of(head);
   all.remove_prefix(head.size());
-  if (sizes.size() != count || total(sizes) != all.size()) throw damaged_message(from);
+  if (sizes.size() != count || total(sizes) != all.size()) throw damaged_message_fault(from);
   return cut(all, sizes);
 }
 

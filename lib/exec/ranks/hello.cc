@@ -32,14 +32,16 @@ std::string differing_lines(std::string_view zero, std::string_view other) {
   const std::vector<std::string_view> a = split(zero, '\n'), b = split(other, '\n');
   for (size_t i = 0; i < std::max(a.size(), b.size()); ++i) {
     const std::string_view left = i < a.size() ? a[i] : "", right = i < b.size() ? b[i] : "";
-    if (left != right) return fmt::format("{} instead of {}", in_quotes(right), in_quotes(left));
+    if (left != right) return fmt::format("{} instead of {}", quote_line(right), quote_line(left));
   }
   return "no printable difference";
 }
 
 }  // namespace
 
-std::string in_quotes(std::string_view line) { return fmt::format("\"{}\"", escape_for_terminal(line.substr(0, 160))); }
+std::string quote_line(std::string_view line) {
+  return fmt::format("\"{}\"", escape_for_terminal(line.substr(0, 160)));
+}
 
 Frame hello_of(const RendezvousOptions& options) {
   return {.type = FrameType::Hello,
@@ -54,15 +56,15 @@ bool is_hello(const Frame& frame) {
          frame.numbers[0] == kMagic;
 }
 
-bool is_proven(const Frame& own, const Frame& hello) { return is_same_proof(own.texts[4], hello.texts[4]); }
+bool has_valid_proof(const Frame& own, const Frame& hello) { return is_same_proof(own.texts[4], hello.texts[4]); }
 
-std::string answer_proof(std::string_view secret) { return sha256_hex(fmt::format("tpplan answer\n{}", secret)); }
+std::string reply_proof(std::string_view secret) { return sha256_hex(fmt::format("tpplan answer\n{}", secret)); }
 
-bool is_proven_answer(std::string_view secret, const Frame& answer) {
-  return !answer.texts.empty() && is_same_proof(answer_proof(secret), answer.texts.back());
+bool has_valid_reply_proof(std::string_view secret, const Frame& answer) {
+  return !answer.texts.empty() && is_same_proof(reply_proof(secret), answer.texts.back());
 }
 
-std::optional<Fault> find_disagreement(const Frame& own, const Frame& hello, const std::vector<Frame>& present) {
+std::optional<Fault> find_mismatch(const Frame& own, const Frame& hello, const std::vector<Frame>& present) {
   const uint64_t rank = rank_of(hello), world = world_of(own);
   const auto differs = [&](std::string message, std::string help) {
     return Fault{.code = Code::RanksDisagree,
@@ -78,7 +80,7 @@ std::optional<Fault> find_disagreement(const Frame& own, const Frame& hello, con
                    "number the ranks from 0");
   if (hello.texts[0] != own.texts[0])
     return differs(
-        fmt::format("rank {} runs {}, rank 0 runs {}", rank, in_quotes(hello.texts[0]), in_quotes(own.texts[0])),
+        fmt::format("rank {} runs {}, rank 0 runs {}", rank, quote_line(hello.texts[0]), quote_line(own.texts[0])),
         "install the same version on all ranks");
   if (hello.texts[1] != own.texts[1])
     return differs(fmt::format("rank {} has a different manifest or options than rank 0: {}", rank,
@@ -86,8 +88,8 @@ std::optional<Fault> find_disagreement(const Frame& own, const Frame& hello, con
                    "pass the same manifest and options to all ranks");
   if (const Frame& earlier = present[rank]; !earlier.numbers.empty())
     return differs(fmt::format("two processes have rank {}: {} (process {}) and {} (process {})", rank,
-                               in_quotes(split(host_of(earlier), ' ')[0]), earlier.numbers[3],
-                               in_quotes(split(host_of(hello), ' ')[0]), hello.numbers[3]),
+                               quote_line(split(host_of(earlier), ' ')[0]), earlier.numbers[3],
+                               quote_line(split(host_of(hello), ' ')[0]), hello.numbers[3]),
                    "start each rank once");
   return std::nullopt;
 }

@@ -24,18 +24,18 @@ namespace tpplan {
 [[nodiscard]] inline const std::string& job_of(const Frame& hello) { return hello.texts[3]; }
 
 // True if the hello's sender has the secret of `own`. Compares in constant time.
-[[nodiscard]] bool is_proven(const Frame& own, const Frame& hello);
+[[nodiscard]] bool has_valid_proof(const Frame& own, const Frame& hello);
 
 // Returns the proof of rank 0, the last text of a welcome or a rejection. It differs from the proof of a hello:
 // otherwise a stranger who listens at the port could echo a rank's own proof.
-[[nodiscard]] std::string answer_proof(std::string_view secret);
-[[nodiscard]] bool is_proven_answer(std::string_view secret, const Frame& answer);
+[[nodiscard]] std::string reply_proof(std::string_view secret);
+[[nodiscard]] bool has_valid_reply_proof(std::string_view secret, const Frame& answer);
 
 // Returns why the sender cannot be part of rank 0's job, or nothing if it can. `present`: hellos by rank.
-[[nodiscard]] std::optional<Fault> find_disagreement(const Frame& own, const Frame& hello,
-                                                     const std::vector<Frame>& present);
+[[nodiscard]] std::optional<Fault> find_mismatch(const Frame& own, const Frame& hello,
+                                                 const std::vector<Frame>& present);
 
 // Returns the text in quotes, truncated to 160 bytes and with control characters escaped.
-[[nodiscard]] std::string in_quotes(std::string_view line);
+[[nodiscard]] std::string quote_line(std::string_view line);
 
 }  // namespace tpplan

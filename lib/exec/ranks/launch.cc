@@ -87,22 +87,22 @@ bool start_together(Comm& comm) {
 }
 
 // Executes the body on this process's rank and waits for the end of all ranks.
-JobEnd run_rank(Comm& comm, const RankBody& body) {
-  JobEnd end{.status = 1, .fault = {}};
+JobResult run_rank(Comm& comm, const RankBody& body) {
+  JobResult end{.status = 1, .fault = {}};
   try {
     end.status = body(comm);
   } catch (...) {
     fail(comm, current_error());
   }
-  const bool others_fine = comm.fault || end_together(comm, end.status);
+  const bool others_fine = comm.fault || finish_job(comm, end.status);
   end.fault = comm.fault;
   if (end.fault) end.status = std::max(end.status, exit_status(*end.fault));
   if (!others_fine) end.status = std::max(end.status, 1);
   return end;
 }
 
-JobEnd run_process_rank(const BackendRow& row, const RankIdentity& identity, const LaunchOptions& options,
-                        const Device& device, const Backend& backend, const RankBody& body) {
+JobResult run_process_rank(const BackendRow& row, const RankIdentity& identity, const LaunchOptions& options,
+                           const Device& device, const Backend& backend, const RankBody& body) {
   Comm comm{.rank = identity.rank,
             .world = identity.world,
             .local_rank = identity.local_rank,
@@ -112,7 +112,7 @@ JobEnd run_process_rank(const BackendRow& row, const RankIdentity& identity, con
             .start_deadline = std::max(options.deadline, options.start_deadline)};
   row.connect(comm, identity, options);
   if (!start_together(comm)) return {.status = 1, .fault = comm.fault, .has_begun = true};
-  JobEnd end = run_rank(comm, body);
+  JobResult end = run_rank(comm, body);
   end.has_begun = true;
   if (!end.fault && row.finish != nullptr) row.finish(comm);
   return end;
@@ -120,8 +120,8 @@ JobEnd run_process_rank(const BackendRow& row, const RankIdentity& identity, con
 
 }  // namespace
 
-JobEnd run_ranks(const LaunchOptions& options, const RankBody& body) {
-  end_without_memory();
+JobResult run_ranks(const LaunchOptions& options, const RankBody& body) {
+  end_on_bad_alloc();
   try {
     const BackendRow& row = row_of(options.backend);
     if (options.world < 1) throw Fault{.code = Code::RankCountMismatch, .message = "a job needs at least one rank"};
@@ -132,7 +132,7 @@ JobEnd run_ranks(const LaunchOptions& options, const RankBody& body) {
     if (row.connect == nullptr) return run_local_ranks(options, device, body);
     return run_process_rank(row, identity, options, device, backend, body);
   } catch (...) {  // any failure during setup
-    JobEnd end{.fault = current_error()};
+    JobResult end{.fault = current_error()};
     end.status = std::max(exit_status(*end.fault), exit_status(Failure::Input));
     return end;
   }

@@ -10,7 +10,7 @@ namespace tpplan {
 
 // Runs `body` on every rank of this process and returns how the job ended. If the job cannot be set up, the result has
 // a fault (TP8001 to TP8006).
-[[nodiscard]] JobEnd run_ranks(const LaunchOptions& options, const RankBody& body);
+[[nodiscard]] JobResult run_ranks(const LaunchOptions& options, const RankBody& body);
 
 // Returns the names of all backends.
 [[nodiscard]] std::vector<std::string> backend_names();

@@ -24,7 +24,7 @@ using RankBody = std::function<int(Comm& comm)>;
 
 // Result of a job. `status` is 0 if every rank returned 0. Otherwise it is the maximum of: the statuses of this
 // process's ranks, 1, and the exit status of the fault's code (exit_status).
-struct JobEnd {
+struct JobResult {
   int status = 0;
   std::optional<Fault> fault;
   bool has_begun = false;  // all ranks are connected; an earlier fault may exist on this rank only, or on all ranks

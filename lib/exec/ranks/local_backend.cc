@@ -174,7 +174,7 @@ int run_local_rank(Comm& comm, const RankBody& body) {
 
 const Backend* local_backend(std::string&) { return &kLocal; }
 
-JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body) {
+JobResult run_local_ranks(const LaunchOptions& options, const Device& device, const RankBody& body) {
   if (options.world > kMostLocalRanks)
     throw Fault{.code = Code::ResourceLimit,
                 .message = fmt::format("{} ranks exceed the {} that --backend local supports in one process",
@@ -198,7 +198,7 @@ JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const
       Comm comm = model;
       threads.emplace_back([comm = std::move(comm), &body]() mutable {
         const int status = run_local_rank(comm, body);
-        post_end(board_of(comm), comm.rank, status);
+        post_rank_end(board_of(comm), comm.rank, status);
       });
     } catch (const std::exception& error) {  // std::system_error if no thread can be started, or std::bad_alloc
       fail_somehow(*board, model, [&] {
@@ -207,7 +207,7 @@ JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const
             .message = std::string("cannot start the rank, because threads or memory are exhausted: ") + error.what(),
             .help = "check ulimit -u and ulimit -v"};
       });
-      for (int missing = rank; missing < options.world; ++missing) post_end(*board, missing, 3);
+      for (int missing = rank; missing < options.world; ++missing) post_rank_end(*board, missing, 3);
       break;
     }
   }
@@ -217,7 +217,7 @@ JobEnd run_local_ranks(const LaunchOptions& options, const Device& device, const
     end_process(*board->fault);
   }
   for (std::thread& thread : threads) thread.join();
-  JobEnd end{.status = std::ranges::max(board->statuses), .fault = board->fault};
+  JobResult end{.status = std::ranges::max(board->statuses), .fault = board->fault};
   if (end.fault) end.status = std::max(end.status, exit_status(*end.fault));
   return end;
 }

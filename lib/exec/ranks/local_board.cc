@@ -76,7 +76,7 @@ void finish_reading(Board& board, const Group& group) {
   if (board.fault) board.changed.wait(lock, [&] { return point.reading == 0; });
 }
 
-void post_end(Board& board, int rank, int status) {
+void post_rank_end(Board& board, int rank, int status) {
   const std::lock_guard lock(board.mutex);
   RankState& state = board.ranks[static_cast<size_t>(rank)];
   state.ended = true;

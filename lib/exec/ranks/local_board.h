@@ -53,7 +53,7 @@ struct Board {
 void finish_reading(Board& board, const Group& group);
 
 // Records that a rank's body has returned.
-void post_end(Board& board, int rank, int status);
+void post_rank_end(Board& board, int rank, int status);
 
 // Waits until all bodies have returned. Sets a RankLate fault if some ranks have ended and the others make no progress
 // for `deadline` seconds. Returns true if all have returned. After a failure the other ranks have one second to notice

@@ -33,15 +33,15 @@ void put_word(std::string& out, uint64_t word);
 [[nodiscard]] bool code_of_word(uint64_t word, Code& code);
 
 template <typename T>
-struct ListOf : std::false_type {};
+struct IsVector : std::false_type {};
 template <typename T>
-struct ListOf<std::vector<T>> : std::true_type {
+struct IsVector<std::vector<T>> : std::true_type {
   using Item = T;
 };
 template <typename T>
-struct MaybeOf : std::false_type {};
+struct IsOptional : std::false_type {};
 template <typename T>
-struct MaybeOf<std::optional<T>> : std::true_type {
+struct IsOptional<std::optional<T>> : std::true_type {
   using Item = T;
 };
 
@@ -56,10 +56,10 @@ void put(std::string& out, const T& value) {
     put_word(out, word);
   } else if constexpr (std::is_integral_v<T> || std::is_same_v<T, Code>) {
     put_word(out, static_cast<uint64_t>(value));
-  } else if constexpr (ListOf<T>::value) {
+  } else if constexpr (IsVector<T>::value) {
     put_word(out, value.size());
     for (const auto& item : value) put(out, item);
-  } else if constexpr (MaybeOf<T>::value) {
+  } else if constexpr (IsOptional<T>::value) {
     put(out, value.has_value());
     if (value) put(out, *value);
   } else {
@@ -82,14 +82,14 @@ template <typename T>
     if (!take_word(in, word)) return false;
     value = static_cast<T>(word);
     return static_cast<uint64_t>(value) == word;
-  } else if constexpr (ListOf<T>::value) {
+  } else if constexpr (IsVector<T>::value) {
     if (!take_word(in, word) || word > in.size()) return false;
     value.clear();
     for (uint64_t i = 0; i < word; ++i) {
       if (!take(in, value.emplace_back())) return false;
     }
     return true;
-  } else if constexpr (MaybeOf<T>::value) {
+  } else if constexpr (IsOptional<T>::value) {
     bool is_there = false;
     if (!take(in, is_there)) return false;
     value.reset();
@@ -102,7 +102,7 @@ template <typename T>
 // Returns the type signature of T, such as "(wwd[t])": w integer, d double, t text, b bool, c code, [] list, ?
 // optional, () struct.
 template <typename T>
-[[nodiscard]] std::string form_of() {
+[[nodiscard]] std::string type_signature() {
   if constexpr (std::is_same_v<T, std::string>) {
     return "t";
   } else if constexpr (std::is_same_v<T, double>) {
@@ -113,16 +113,16 @@ template <typename T>
     return "b";
   } else if constexpr (std::is_integral_v<T>) {
     return "w";
-  } else if constexpr (ListOf<T>::value) {
-    return "[" + form_of<typename ListOf<T>::Item>() + "]";
-  } else if constexpr (MaybeOf<T>::value) {
-    return "?" + form_of<typename MaybeOf<T>::Item>();
+  } else if constexpr (IsVector<T>::value) {
+    return "[" + type_signature<typename IsVector<T>::Item>() + "]";
+  } else if constexpr (IsOptional<T>::value) {
+    return "?" + type_signature<typename IsOptional<T>::Item>();
   } else {
     T one{};
     return "(" +
            std::apply(
                [](auto&... member) {
-                 return (std::string() + ... + form_of<std::remove_reference_t<decltype(member)>>());
+                 return (std::string() + ... + type_signature<std::remove_reference_t<decltype(member)>>());
                },
                fields(one)) +
            ")";
@@ -135,14 +135,15 @@ template <typename T>
 [[nodiscard]] std::string to_message(const T& value) {
   std::string body;
   message_detail::put(body, value);
-  return write_body(message_detail::form_of<T>(), body);
+  return write_body(message_detail::type_signature<T>(), body);
 }
 
 // Reads a T from `message`. Returns false unless to_message wrote it for the same type.
 template <typename T>
 [[nodiscard]] bool from_message(std::string_view message, T& value) {
   std::string_view body;
-  return read_body(message, message_detail::form_of<T>(), body) && message_detail::take(body, value) && body.empty();
+  return read_body(message, message_detail::type_signature<T>(), body) && message_detail::take(body, value) &&
+         body.empty();
 }
 
 }  // namespace tpplan

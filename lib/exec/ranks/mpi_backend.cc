@@ -78,7 +78,7 @@ bool finish(Comm& comm, std::vector<MpiRequest>& requests) {
       idle = 0;
       continue;
     }
-    if (!may_wait(comm, start, comm.deadline)) return false;
+    if (!may_keep_waiting(comm, start, comm.deadline)) return false;
     if (++idle < 2000) {
       sched_yield();
     } else {
@@ -248,12 +248,12 @@ void broadcast_endpoint(Comm& comm, std::string& host, RendezvousOptions& endpoi
                     mpi.isend(text.data(), kBytes, mpi.byte, static_cast<int>(i) + 1, kTag, mpi.world, &requests[i]),
                     "MPI_Isend")
             : check(comm, mpi.irecv(text.data(), kBytes, mpi.byte, 0, kTag, mpi.world, &requests[i]), "MPI_Irecv");
-    require(comm, fine);
+    throw_if_failed(comm, fine);
   }
   const Clock::time_point start = Clock::now();
   for (size_t i = 0; i < requests.size();) {
     int done = 0;
-    require(comm, check(comm, mpi.test(&requests[i], &done, nullptr), "MPI_Test"));
+    throw_if_failed(comm, check(comm, mpi.test(&requests[i], &done, nullptr), "MPI_Test"));
     if (done != 0) {
       ++i;
       continue;
@@ -334,7 +334,7 @@ void connect_mpi(Comm& comm, const RankIdentity& identity, const LaunchOptions& 
   int rank = -1, world = -1;
   if (error == kMpiSuccess) error = mpi->comm_rank(mpi->world, &rank);
   if (error == kMpiSuccess) error = mpi->comm_size(mpi->world, &world);
-  require(comm, check(comm, error, "MPI_Init"));
+  throw_if_failed(comm, check(comm, error, "MPI_Init"));
   if (rank != identity.rank || world != identity.world)
     throw Fault{.code = Code::RanksDisagree,
                 .message = fmt::format("{} assigns rank {} of {} to this process, but MPI assigns rank {} of {}",

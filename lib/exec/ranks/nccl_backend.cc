@@ -197,7 +197,7 @@ void connect_nccl(Comm& comm, const RankIdentity& identity, const LaunchOptions&
       .secret = identity.secret,
       .agreement = fmt::format("{}\n{} {}", options.agreement, library.name, nccl_version_text(library.version))};
   join_job(comm, endpoint);
-  require(comm, open_nccl(comm, library));
+  throw_if_failed(comm, open_nccl(comm, library));
 }
 
 void finish_nccl(Comm& comm) { close_nccl(comm); }

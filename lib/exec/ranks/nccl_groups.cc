@@ -87,7 +87,7 @@ bool wait(Comm& comm, NcclComm communicator, const char* what, double seconds) {
     if (asked != NcclResult::Success) return fail_nccl(comm, communicator, what, asked);
     if (!is_accepted(state)) return fail_nccl(comm, communicator, what, state);
     if (state == NcclResult::Success && comm.device->done()) return true;
-    if (may_wait(comm, start, seconds)) continue;
+    if (may_keep_waiting(comm, start, seconds)) continue;
     abort_all(comm);
     return false;
   }

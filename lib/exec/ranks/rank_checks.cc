@@ -18,7 +18,7 @@ Check check_local() {
   Check check{.name = "backend local"};
   const DType dtype = dtype_of("float32");
   const LaunchOptions options{.world = 2, .deadline = 5};
-  const JobEnd end = run_local_ranks(options, cpu_device(), [&](Comm& comm) {
+  const JobResult end = run_local_ranks(options, cpu_device(), [&](Comm& comm) {
     float value = static_cast<float>(comm.rank + 1);
     const Group all{.ranks = {0, 1}, .self = static_cast<size_t>(comm.rank)};
     return comm.backend->all_reduce(comm, all, &value, 1, dtype, ReduceOp::Sum) && value == 3.0f ? 0 : 1;

@@ -49,11 +49,11 @@ struct PendingJob {
   size_t missing = 0;
   std::string secret;
   std::optional<Fault> disagreement;  // first mismatch of a rank; it could be a stranger
-  Strangers strangers;
+  RejectedConnections strangers;
 };
 
 void reject(const PendingJob& pending, int socket, const Fault& fault) {
-  send_frame(socket, {.type = FrameType::Reject, .texts = {to_message(fault), answer_proof(pending.secret)}},
+  send_frame(socket, {.type = FrameType::Reject, .texts = {to_message(fault), reply_proof(pending.secret)}},
              kAnswerSeconds);
 }
 
@@ -78,20 +78,20 @@ void read_hello(PendingJob& pending, PendingConnection& connection) {
   Frame hello;
   const DecodeState state = decode(connection.bytes, kMaxHelloBytes, hello);
   if (state == DecodeState::NeedMore && open) return;
-  if (state != DecodeState::Frame || !is_hello(hello) || !is_proven(pending.own, hello))
+  if (state != DecodeState::Frame || !is_hello(hello) || !has_valid_proof(pending.own, hello))
     return close_stranger(pending, connection);
   const uint64_t rank = rank_of(hello);
   // Two jobs may share a port by mistake: all ranks of the other job are rejected.
   if (job_of(hello) != job_of(pending.own)) {
     reject(pending, connection.socket,
            {.code = Code::RanksDisagree,
-            .message = fmt::format("rank {} of job {} reached rank 0 of job {}", rank, in_quotes(job_of(hello)),
-                                   in_quotes(job_of(pending.own))),
+            .message = fmt::format("rank {} of job {} reached rank 0 of job {}", rank, quote_line(job_of(hello)),
+                                   quote_line(job_of(pending.own))),
             .help = "set a different MASTER_PORT for each job",
             .rank = static_cast<int>(rank)});
     return close_stranger(pending, connection);
   }
-  if (const std::optional<Fault> fault = find_disagreement(pending.own, hello, pending.present)) {
+  if (const std::optional<Fault> fault = find_mismatch(pending.own, hello, pending.present)) {
     reject(pending, connection.socket, *fault);
     if (!pending.secret.empty()) throw *fault;
     if (!pending.disagreement) {
@@ -217,7 +217,7 @@ RankConnections accept_job(const RendezvousOptions& options) {
   // Each rank receives only the ranks of its own node.
   std::map<std::string_view, std::vector<int>> nodes;
   for (size_t rank = 0; rank < world; ++rank) nodes[host_of(pending.present[rank])].push_back(static_cast<int>(rank));
-  const std::string proof = answer_proof(options.secret);
+  const std::string proof = reply_proof(options.secret);
   connections.node = nodes[host_of(pending.own)];
   for (size_t rank = 1; rank < world; ++rank) {
     const std::vector<int>& node = nodes[host_of(pending.present[rank])];
@@ -239,7 +239,7 @@ bool receive_answer(int socket, const RendezvousOptions& options, Clock::time_po
     const DecodeState state = decode(bytes, limit, answer);
     if (state == DecodeState::Frame)
       return (answer.type == FrameType::Welcome || answer.type == FrameType::Reject) &&
-             is_proven_answer(options.secret, answer);
+             has_valid_reply_proof(options.secret, answer);
     if (state == DecodeState::Malformed || !open || seconds_until(end) <= 0) return false;
     pollfd item{.fd = socket, .events = POLLIN, .revents = 0};
     poll(&item, 1, milliseconds_until(end, 200));
@@ -296,7 +296,7 @@ RankConnections connect_to_rank_zero(const RendezvousOptions& options) {
 
 }  // namespace
 
-std::string to_text(const Strangers& strangers) {
+std::string to_text(const RejectedConnections& strangers) {
   return fmt::format("{} to rank 0 {} not from a rank of this job, the last from {}{}{}",
                      counted(strangers.count, "connection"), strangers.count == 1 ? "was" : "were", strangers.last,
                      strangers.reason.empty() ? "" : ": ", strangers.reason);

@@ -10,14 +10,14 @@
 namespace tpplan {
 
 // Connections to rank 0 that were closed because they do not belong to a rank of this job.
-struct Strangers {
+struct RejectedConnections {
   uint64_t count = 0;
   std::string last;    // address of the last one
   std::string reason;  // why the first rejected rank does not match; empty: no such rank
 };
 
 // Returns "2 connections to rank 0 were not of a rank of this job, the last from 10.0.0.7".
-[[nodiscard]] std::string to_text(const Strangers& strangers);
+[[nodiscard]] std::string to_text(const RejectedConnections& strangers);
 
 // Open connections between rank 0 and each other rank.
 struct RankConnections {
@@ -26,7 +26,7 @@ struct RankConnections {
   std::vector<int> sockets;          // rank 0: by rank, -1 for itself; other ranks: one, to rank 0
   std::vector<std::string> inboxes;  // by socket: bytes received after the handshake
   std::vector<int> node;             // ranks of this node, ascending, including this one
-  Strangers strangers;               // only at rank 0
+  RejectedConnections strangers;     // only at rank 0
 };
 
 // Connects this process with the other ranks. All connected ranks throw the same fault: TP8006 if two processes have

@@ -57,7 +57,7 @@ void begin_step(Comm& comm, std::string what) {
   inject_error(comm);
 }
 
-Fault located(const Comm& comm, Fault fault) {
+Fault with_rank_and_step(const Comm& comm, Fault fault) {
   if (fault.rank >= 0) return fault;
   fault.rank = comm.rank;
   fault.step = to_text(comm.step);
@@ -66,7 +66,7 @@ Fault located(const Comm& comm, Fault fault) {
 
 void fail(Comm& comm, Fault fault) {
   if (comm.fault) return;
-  comm.fault = located(comm, std::move(fault));
+  comm.fault = with_rank_and_step(comm, std::move(fault));
   if (comm.backend != nullptr) comm.backend->publish_state(comm);
 }
 
@@ -74,7 +74,7 @@ void fail(Comm& comm, Code code, std::string message, std::string help) {
   fail(comm, {.code = code, .message = std::move(message), .help = std::move(help)});
 }
 
-void require(const Comm& comm, bool done) {
+void throw_if_failed(const Comm& comm, bool done) {
   if (!done) throw *comm.fault;
 }
 

@@ -29,6 +29,6 @@ void end_stuck(const LongCall& call) {
 
 }  // namespace
 
-void end_when_stuck(double deadline) { watch_calls(kOfDeadline * deadline, end_stuck); }
+void start_stuck_watchdog(double deadline) { watch_calls(kOfDeadline * deadline, end_stuck); }
 
 }  // namespace tpplan

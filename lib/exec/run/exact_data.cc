@@ -116,7 +116,7 @@ int exact_value(uint64_t salt, uint64_t index, uint64_t part) {
   return static_cast<int>(mixed(mixed(salt + 0x9e3779b97f4a7c15u * (part + 1)) + index) % 5) - 2;
 }
 
-bool has_arithmetic(DType dtype) { return number_type(dtype).has_value(); }
+bool supports_sums(DType dtype) { return number_type(dtype).has_value(); }
 
 std::vector<char> exact_bytes(const ExactTensor& tensor, const Mesh& mesh, std::span<const int64_t> coordinate,
                               const std::vector<std::vector<Interval>>& slice, std::span<const AxisId> open) {

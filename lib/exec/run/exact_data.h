@@ -30,7 +30,7 @@ struct ExactTensor {
 [[nodiscard]] int exact_value(uint64_t salt, uint64_t index, uint64_t part);
 
 // True if values of this dtype can be added: integers of at least 8 bits, floating point of at least 16.
-[[nodiscard]] bool has_arithmetic(DType dtype);
+[[nodiscard]] bool supports_sums(DType dtype);
 
 // Returns the rank's values in storage order, as bytes of the dtype: the elements of `slice` (intervals of global
 // indices for each dim), reduced over the axes of `tensor.partial` that are not in `open`. Along axes in `open` the

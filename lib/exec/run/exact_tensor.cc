@@ -30,7 +30,7 @@ ReduceOp partial_op(std::span<const Placement> placements) {
   return ReduceOp::Sum;
 }
 
-bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor) {
+bool make_exact_tensor(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor) {
   if (!allocate_local(comm, mesh, tensor)) return false;
   const std::vector<char> bytes = expected_bytes(comm, mesh, data, tensor);
   if (!bytes.empty()) comm.device->from_host(tensor.data.get(), bytes.data(), bytes.size());
@@ -44,7 +44,7 @@ std::vector<char> host_bytes(const Comm& comm, const LocalTensor& tensor) {
   return bytes;
 }
 
-uint64_t count_wrong(const Comm& comm, const Mesh& mesh, const ExactTensor& data, const LocalTensor& tensor) {
+uint64_t count_wrong_elements(const Comm& comm, const Mesh& mesh, const ExactTensor& data, const LocalTensor& tensor) {
   const std::vector<char> expected = expected_bytes(comm, mesh, data, tensor), found = host_bytes(comm, tensor);
   const size_t width = dtypes()[tensor.dtype].bits / 8;
   if (expected.size() != found.size()) return std::max(expected.size(), found.size()) / width;

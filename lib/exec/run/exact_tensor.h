@@ -13,11 +13,11 @@ namespace tpplan {
 
 // Allocates `tensor` (name, shape, dtype and placements are set) and fills it with `data`, reduced over the axes that
 // are not Partial in `tensor`. Returns false with the error in `comm.fault`.
-[[nodiscard]] bool make_exact(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);
+[[nodiscard]] bool make_exact_tensor(Comm& comm, const Mesh& mesh, const ExactTensor& data, LocalTensor& tensor);
 
 // Returns how many of the rank's elements differ from `data`, bit for bit.
-[[nodiscard]] uint64_t count_wrong(const Comm& comm, const Mesh& mesh, const ExactTensor& data,
-                                   const LocalTensor& tensor);
+[[nodiscard]] uint64_t count_wrong_elements(const Comm& comm, const Mesh& mesh, const ExactTensor& data,
+                                            const LocalTensor& tensor);
 
 // Copies a tensor's bytes to the host.
 [[nodiscard]] std::vector<char> host_bytes(const Comm& comm, const LocalTensor& tensor);

@@ -69,7 +69,7 @@ void put(std::vector<Placement>& placements, const DimAxes& axes, const Placemen
   for (const AxisId axis : axes) placements[axis] = placement;
 }
 
-std::vector<Placement> x_needed(const MatmulTest& w, std::vector<Placement> rows) {
+std::vector<Placement> required_x_layout(const MatmulTest& w, std::vector<Placement> rows) {
   put(rows, w.weight_spec[w.matmul.weight.in], shard(2));
   return rows;
 }
@@ -81,7 +81,7 @@ std::vector<int64_t> indices_of(std::span<const Interval> runs) {
   return indices;
 }
 
-bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
+bool set_matmul_layouts(MatmulTest& w, MatmulResult& result) {
   const ModuleWeight& weight = w.matmul.weight;
   const ParamLayout& layout = layout_of(w.manifest, *weight.param);
   w.in = layout.shape[weight.in];
@@ -117,7 +117,8 @@ bool lay_out_matmul(MatmulTest& w, MatmulResult& result) {
     }
     if (is_shard(rows[i]) && rows[i].dim == 0) w.batch *= w.mesh.axes[i].size;
   }
-  const std::vector<Placement> needed = weight.is_embedding ? rows : x_needed(w, rows), given = y_given(w, rows);
+  const std::vector<Placement> needed = weight.is_embedding ? rows : required_x_layout(w, rows),
+                               given = y_given(w, rows);
   if (w.x_to != needed) {
     result.fault = MatmulError::InputLayout;
     result.reason = fmt::format("its weight requires an input of {}, but the boundary converts it to {}",
@@ -166,7 +167,7 @@ LocalTensor make_tensor(const MatmulTest& w, std::string name, int64_t features,
           .placements = std::move(placements)};
 }
 
-std::vector<Interval> activation_box(const MatmulTest& w, const LocalTensor& tensor) {
+std::vector<Interval> activation_intervals(const MatmulTest& w, const LocalTensor& tensor) {
   Region region;
   std::ignore = region_of(tensor, w.mesh, w.comm.rank, region);
   std::vector<Interval> box;
@@ -188,22 +189,22 @@ std::vector<int64_t> features_in(const MatmulTest& w, const LocalTensor& tensor,
   const DimAxes& axes = w.weight_spec[dim];
   const bool as_weight =
       !axes.empty() && std::ranges::all_of(axes, [&](AxisId axis) { return tensor.placements[axis] == shard(2); });
-  return as_weight ? w.weight_indices[dim] : indices_of(std::span(&activation_box(w, tensor)[2], 1));
+  return as_weight ? w.weight_indices[dim] : indices_of(std::span(&activation_intervals(w, tensor)[2], 1));
 }
 
-std::vector<float> floats_of(const MatmulTest& w, const LocalTensor& tensor) {
+std::vector<float> read_floats(const MatmulTest& w, const LocalTensor& tensor) {
   std::vector<float> values(tensor.bytes / sizeof(float));
   const std::vector<char> bytes = host_bytes(w.comm, tensor);
   if (!bytes.empty()) std::memcpy(values.data(), bytes.data(), bytes.size());
   return values;
 }
 
-bool make_filled(MatmulTest& w, LocalTensor& tensor, MatmulValue value, size_t dim) {
+bool make_filled_tensor(MatmulTest& w, LocalTensor& tensor, MatmulValueFunction value, size_t dim) {
   if (!allocate_local(w.comm, w.mesh, tensor)) return false;
   const std::vector<AxisId> open = partial_axes(tensor.placements);
   // Along a Partial axis one rank has the value and the others zeros, so that the reduction returns the value.
   const bool holds = std::ranges::all_of(open, [&](AxisId axis) { return w.coordinate[axis] == 0; });
-  const std::vector<Interval> intervals = activation_box(w, tensor);
+  const std::vector<Interval> intervals = activation_intervals(w, tensor);
   const std::vector<int64_t> features = features_in(w, tensor, dim);
   std::vector<float> values;
   for (const int64_t row : rows_in(w, intervals)) {

@@ -10,7 +10,7 @@
 #include "exec/ranks/backend.h"
 #include "exec/run/exact_tensor.h"
 #include "exec/run/list_matmuls.h"
-#include "exec/run/product_result.h"
+#include "exec/run/matmul_result.h"
 
 namespace tpplan {
 
@@ -32,7 +32,7 @@ struct MatmulTest {
 };
 
 // Determines all layouts. Returns false with the reason in `result` if the boundary does not fit the weight.
-[[nodiscard]] bool lay_out_matmul(MatmulTest& w, MatmulResult& result);
+[[nodiscard]] bool set_matmul_layouts(MatmulTest& w, MatmulResult& result);
 
 // Returns the first value of a boundary that has layouts, or nullptr.
 [[nodiscard]] const ManifestValue* first_value(const std::vector<ManifestValue>& values);
@@ -40,11 +40,11 @@ struct MatmulTest {
 // Sets `placement` on each of the axes.
 void put(std::vector<Placement>& placements, const DimAxes& axes, const Placement& placement);
 // Returns the layout that the matmul needs for x, with batch and tokens as in `rows`.
-[[nodiscard]] std::vector<Placement> x_needed(const MatmulTest& w, std::vector<Placement> rows);
+[[nodiscard]] std::vector<Placement> required_x_layout(const MatmulTest& w, std::vector<Placement> rows);
 
 // ---- test data, by global indices; `row` counts the tokens of the whole batch ----
 
-using MatmulValue = int (*)(const MatmulTest& w, int64_t row, int64_t feature);
+using MatmulValueFunction = int (*)(const MatmulTest& w, int64_t row, int64_t feature);
 [[nodiscard]] int x_value(const MatmulTest& w, int64_t row, int64_t in);
 [[nodiscard]] int dy_value(const MatmulTest& w, int64_t row, int64_t out);
 // The weight is u1(out) v1(in) + u2(out) v2(in), from -2 to 2: a matmul with it needs sums over `in` or `out` only.
@@ -58,7 +58,7 @@ inline constexpr uint64_t kFactorU = 3, kFactorV = 5;
 [[nodiscard]] LocalTensor make_tensor(const MatmulTest& w, std::string name, int64_t features,
                                       std::vector<Placement> placements);
 // Returns the rank's intervals of batch, tokens and features.
-[[nodiscard]] std::vector<Interval> activation_box(const MatmulTest& w, const LocalTensor& tensor);
+[[nodiscard]] std::vector<Interval> activation_intervals(const MatmulTest& w, const LocalTensor& tensor);
 // Returns the rank's tokens as rows of the global batch.
 [[nodiscard]] std::vector<int64_t> rows_in(const MatmulTest& w, const std::vector<Interval>& intervals);
 // Returns the global features of an activation whose last dim is dim `dim` of the weight. If both have the same
@@ -67,7 +67,7 @@ inline constexpr uint64_t kFactorU = 3, kFactorV = 5;
 [[nodiscard]] std::vector<int64_t> features_in(const MatmulTest& w, const LocalTensor& tensor, size_t dim);
 [[nodiscard]] std::vector<int64_t> indices_of(std::span<const Interval> runs);
 // Allocates and fills the tensor. Along a Partial axis the first rank has the values and the others zeros.
-[[nodiscard]] bool make_filled(MatmulTest& w, LocalTensor& tensor, MatmulValue value, size_t dim);
-[[nodiscard]] std::vector<float> floats_of(const MatmulTest& w, const LocalTensor& tensor);
+[[nodiscard]] bool make_filled_tensor(MatmulTest& w, LocalTensor& tensor, MatmulValueFunction value, size_t dim);
+[[nodiscard]] std::vector<float> read_floats(const MatmulTest& w, const LocalTensor& tensor);
 
 }  // namespace tpplan

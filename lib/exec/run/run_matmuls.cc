@@ -8,7 +8,7 @@
 #include "base/text.h"
 #include "exec/ranks/deadline.h"
 #include "exec/run/matmul_test.h"
-#include "exec/run/memory_vote.h"
+#include "exec/run/memory_fit.h"
 #include "exec/run/schedule.h"
 
 namespace tpplan {
@@ -81,11 +81,11 @@ void multiply(MatmulTest& w, float* y, const void* a, const void* b, const Matmu
 
 // Returns the number of elements that differ from the sum over k of value(row, k) W(k, f), where W has the factors `at`
 // along f and `along` along k.
-uint64_t count_wrong_matmul(const MatmulTest& w, const LocalTensor& tensor, size_t dim, MatmulValue value,
+uint64_t count_wrong_matmul(const MatmulTest& w, const LocalTensor& tensor, size_t dim, MatmulValueFunction value,
                             int64_t length_k, uint64_t along, uint64_t at) {
-  const std::vector<Interval> intervals = activation_box(w, tensor);
+  const std::vector<Interval> intervals = activation_intervals(w, tensor);
   const std::vector<int64_t> features = features_in(w, tensor, dim);
-  const std::vector<float> found = floats_of(w, tensor);
+  const std::vector<float> found = read_floats(w, tensor);
   uint64_t wrong = 0;
   size_t next = 0;
   std::vector<int> along1(static_cast<size_t>(length_k)), along2(along1.size());
@@ -114,7 +114,7 @@ bool forward(MatmulTest& w, const DeviceFloats& weight, LocalTensor& x, MatmulRe
   const ModuleWeight& shape = w.matmul.weight;
   LocalTensor y = make_tensor(w, w.matmul.path + " output", w.out, w.y_from);
   if (!allocate_local(w.comm, w.mesh, y)) return false;
-  const std::vector<Interval> y_box = activation_box(w, y);
+  const std::vector<Interval> y_box = activation_intervals(w, y);
   const int64_t rows = length(y_box[0]) * length(y_box[1]);
   multiply(w, static_cast<float*>(y.data.get()), x.data.get(), weight.get(),
            {.m = rows, .n = count(w, shape.out), .k = count(w, shape.in), .transpose_b = shape.out == 0}, result);
@@ -134,7 +134,7 @@ bool gradient_of_output(MatmulTest& w, LocalTensor& dy, MatmulResult& result) {
   const std::vector<Placement>& target = needed.to;
   dy = make_tensor(w, w.matmul.path + " gradient of output", w.out, w.dy ? w.dy->from : needed.from);
   const ManifestValue* output = first_value(w.matmul.layout->outputs);
-  if (!make_filled(w, dy, dy_value, w.matmul.weight.out)) return false;
+  if (!make_filled_tensor(w, dy, dy_value, w.matmul.weight.out)) return false;
   if (output != nullptr && !w.dy) {
     result.fault = MatmulError::GradientLayout;
     result.reason = "the boundary specifies no gradient of its output";
@@ -155,7 +155,7 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
   put(placements, w.weight_spec[shape.out], {.kind = PlacementKind::Partial});
   LocalTensor dx = make_tensor(w, w.matmul.path + " gradient of input", w.in, placements);
   if (!allocate_local(w.comm, w.mesh, dx)) return false;
-  const std::vector<Interval> dx_box = activation_box(w, dx);
+  const std::vector<Interval> dx_box = activation_intervals(w, dx);
   multiply(w, static_cast<float*>(dx.data.get()), dy.data.get(), weight.get(),
            {.m = length(dx_box[0]) * length(dx_box[1]),
             .n = count(w, shape.in),
@@ -184,7 +184,7 @@ bool gradient_of_input(MatmulTest& w, const DeviceFloats& weight, const LocalTen
 uint64_t wrong_gradients(const MatmulTest& w, const LocalTensor& gradient,
                          const std::vector<std::vector<int64_t>>& piece) {
   const ModuleWeight& shape = w.matmul.weight;
-  const std::vector<float> found = floats_of(w, gradient);
+  const std::vector<float> found = read_floats(w, gradient);
   const std::vector<int64_t>&out = piece[shape.out], &in = piece[shape.in];
   std::vector<float> expected(found.size(), 0.0f), left(piece[0].size()), right(piece[1].size());
   for (int64_t row = 0; row < w.batch * w.tokens; ++row) {
@@ -218,7 +218,7 @@ bool gradient_of_weight(MatmulTest& w, const LocalTensor& x, const LocalTensor& 
                        .dtype = w.float32,
                        .placements = placements};
   if (!allocate_local(w.comm, w.mesh, gradient)) return false;
-  const std::vector<Interval> dy_box = activation_box(w, dy);
+  const std::vector<Interval> dy_box = activation_intervals(w, dy);
   const bool out_first = shape.out == 0;
   multiply(w, static_cast<float*>(gradient.data.get()), out_first ? dy.data.get() : x.data.get(),
            out_first ? x.data.get() : dy.data.get(),
@@ -268,11 +268,11 @@ bool make_input(MatmulTest& w, LocalTensor& x) {
   x = make_tensor(w, w.matmul.path + " input", w.in, w.x_from);
   if (!w.matmul.weight.is_embedding) {
     const ManifestValue* input = first_value(w.matmul.layout->inputs);
-    return make_filled(w, x, x_value, w.matmul.weight.in) &&
+    return make_filled_tensor(w, x, x_value, w.matmul.weight.in) &&
            (input == nullptr || redistribute_all(w, x, input->forward, w.x_to));
   }
-  x.placements = x_needed(w, w.x_to);
-  return make_filled(w, x, x_value, w.matmul.weight.in);
+  x.placements = required_x_layout(w, w.x_to);
+  return make_filled_tensor(w, x, x_value, w.matmul.weight.in);
 }
 
 // Estimates the peak bytes of the matmul on this rank: the weight, its gradient, and their copies on the host.
@@ -292,8 +292,8 @@ bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul&
                .coordinate = coordinate_of(manifest.mesh, comm.rank)};
   w.float32 = dtype_of("float32");
   begin_step(comm, "matmul of " + matmul.path);
-  if (!lay_out_matmul(w, result)) return true;
-  if (!vote_on_memory(comm, bytes_needed(w))) {
+  if (!set_matmul_layouts(w, result)) return true;
+  if (!fits_on_all_ranks(comm, bytes_needed(w))) {
     result.fault = MatmulError::NoMemory;
     result.reason = fmt::format("a rank needs {}, more than the free memory", human_bytes(bytes_needed(w)));
     return true;
@@ -301,8 +301,8 @@ bool run_module_matmul(Comm& comm, const Manifest& manifest, const ModuleMatmul&
   DeviceFloats weight;
   LocalTensor x, dy;
   if (!fill_weight(w, weight) || !make_input(w, x)) return false;
-  if (!has_promised_layout(x, matmul.weight.is_embedding ? x_needed(w, w.x_to) : w.x_to, MatmulError::InputLayout,
-                           "its input", result))
+  if (!has_promised_layout(x, matmul.weight.is_embedding ? required_x_layout(w, w.x_to) : w.x_to,
+                           MatmulError::InputLayout, "its input", result))
     return true;
   if (!forward(w, weight, x, result)) return false;
   if (result.fault != MatmulError::None) return true;

@@ -6,7 +6,7 @@
 
 #include "exec/ranks/backend.h"
 #include "exec/run/list_matmuls.h"
-#include "exec/run/product_result.h"
+#include "exec/run/matmul_result.h"
 #include "manifest/manifest.h"
 
 namespace tpplan {

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "exec/run/exact_tensor.h"
-#include "exec/run/memory_vote.h"
+#include "exec/run/memory_fit.h"
 
 namespace tpplan {
 namespace {
@@ -26,7 +26,7 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
                      .segments = entry.segments,
                      .dtype = entry.dtype,
                      .placements = entry.from};
-  if (!make_exact(comm, mesh, data, tensor)) return false;
+  if (!make_exact_tensor(comm, mesh, data, tensor)) return false;
   for (size_t i = 0; i < entry.steps.size(); ++i) {
     const Collective& collective = entry.steps[i].collective;
     StepMeasure measure;
@@ -41,7 +41,7 @@ bool run_entry(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry, uint32_
   }
   EntryResult& seen = result.entries[id];
   seen.elements = tensor.bytes * 8 / dtypes()[tensor.dtype].bits;
-  seen.wrong = count_wrong(comm, mesh, data, tensor);
+  seen.wrong = count_wrong_elements(comm, mesh, data, tensor);
   if (tensor.placements == entry.to) return true;
   seen.fault = fmt::format("the result has the layout {}, but the manifest declares {}", to_text(tensor.placements),
                            to_text(entry.to));
@@ -66,11 +66,11 @@ uint64_t bytes_needed(const Comm& comm, const Mesh& mesh, const ScheduleEntry& e
 
 // Returns why an entry cannot be run; empty if it can. The same on every rank.
 std::string why_not(Comm& comm, const Mesh& mesh, const ScheduleEntry& entry) {
-  if (dtypes()[entry.dtype].bits < 8 || (!has_arithmetic(entry.dtype) && needs_arithmetic(entry)))
+  if (dtypes()[entry.dtype].bits < 8 || (!supports_sums(entry.dtype) && needs_arithmetic(entry)))
     return fmt::format("{} has no arithmetic", dtypes()[entry.dtype].name);
   const uint64_t bytes = bytes_needed(comm, mesh, entry);
-  return vote_on_memory(comm, bytes) ? ""
-                                     : fmt::format("a rank needs {}, more than the free memory", human_bytes(bytes));
+  return fits_on_all_ranks(comm, bytes) ? ""
+                                        : fmt::format("a rank needs {}, more than the free memory", human_bytes(bytes));
 }
 
 }  // namespace

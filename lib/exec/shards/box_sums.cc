@@ -53,7 +53,7 @@ auto fields(PartsOfBoxes& parts) { return std::tie(parts.parts); }
 
 }  // namespace
 
-std::string sum_text(uint32_t sum) { return fmt::format("{:08x}", sum); }
+std::string checksum_text(uint32_t sum) { return fmt::format("{:08x}", sum); }
 
 std::optional<std::vector<uint32_t>> read_sums(std::string_view digits, size_t count) {
   if (digits.size() != count * kSumDigits) return std::nullopt;
@@ -82,7 +82,7 @@ std::optional<Fault> checksum_error(uint32_t found, uint32_t stored, std::string
   if (found == stored) return std::nullopt;
   return Fault{.code = Code::ChecksumMismatch,
                .message = fmt::format("`{}` has CRC-32C {}, but the checksum in the file is {}",
-                                      escape_for_terminal(tensor), sum_text(found), sum_text(stored)),
+                                      escape_for_terminal(tensor), checksum_text(found), checksum_text(stored)),
                .help = "copy the file again, or use another checkpoint: the file was damaged after it was written",
                .place = file};
 }
@@ -136,10 +136,10 @@ std::optional<Fault> compare_complete_boxes(const BoxSums& sums, const WeightSou
   return std::nullopt;
 }
 
-SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source) {
+SumsResult compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source) {
   std::vector<PartsOfBoxes> mine(group.ranks.size());
   std::map<uint64_t, PartOfBox> together;  // boxes that several ranks have read and this rank compares, by number
-  SumsEnd end;
+  SumsResult end;
   const auto compare = [&](size_t tensor, size_t number, uint32_t sum) {
     const std::optional<Fault> fault = box_error(sums, source, tensor, number, sum);
     if (!end.fault && fault) end.fault = fault;
@@ -161,7 +161,7 @@ SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const 
   const std::vector<std::string> said = exchange_bytes(comm, group, texts);
   for (size_t i = 0; i < said.size(); ++i) {
     PartsOfBoxes parts;
-    if (!said[i].empty() && !from_message(said[i], parts)) throw damaged_message(group.ranks[i]);
+    if (!said[i].empty() && !from_message(said[i], parts)) throw damaged_message_fault(group.ranks[i]);
     for (const PartOfBox& part : parts.parts) {
       together[part.number].bytes += part.bytes;
       together[part.number].sum ^= part.sum;

@@ -19,7 +19,7 @@ namespace tpplan {
 inline constexpr std::string_view kSumsKey = "TPPLAN_CRC32C";
 inline constexpr size_t kSumDigits = 8;
 
-[[nodiscard]] std::string sum_text(uint32_t sum);
+[[nodiscard]] std::string checksum_text(uint32_t sum);
 
 // Returns the checksums of a file's tensors, in header order; empty if it has none. Throws TP8044 if the list is
 // invalid.
@@ -57,10 +57,10 @@ void add_lines(BoxSums& sums, const WeightSource& source, const ReadRange& file_
 
 // Compares the boxes that the ranks of `group` have read together, no byte twice. All ranks of the group call it. If
 // several ranks have read parts of a box, they send their checksums to one rank, which compares it.
-struct SumsEnd {
+struct SumsResult {
   uint64_t checked_bytes = 0;  // bytes that this rank has compared
   std::optional<Fault> fault;  // the first wrong checksum among them
 };
-[[nodiscard]] SumsEnd compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source);
+[[nodiscard]] SumsResult compare_sums(Comm& comm, const Group& group, const BoxSums& sums, const WeightSource& source);
 
 }  // namespace tpplan

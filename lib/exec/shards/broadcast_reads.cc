@@ -25,10 +25,10 @@ Blocks take_blocks(const Device& device, uint64_t members, uint64_t staging) {
   const uint64_t block = std::clamp(staging / (members + 2), kMinBroadcast, kMaxBroadcast);
   const bool on_host = device.is_host_memory;
   return {.block = block,
-          .read = take_staging(device.allocate_staging(block), device.release_staging, block),
+          .read = own_staging(device.allocate_staging(block), device.release_staging, block),
           .send = on_host ? StagingMemory(nullptr, device.release)
-                          : take_staging(device.allocate(block), device.release, block),
-          .receive = take_staging(device.allocate(members * block), device.release, members * block)};
+                          : own_staging(device.allocate(block), device.release, block),
+          .receive = own_staging(device.allocate(members * block), device.release, members * block)};
 }
 
 }  // namespace
@@ -87,7 +87,7 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
       }
     }
     const void* send = device.is_host_memory ? blocks->read.get() : blocks->send.get();
-    require(comm, comm.backend->all_gather(comm, group, send, blocks->receive.get(), bytes));
+    throw_if_failed(comm, comm.backend->all_gather(comm, group, send, blocks->receive.get(), bytes));
     const char* received = static_cast<const char*>(blocks->receive.get());
     for (size_t m = 0; m < round.size(); received += bytes[m++]) {
       copy_to_targets(to, round[m], received);
@@ -113,7 +113,7 @@ BroadcastResult broadcast_reads(Comm& comm, const ReadTo& to, std::span<const Re
     }
     const uint64_t items = item_count(*file_range, blocks->block);
     for (uint64_t i = 0; i < items; ++i) {
-      round.push_back(item_of(*file_range, blocks->block, i));
+      round.push_back(item_at(*file_range, blocks->block, i));
       if (round.size() == group.ranks.size()) finish_round();
     }
   }

@@ -44,7 +44,7 @@ std::vector<HeldBox> held_boxes(std::span<const int64_t> shape, DType dtype, con
   return boxes;
 }
 
-bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate) {
+bool is_writing_rank(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate) {
   for (size_t axis = 0; axis < mesh.axes.size(); ++axis) {
     if (coordinate[axis] != 0 && !uses_axis(layout.sharding.spec, static_cast<AxisId>(axis))) return false;
   }

@@ -22,7 +22,7 @@ namespace tpplan {
 
 // True for the rank that writes the elements, among those that replicate them: coordinate 0 on every axis that does not
 // shard the tensor.
-[[nodiscard]] bool is_first_holder(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
+[[nodiscard]] bool is_writing_rank(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> coordinate);
 
 // Describes why the boxes do not cover every byte of a tensor of these sizes exactly once; empty if they do.
 [[nodiscard]] std::string tiling_error(std::span<const uint64_t> sizes, std::span<const Box> boxes);

@@ -47,7 +47,7 @@ void visit_float(DType dtype, Visit visit) {
 
 bool can_cast(DType from, DType to) { return from == to || (is_compute_dtype(from) && is_compute_dtype(to)); }
 
-bool loses_by_cast(DType from, DType to) {
+bool is_lossy_cast(DType from, DType to) {
   const Precision a = precision_of(from), b = precision_of(to);
   return from != to && (b.mantissa < a.mantissa || b.exponent < a.exponent);
 }

@@ -11,7 +11,7 @@ namespace tpplan {
 [[nodiscard]] bool can_cast(DType from, DType to);
 
 // True if `to` cannot represent every value of `from`.
-[[nodiscard]] bool loses_by_cast(DType from, DType to);
+[[nodiscard]] bool is_lossy_cast(DType from, DType to);
 
 // Converts `count` elements, rounding to nearest even; float64 to 16 bits by way of float32, as torch does. @pre
 // can_cast

@@ -13,7 +13,7 @@
 #include "base/text.h"
 #include "base/write_file.h"
 #include "exec/ranks/gather.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 #include "exec/shards/load_shards.h"
 #include "exec/shards/new_folder.h"
 #include "exec/shards/work_queue.h"
@@ -204,7 +204,7 @@ std::vector<Fault> read_lines(const ChecksumJob& job, const HashSeen& seen_hash)
 
 }  // namespace
 
-std::string hash_of_shard(const Shard& shard, const Device& device) {
+std::string shard_hash(const Shard& shard, const Device& device) {
   std::vector<char> buffer;
   return sha256_hex({host_view(device, shard.data, shard.bytes, buffer), shard.bytes});
 }
@@ -238,7 +238,7 @@ Checksums hash_shards(Comm& comm, std::span<const ShardStore> stores, const std:
     for (uint64_t number = 0; take_work(work, number);) {
       const size_t tensor = number % tensors;
       const ShardStore& store = stores[number / tensors];
-      if (!omitted[tensor]) mine[number / tensors][tensor] = hash_of_shard(store.shards[tensor], *store.device);
+      if (!omitted[tensor]) mine[number / tensors][tensor] = shard_hash(store.shards[tensor], *store.device);
     }
   });
   finish_together(comm, queue);

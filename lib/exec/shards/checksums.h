@@ -41,7 +41,7 @@ void write_checksums(Comm& comm, const ChecksumJob& job, const Checksums& checks
 // For callers that hash shards one by one, without other ranks. read_checksums reads the file's checksums of the ranks
 // of this process (empty if a tensor is omitted) and returns the errors of the file.
 [[nodiscard]] std::vector<Fault> read_checksums(const ChecksumJob& job, Checksums& checksums);
-[[nodiscard]] std::string hash_of_shard(const Shard& shard, const Device& device);
+[[nodiscard]] std::string shard_hash(const Shard& shard, const Device& device);
 [[nodiscard]] std::optional<Fault> compare_checksum(const ChecksumJob& job, size_t store, size_t tensor,
                                                     std::string_view mine, std::string_view there);
 

@@ -63,12 +63,12 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadRange*
   Group group{.ranks = comm.node};
   group.self = static_cast<size_t>(std::ranges::find(comm.node, comm.rank) - comm.node.begin());
   const bool on_host = device.is_host_memory;
-  const StagingMemory read = take_staging(device.allocate_staging(block), device.release_staging, block);
+  const StagingMemory read = own_staging(device.allocate_staging(block), device.release_staging, block);
   const StagingMemory packed =
-      take_staging(device.allocate_staging(members * block), device.release_staging, members * block);
+      own_staging(device.allocate_staging(members * block), device.release_staging, members * block);
   const StagingMemory send = on_host ? StagingMemory(nullptr, device.release)
-                                     : take_staging(device.allocate(members * block), device.release, members * block);
-  const StagingMemory receive = take_staging(device.allocate(members * block), device.release, members * block);
+                                     : own_staging(device.allocate(members * block), device.release, members * block);
+  const StagingMemory receive = own_staging(device.allocate(members * block), device.release, members * block);
 
   const Clock::time_point start = Clock::now();
   Progress shows{.title = "loading shared tensors", .kind = progress};
@@ -98,8 +98,8 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadRange*
     }
     for (size_t m = 0; m < round.size(); ++m) receives[m] = bytes_for(round[m], comm.rank);
     begin_step(comm, fmt::format("load: all_to_all of {}", to.source->tensors[round.front().file_range->tensor].name));
-    require(comm,
-            comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends, receive.get(), receives));
+    throw_if_failed(comm, comm.backend->all_to_all(comm, group, on_host ? packed.get() : send.get(), sends,
+                                                   receive.get(), receives));
     const char* in = static_cast<const char*>(receive.get());
     for (const ReadItem& item : round) in = unpack(to, item, comm.rank, in);
     device.synchronize();
@@ -110,7 +110,7 @@ uint64_t exchange_reads(Comm& comm, const ReadTo& to, std::span<const ReadRange*
   for (const ReadRange* file_range : file_ranges) {
     const uint64_t items = item_count(*file_range, block);
     for (uint64_t i = 0; i < items; ++i) {
-      round.push_back(item_of(*file_range, block, i));
+      round.push_back(item_at(*file_range, block, i));
       if (round.size() == members) finish_round();
     }
   }

@@ -192,7 +192,7 @@ ThreefryKey key_of_tensor(uint64_t seed, std::string_view path) {
 }
 
 uint64_t init_shards(ShardStore& store, uint64_t seed, int threads) {
-  const std::vector<uint32_t> first = first_of_tied(*store.manifest);
+  const std::vector<uint32_t> first = first_tied_params(*store.manifest);
   uint64_t drawn = 0;
   for (size_t i = 0; i < store.shards.size(); ++i) {
     const Shard& shard = store.shards[i];

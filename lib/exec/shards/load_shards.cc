@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "exec/ranks/deadline.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 #include "exec/shards/broadcast_reads.h"
 #include "exec/shards/exchange_reads.h"
 #include "exec/shards/plan_reads.h"
@@ -113,7 +113,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   work_together(comm, "load: planning the reads", stores.empty() ? std::function<void()>() : make_plan);
 
   SplitReads split = broadcast ? split_reads(comm, *to.manifest, plan) : distribute_reads(comm, plan, is_alone);
-  const ReadPace pace = pace_of(reading_threads(comm, options.threads), options.staging);
+  const ReadPace pace = choose_pace(reading_threads(comm, options.threads), options.staging);
   const RangeList list = list_items(std::move(split.own), pace.block);
 
   WorkQueue queue;
@@ -137,7 +137,7 @@ LoadResult load_shards(Comm& comm, const WeightSource& source, std::span<ShardSt
   if (!stores.empty()) check_unchanged(source);
   if (has_sums(source)) {
     begin_step(comm, "load: comparing checksums");
-    const SumsEnd end = compare_sums(comm, readers_of(comm, is_alone, broadcast), sums, source);
+    const SumsResult end = compare_sums(comm, readers_of(comm, is_alone, broadcast), sums, source);
     result.checked_bytes = end.checked_bytes;
     work_together(comm, "load: agreeing on checksums", [&] {
       if (end.fault) throw Fault(*end.fault);

@@ -179,7 +179,7 @@ std::string agree_on_name(Comm& comm, const std::string& path, bool is_folder) {
   try {
     if (comm.rank == 0) mine.name = new_work_folder(path, is_folder);
   } catch (...) {
-    mine.fault = located(comm, current_error());
+    mine.fault = with_rank_and_step(comm, current_error());
   }
   const NewName agreed = receive_from_first(comm, mine);
   if (agreed.fault) throw *agreed.fault;

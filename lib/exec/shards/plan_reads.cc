@@ -222,7 +222,7 @@ uint64_t outer_offset(const ReadItem& item, std::span<const uint64_t> strides) {
 ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
                     const std::vector<bool>& omitted) {
   ReadPlan plan;
-  const std::vector<uint32_t> first = first_of_tied(manifest);
+  const std::vector<uint32_t> first = first_tied_params(manifest);
   std::vector<std::vector<int64_t>> coordinates;
   for (const int rank : ranks) coordinates.push_back(coordinate_of(manifest.mesh, rank));
   // Tensors with one layout and one stored dtype have the same holders.
@@ -252,7 +252,7 @@ uint64_t item_count(const ReadRange& file_range, uint64_t block) {
   return outer_total(file_range) * items_of_lines(file_range, block).first;
 }
 
-ReadItem item_of(const ReadRange& file_range, uint64_t block, uint64_t index) {
+ReadItem item_at(const ReadRange& file_range, uint64_t block, uint64_t index) {
   const auto [count, lines] = items_of_lines(file_range, block);
   ReadItem item{.file_range = &file_range, .outer = index / count, .end = file_range.line_bytes};
   const uint64_t part = index % count;

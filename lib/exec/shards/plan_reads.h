@@ -62,9 +62,9 @@ struct ReadItem {
 
 [[nodiscard]] uint64_t bytes_of(const ReadRange& file_range);
 
-// item_count returns the number of items of at most `block` bytes in a cell; item_of returns item `index`.
+// item_count returns the number of items of at most `block` bytes in a cell; item_at returns item `index`.
 [[nodiscard]] uint64_t item_count(const ReadRange& file_range, uint64_t block);
-[[nodiscard]] ReadItem item_of(const ReadRange& file_range, uint64_t block, uint64_t index);
+[[nodiscard]] ReadItem item_at(const ReadRange& file_range, uint64_t block, uint64_t index);
 
 // Returns the offset of an item in its file.
 [[nodiscard]] uint64_t file_offset(const ReadItem& item);

@@ -37,7 +37,7 @@ std::vector<RankBoxes> list_rank_boxes(const Manifest& manifest) {
     const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
     for (size_t i = 0; i < all.size(); ++i) {
       const ParamLayout& layout = manifest.layouts[i];
-      if (!is_first_holder(layout, manifest.mesh, coordinate)) continue;
+      if (!is_writing_rank(layout, manifest.mesh, coordinate)) continue;
       const std::vector<Intervals> slice = shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate);
       uint32_t run = 0;
       for (HeldBox& held : held_boxes(layout.shape, layout.dtype, slice)) {

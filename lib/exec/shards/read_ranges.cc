@@ -19,7 +19,7 @@ constexpr uint64_t kMinRead = uint64_t{64} << 10, kMaxRead = uint64_t{2} << 20;
 ReadItem item_number(const RangeList& list, uint64_t number) {
   const size_t at =
       static_cast<size_t>(std::ranges::upper_bound(list.first_item, number) - list.first_item.begin()) - 1;
-  return item_of(*list.file_ranges[at], list.block, number - list.first_item[at]);
+  return item_at(*list.file_ranges[at], list.block, number - list.first_item[at]);
 }
 
 // Reads for a GPU: two buffers of pinned memory, one is read into while the other is copied.
@@ -78,7 +78,7 @@ int usable_processors() {
                          : static_cast<int>(std::thread::hardware_concurrency()));
 }
 
-ReadPace pace_of(int threads, uint64_t staging) {
+ReadPace choose_pace(int threads, uint64_t staging) {
   const int most = static_cast<int>(std::min<uint64_t>(staging / (2 * kMinRead), 1 << 16));
   threads = std::clamp(threads, 1, std::max(1, most));
   return {.threads = threads, .block = std::clamp(staging / (2 * static_cast<uint64_t>(threads)), kMinRead, kMaxRead)};

@@ -27,7 +27,7 @@ struct ReadPace {
   int threads = 1;
   uint64_t block = 0;
 };
-[[nodiscard]] ReadPace pace_of(int threads, uint64_t staging);
+[[nodiscard]] ReadPace choose_pace(int threads, uint64_t staging);
 
 [[nodiscard]] RangeList list_items(std::vector<const ReadRange*> file_ranges, uint64_t block);
 

@@ -8,7 +8,7 @@
 
 #include "base/text.h"
 #include "exec/ranks/gather.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 #include "exec/shards/shard_store.h"
 
 namespace tpplan {
@@ -22,7 +22,7 @@ auto fields(MemoryState& state) { return std::tie(state.shortage); }
 
 // Returns the shortage of the ranks that share this rank's memory; only the first of them reports it.
 std::optional<Fault> shortage_here(const Comm& comm, const Manifest& manifest) {
-  const std::span<const int> sharers = memory_sharers(comm);
+  const std::span<const int> sharers = ranks_sharing_memory(comm);
   if (comm.rank != sharers.front()) return std::nullopt;
   uint64_t needed = 0;
   for (const int rank : sharers) {

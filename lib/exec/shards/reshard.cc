@@ -116,7 +116,7 @@ void seal_local_files(Mover& mover, const MovedSums& sums, int rank) {
           sums.written.find({static_cast<uint64_t>(rank), run, static_cast<uint32_t>(file.pieces[p].shard)});
       if (bytes != 0 && (part == sums.written.end() || part->second.bytes != bytes))
         throw std::logic_error("a file of the new folder is incomplete");
-      put_sum(file, p, bytes == 0 ? 0 : finish_crc32c(part->second.sum, bytes));
+      write_checksum(file, p, bytes == 0 ? 0 : finish_crc32c(part->second.sum, bytes));
     }
     const OutputFile out = open_for_writing((fs::path(mover.folder) / file.name).string());
     write_at(out, file.head.data(), file.head.size(), 0);

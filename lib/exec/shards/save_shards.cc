@@ -83,7 +83,7 @@ uint64_t write_shard_file(const ShardStore& store, ShardFile& shard_file, const 
                sum = crc32c_part(data, count, sum);
                write_run(writer, data, count, piece.offset + where, staging);
              });
-    put_sum(shard_file, p, finish_crc32c(sum, elements_in(piece.held.box)));
+    write_checksum(shard_file, p, finish_crc32c(sum, elements_in(piece.held.box)));
   }
   flush(writer);
   write_at(file, shard_file.head.data(), shard_file.head.size(), 0);
@@ -144,7 +144,7 @@ struct ConsolidatedFile {
 
 ConsolidatedFile lay_out_consolidated(std::vector<WriteEntry> entries) {
   ConsolidatedFile file{.name = {}, .head = {}, .entries = std::move(entries)};
-  file.head = lay_out(file.entries, false);
+  file.head = lay_out_entries(file.entries, false);
   return file;
 }
 

@@ -115,9 +115,9 @@ uint64_t end_of(const ShardFile& file) {
 }  // namespace
 
 std::optional<std::vector<uint32_t>> sums_of(const InputFile& file, const ShardFile& expected) {
-  if (size_of(file) != end_of(expected)) return std::nullopt;
+  if (size_of(file) != size_of_file(expected)) return std::nullopt;
   const ReadResult head = read_part(file, 0, expected.head.size());
-  return head.fault == ReadError::None ? sums_in_head(expected, head.file.text) : std::nullopt;
+  return head.fault == ReadError::None ? checksums_in_head(expected, head.file.text) : std::nullopt;
 }
 
 bool find_saved_folder(const std::string& path, const Manifest& manifest, std::string_view shardings_sha256,

@@ -39,7 +39,7 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FileBox>&& pieces) {
                        .saved_offsets = in_elements(whole.box.begin, *shard.layout),
                        .source = i});
   }
-  ShardFile file{.head = lay_out(entries, true)};
+  ShardFile file{.head = lay_out_entries(entries, true)};
   for (const WriteEntry& entry : entries) {
     file.pieces.push_back(std::move(pieces[entry.source]));
     file.pieces.back().offset = entry.offset;
@@ -50,11 +50,11 @@ ShardFile lay_out_file(const ShardStore& store, std::vector<FileBox>&& pieces) {
 
 }  // namespace
 
-void put_sum(ShardFile& file, size_t piece, uint32_t sum) {
-  file.head.replace(file.sums_at + piece * kSumDigits, kSumDigits, sum_text(sum));
+void write_checksum(ShardFile& file, size_t piece, uint32_t sum) {
+  file.head.replace(file.sums_at + piece * kSumDigits, kSumDigits, checksum_text(sum));
 }
 
-std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::string_view head) {
+std::optional<std::vector<uint32_t>> checksums_in_head(const ShardFile& file, std::string_view head) {
   const size_t digits = file.pieces.size() * kSumDigits, behind = file.sums_at + digits;
   const std::string_view expected = file.head;
   if (head.size() != expected.size() || head.substr(0, file.sums_at) != expected.substr(0, file.sums_at) ||
@@ -65,7 +65,7 @@ std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::st
 
 std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard) {
   const Mesh& mesh = store.manifest->mesh;
-  if (!is_first_holder(*shard.layout, mesh, coordinate_of(mesh, store.rank))) return {};
+  if (!is_writing_rank(*shard.layout, mesh, coordinate_of(mesh, store.rank))) return {};
   return held_boxes(shard.layout->shape, shard.layout->dtype, shard.slice);
 }
 

@@ -27,10 +27,10 @@ struct ShardFile {
 };
 
 // Writes the checksum of box `piece` into the head. Checksums that are not known yet are zeros there.
-void put_sum(ShardFile& file, size_t piece, uint32_t sum);
+void write_checksum(ShardFile& file, size_t piece, uint32_t sum);
 
 // Returns the checksums in `head`, by box, if it is the head of `file` except for the checksums; else nullopt.
-[[nodiscard]] std::optional<std::vector<uint32_t>> sums_in_head(const ShardFile& file, std::string_view head);
+[[nodiscard]] std::optional<std::vector<uint32_t>> checksums_in_head(const ShardFile& file, std::string_view head);
 
 // Returns the boxes of a shard that its rank writes; none if another rank is their first holder.
 [[nodiscard]] std::vector<HeldBox> written_boxes(const ShardStore& store, const Shard& shard);

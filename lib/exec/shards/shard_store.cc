@@ -16,7 +16,7 @@ constexpr uint64_t kAlignment = 256;  // of a shard, as GPU libraries need
 
 }  // namespace
 
-std::vector<uint32_t> first_of_tied(const Manifest& manifest) {
+std::vector<uint32_t> first_tied_params(const Manifest& manifest) {
   std::vector<uint32_t> first(manifest.parameters.size());
   std::iota(first.begin(), first.end(), 0u);
   for (const std::vector<uint32_t>& group : manifest.tied) {
@@ -39,7 +39,7 @@ namespace {
 // the first name of its group has the tensor.
 uint64_t add_up(const Manifest& manifest, int rank, uint64_t alignment) {
   const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-  const std::vector<uint32_t> first = first_of_tied(manifest);
+  const std::vector<uint32_t> first = first_tied_params(manifest);
   uint64_t bytes = 0;
   for (size_t i = 0; i < tensor_count(manifest); ++i) {
     if (i < first.size() && first[i] != i) continue;
@@ -105,7 +105,7 @@ ShardStore allocate_shards(const Manifest& manifest, int rank, const Device& dev
   char* memory = needed == 0 ? nullptr : static_cast<char*>(device.allocate(needed));
   if (needed != 0 && memory == nullptr) throw reject();
   if (memory != nullptr) store.memory.emplace_back(memory, [release = device.release](void* block) { release(block); });
-  const std::vector<uint32_t> first = first_of_tied(manifest);
+  const std::vector<uint32_t> first = first_tied_params(manifest);
   for (size_t i = 0; i < store.shards.size(); ++i) {
     Shard& shard = store.shards[i];
     if (shard.bytes == 0) continue;

@@ -49,7 +49,7 @@ void check_packing(const Manifest& manifest);
 [[nodiscard]] uint64_t memory_of_rank(const Manifest& manifest, int rank);
 
 // Returns for each parameter the index of the first parameter that it is tied to; its own index if it is not tied.
-[[nodiscard]] std::vector<uint32_t> first_of_tied(const Manifest& manifest);
+[[nodiscard]] std::vector<uint32_t> first_tied_params(const Manifest& manifest);
 
 // tensor_count returns the number of parameters and buffers, tensor_of the one with this index in ShardStore::shards.
 [[nodiscard]] size_t tensor_count(const Manifest& manifest);

@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-StagingMemory take_staging(void* memory, void (*release)(void*), uint64_t bytes) {
+StagingMemory own_staging(void* memory, void (*release)(void*), uint64_t bytes) {
   if (memory == nullptr)
     throw Fault{.code = Code::OutOfMemory,
                 .message = fmt::format("cannot allocate {} of staging memory", human_bytes(bytes))};

@@ -9,6 +9,6 @@ namespace tpplan {
 using StagingMemory = std::unique_ptr<void, void (*)(void*)>;
 
 // Returns an owner of the allocated `memory`. Throws TP8012 if it is nullptr.
-[[nodiscard]] StagingMemory take_staging(void* memory, void (*release)(void*), uint64_t bytes);
+[[nodiscard]] StagingMemory own_staging(void* memory, void (*release)(void*), uint64_t bytes);
 
 }  // namespace tpplan

@@ -9,7 +9,7 @@
 
 #include "base/text.h"
 #include "exec/ranks/deadline.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 #include "exec/shards/byte_boxes.h"
 #include "exec/shards/load_shards.h"
 #include "exec/shards/read_exactly.h"
@@ -191,7 +191,7 @@ std::vector<Fault> tiling_errors(const Manifest& manifest) {
     std::vector<Box> boxes;
     for (int64_t rank = 0; rank < ranks; ++rank) {
       const std::vector<int64_t> coordinate = coordinate_of(manifest.mesh, rank);
-      if (!is_first_holder(layout, manifest.mesh, coordinate)) continue;
+      if (!is_writing_rank(layout, manifest.mesh, coordinate)) continue;
       for (const HeldBox& held : held_boxes(layout.shape, layout.dtype,
                                             shard_slice(layout.shape, layout.sharding, manifest.mesh, coordinate)))
         boxes.push_back(held.box);

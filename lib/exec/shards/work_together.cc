@@ -6,7 +6,7 @@
 
 #include "exec/ranks/deadline.h"
 #include "exec/ranks/gather.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 
 namespace tpplan {
 namespace {
@@ -35,7 +35,7 @@ void add_state(WorkState& all, WorkState more, int) {
 WorkState state_of(const Comm& comm, WorkQueue& queue, const Progress& progress) {
   WorkState state{.is_busy = !wait_for_work(queue, heartbeat(comm)), .total_bytes = progress.total_bytes, .fault = {}};
   state.done_bytes = queue.done_bytes;
-  if (!state.is_busy && queue.fault) state.fault = located(comm, *queue.fault);
+  if (!state.is_busy && queue.fault) state.fault = with_rank_and_step(comm, *queue.fault);
   return state;
 }
 

@@ -38,9 +38,9 @@ std::string pieces_text(const std::vector<WriteEntry>& entries) {
       .help = "write fewer tensors per file: use --consolidated or more ranks"};
 }
 
-void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bool are_pieces) {
+void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bool are_shards) {
   begin_object(json);
-  if (are_pieces) {
+  if (are_shards) {
     write_field(json, kSumsKey, std::string(entries.size() * kSumDigits, '0'));
     write_key(json, kShardingInfoKey);
     write_json(json, pieces_text(entries));
@@ -51,11 +51,11 @@ void write_metadata(JsonWriter& json, const std::vector<WriteEntry>& entries, bo
 }
 
 // Sets the offset of each entry, counted from the end of the header, and returns the header.
-std::string header_text(std::vector<WriteEntry>& entries, bool are_pieces) {
+std::string header_text(std::vector<WriteEntry>& entries, bool are_shards) {
   JsonWriter json{.is_tight = true};
   begin_object(json);
   write_key(json, "__metadata__");
-  write_metadata(json, entries, are_pieces);
+  write_metadata(json, entries, are_shards);
   uint64_t end = 0;
   for (WriteEntry& entry : entries) {
     const DTypeRow& type = dtypes()[entry.dtype];
@@ -78,11 +78,11 @@ std::string header_text(std::vector<WriteEntry>& entries, bool are_pieces) {
 
 }  // namespace
 
-std::string lay_out(std::vector<WriteEntry>& entries, bool are_pieces) {
+std::string lay_out_entries(std::vector<WriteEntry>& entries, bool are_shards) {
   std::ranges::sort(entries, {}, [](const WriteEntry& entry) {
     return std::tuple{-static_cast<int>(dtypes()[entry.dtype].bits), entry.name};
   });
-  std::string json = header_text(entries, are_pieces);
+  std::string json = header_text(entries, are_shards);
   json.resize((json.size() + 7) / 8 * 8, ' ');
   if (json.size() > kMaxHeaderBytes)
     throw Fault{.code = Code::UnsavableTensors,

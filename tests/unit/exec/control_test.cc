@@ -89,7 +89,7 @@ TEST_CASE("texts of all sizes reach every rank in every round") {
       if (!comm.backend->fold_texts(comm, text_of(comm.rank, round), join, all)) return;
       right[self] += all == expected;
     }
-    ended[self] = end_together(comm, 0);
+    ended[self] = finish_job(comm, 0);
   });
   CHECK(right == std::vector<int>(5, 6));
   CHECK(ended == std::vector<int>(5, 1));
@@ -99,7 +99,7 @@ TEST_CASE("texts of all sizes reach every rank in every round") {
 TEST_CASE("a nonzero status is sent to all ranks and is no error") {
   std::vector<int> fine(3, 1);
   const std::vector<Outcome> outcomes = run_job(
-      3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = end_together(comm, comm.rank == 1 ? 2 : 0); });
+      3, 20, [&](Comm& comm) { fine[static_cast<size_t>(comm.rank)] = finish_job(comm, comm.rank == 1 ? 2 : 0); });
   CHECK(fine == std::vector<int>(3, 0));
   for (const Outcome& outcome : outcomes) CHECK(outcome.fault.empty());
 }
@@ -137,7 +137,7 @@ TEST_CASE("a rank whose connection closes is reported as gone") {
     const std::vector<Outcome> outcomes = run_job(3, 20, [&](Comm& comm) {
       begin_step(comm, "work");
       if (comm.rank == 1) return;  // its channel closes with its Comm
-      at_end ? void(end_together(comm, 0)) : void(wait_for_all(comm));
+      at_end ? void(finish_job(comm, 0)) : void(wait_for_all(comm));
     });
     for (const int rank : {0, 2}) {
       const Outcome& outcome = outcomes[static_cast<size_t>(rank)];
@@ -156,7 +156,7 @@ TEST_CASE("a rank that ended early is named with its status") {
     if (comm.rank == 2)
       wait_for_all(comm);
     else
-      std::ignore = end_together(comm, comm.rank);
+      std::ignore = finish_job(comm, comm.rank);
   });
   CHECK(contains(outcomes[2].fault, "with status"));
   CHECK(contains(outcomes[2].fault, "while rank 2 waits for it at step 1 (work)"));
@@ -168,13 +168,13 @@ TEST_CASE("moving ranks delay the end, stalled ranks are late") {
       begin_step(comm, "write a shard");
       std::this_thread::sleep_for(std::chrono::milliseconds(150));
     }
-    std::ignore = end_together(comm, 0);
+    std::ignore = finish_job(comm, 0);
   });
   for (const Outcome& outcome : slow) CHECK_MESSAGE(outcome.fault.empty(), outcome.fault);
   const std::vector<Outcome> stuck = run_job(2, 0.5, [](Comm& comm) {
     begin_step(comm, "write a shard");
     if (comm.rank == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1500));
-    std::ignore = end_together(comm, 0);
+    std::ignore = finish_job(comm, 0);
   });
   CHECK(contains(stuck[0].fault, "for rank 1, which is still at step 1 (write a shard)"));
 }

@@ -39,7 +39,7 @@ TEST_CASE("each rank gets all messages through its row and column") {
     const LaunchOptions options{.world = world, .deadline = 60, .agreement = "gather_bytes"};
     std::atomic<int> wrong = 0;
     std::once_flag once;
-    const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    const JobResult end = run_ranks(options, [&](Comm& comm) {
       std::call_once(once, [&] {
         asked = comm.backend;
         counting = *comm.backend;

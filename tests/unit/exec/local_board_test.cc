@@ -17,7 +17,7 @@ TEST_CASE("memory lives until its readers finish, despite failures") {
   REQUIRE(find_dtype("float32", float32));
   for (int failing = 0; failing < 60; ++failing) {
     const LaunchOptions options{.world = 8, .deadline = 20, .agreement = "local_board"};
-    const JobEnd end = run_ranks(options, [&](Comm& comm) {
+    const JobResult end = run_ranks(options, [&](Comm& comm) {
       for (int i = 0; i < 20; ++i) {
         begin_step(comm, "gathering");
         if (comm.rank == 7 && i == failing % 20) return fail(comm, Code::InjectedFailure, "told to"), 1;
@@ -48,7 +48,7 @@ TEST_CASE("a rank stuck inside a call before others see it is named") {
   Device device = cpu_device();
   device.synchronize = synchronize_slowly;
   const LaunchOptions options{.world = 3, .deadline = 0.4, .agreement = "local_board"};
-  const JobEnd end = run_local_ranks(options, device, [&](Comm& comm) {
+  const JobResult end = run_local_ranks(options, device, [&](Comm& comm) {
     begin_step(comm, "gathering");
     if (comm.rank == 2) synchronize_takes = 1;
     std::vector<uint64_t> bytes(3, 4);

@@ -36,7 +36,7 @@ std::shared_ptr<fs::path> temporary_folder() {
 int write_as_job(const fs::path& out) {
   const LaunchOptions options{
       .backend = "local", .device = "cpu", .world = kWorld, .deadline = 20, .agreement = "test"};
-  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+  const JobResult end = run_ranks(options, [&](Comm& comm) {
     FolderSteps steps;
     steps.write = [&](const std::string& folder) {
       for (int i = 0; i < kFilesOfARank; ++i)

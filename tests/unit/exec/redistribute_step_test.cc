@@ -22,7 +22,7 @@ LaunchOptions options_of(const Mesh& mesh) { return {.world = static_cast<int>(d
 
 // Runs one step on all ranks and returns the job's error.
 std::string fault_of(const Mesh& mesh, const RedistributeCase& one, const Collective& step) {
-  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+  const JobResult end = run_ranks(options_of(mesh), [&](Comm& comm) {
     LocalTensor tensor = first_tensor(comm, mesh, one);
     begin_step(comm, "the step");
     return redistribute_step(comm, mesh, step, tensor) ? 0 : 1;
@@ -47,7 +47,7 @@ TEST_CASE("every redistribution matches the unsharded tensor") {
     ran += cases.size();
     std::mutex mutex;
     std::string wrong;
-    const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+    const JobResult end = run_ranks(options_of(mesh), [&](Comm& comm) {
       for (const RedistributeCase& one : cases) {
         begin_step(comm, "a case");
         std::string bytes;
@@ -69,7 +69,7 @@ TEST_CASE("a step whose group lacks elements is an error with a help") {
   size_t rejected = 0;
   for (const RedistributeCase& one : all_cases(mesh)) {
     if (one.shape != std::vector<int64_t>{7, 3} || is_servable(one, mesh)) continue;
-    const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+    const JobResult end = run_ranks(options_of(mesh), [&](Comm& comm) {
       std::string bytes;
       return run_case(comm, mesh, one, bytes).empty() ? 0 : 1;
     });
@@ -115,7 +115,7 @@ TEST_CASE("an average divides by the group size, inputs stay unchanged") {
   const Mesh mesh{.axes = {{"dp", 4}}};
   const DType dtype = dtype_of("float32");
   std::atomic<int> right = 0;
-  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+  const JobResult end = run_ranks(options_of(mesh), [&](Comm& comm) {
     for (const CollectiveKind kind : {CollectiveKind::AllReduce, CollectiveKind::ReduceScatter}) {
       LocalTensor tensor{.name = "x",
                          .shape = {8},
@@ -141,7 +141,7 @@ TEST_CASE("64 ranks rendezvous on few processors") {
   const Mesh mesh{.axes = {{"a", 8}, {"b", 8}}};
   std::string wrong;
   std::mutex mutex;
-  const JobEnd end = run_ranks(options_of(mesh), [&](Comm& comm) {
+  const JobResult end = run_ranks(options_of(mesh), [&](Comm& comm) {
     for (int i = 0; i < 5; ++i) {
       for (const RedistributeCase& one :
            {RedistributeCase{{17, 5}, 1, {shard(0), kPartial}, {Placement{}, shard(1)}},

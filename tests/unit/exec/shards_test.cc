@@ -72,7 +72,7 @@ std::vector<ShardStore> stores_of(const Manifest& manifest) {
 template <typename Work>
 std::string fault_of(std::vector<ShardStore>& stores, Work work) {
   const LaunchOptions options{.world = static_cast<int>(stores.size())};
-  const JobEnd end = run_ranks(options, [&](Comm& comm) {
+  const JobResult end = run_ranks(options, [&](Comm& comm) {
     work(comm, comm.rank == 0 ? std::span(stores) : std::span<ShardStore>());
     return 0;
   });
@@ -196,7 +196,7 @@ TEST_CASE("every shard has the bytes of its slice") {
       }
       for (const ReadRange& file_range : plan.file_ranges) {
         for (uint64_t i = 0; i < item_count(file_range, block); ++i) {
-          const ReadItem item = item_of(file_range, block, i);
+          const ReadItem item = item_at(file_range, block, i);
           if (straight) {
             std::ignore = scatter(to, item);
             continue;

@@ -9,7 +9,7 @@ namespace tpplan {
 
 // Returns the ranks that allocate from the same memory as this one, ascending, including itself. These are the ranks of
 // its process or, with host memory and one rank per process, the ranks of its node.
-[[nodiscard]] inline std::span<const int> memory_sharers(const Comm& comm) {
+[[nodiscard]] inline std::span<const int> ranks_sharing_memory(const Comm& comm) {
   return comm.process.size() == 1 && comm.device->is_host_memory ? comm.node : comm.process;
 }
 

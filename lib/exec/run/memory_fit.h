@@ -9,6 +9,6 @@ namespace tpplan {
 
 // Returns the same on every rank: true if on each of them `bytes` fit into its share of the device's free memory.
 // Throws comm.fault after a failure.
-[[nodiscard]] bool vote_on_memory(Comm& comm, uint64_t bytes);
+[[nodiscard]] bool fits_on_all_ranks(Comm& comm, uint64_t bytes);
 
 }  // namespace tpplan

@@ -1,11 +1,11 @@
-#include "exec/run/memory_vote.h"
+#include "exec/run/memory_fit.h"
 
 #include <algorithm>
 #include <tuple>
 #include <vector>
 
 #include "exec/ranks/gather.h"
-#include "exec/ranks/memory_sharers.h"
+#include "exec/ranks/ranks_sharing_memory.h"
 
 namespace tpplan {
 namespace {
@@ -17,8 +17,8 @@ auto fields(MemoryVote& vote) { return std::tie(vote.is_enough); }
 
 }  // namespace
 
-bool vote_on_memory(Comm& comm, uint64_t bytes) {
-  const uint64_t sharers = memory_sharers(comm).size();
+bool fits_on_all_ranks(Comm& comm, uint64_t bytes) {
+  const uint64_t sharers = ranks_sharing_memory(comm).size();
   return fold(comm, MemoryVote{bytes <= comm.device->free_bytes() / sharers},
               [](MemoryVote& all, const MemoryVote& more, int) { all.is_enough &= more.is_enough; })
       .is_enough;
