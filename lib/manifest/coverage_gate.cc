@@ -37,7 +37,7 @@ std::vector<ReplicatedGroup> largest_replicated(const Manifest& manifest, size_t
     std::vector<std::string_view> paths;
   };
   std::map<std::string, Gathered> groups;
-  const std::vector<bool> counted = counted_params(manifest);
+  const std::vector<bool> counted = untied_params(manifest);
   for (size_t i = 0; i < manifest.parameters.size(); ++i) {
     const ManifestParam& param = manifest.parameters[i];
     const ParamLayout& layout = layout_of(manifest, param);

@@ -108,7 +108,7 @@ bool add_uneven(const Manifest& manifest, const std::vector<uint64_t>& uses, std
 }  // namespace
 
 // Counts the first parameter of each tie.
-std::vector<bool> counted_params(const Manifest& manifest) {
+std::vector<bool> untied_params(const Manifest& manifest) {
   std::vector<bool> counted(manifest.parameters.size(), true);
   for (const std::vector<uint32_t>& names : manifest.tied) {
     for (size_t i = 1; i < names.size(); ++i) counted[names[i]] = false;
@@ -117,7 +117,7 @@ std::vector<bool> counted_params(const Manifest& manifest) {
 }
 
 std::vector<uint64_t> tensors_by_layout(const Manifest& manifest) {
-  const std::vector<bool> counted = counted_params(manifest);
+  const std::vector<bool> counted = untied_params(manifest);
   std::vector<uint64_t> tensors(manifest.layouts.size());
   for (size_t i = 0; i < manifest.parameters.size(); ++i) tensors[manifest.parameters[i].layout] += counted[i];
   return tensors;

@@ -83,15 +83,15 @@ struct RuleBoundary {
 
 // Number of a rule's parameters by the kind of their modules. Parameters of linears and embeddings without dims called
 // "out" and "in" count as `other`.
-struct HeldKinds {
+struct KindCounts {
   uint64_t linear = 0, embedding = 0, norm = 0, other = 0;
-  bool operator==(const HeldKinds&) const = default;
+  bool operator==(const KindCounts&) const = default;
 };
-inline constexpr std::pair<std::string_view, uint64_t HeldKinds::*> kHeldKinds[] = {
-    {"linear", &HeldKinds::linear},
-    {"embedding", &HeldKinds::embedding},
-    {"norm", &HeldKinds::norm},
-    {"other", &HeldKinds::other}};
+inline constexpr std::pair<std::string_view, uint64_t KindCounts::*> kHeldKinds[] = {
+    {"linear", &KindCounts::linear},
+    {"embedding", &KindCounts::embedding},
+    {"norm", &KindCounts::norm},
+    {"other", &KindCounts::other}};
 
 // A rule with a summary of its modules and parameters. Readers check the summary against each module and parameter.
 struct ManifestRule {
@@ -104,7 +104,7 @@ struct ManifestRule {
   // The dtypes in which its modules send values and gradients. Absent if they are sent in their own dtype.
   std::optional<DType> forward_dtype, backward_dtype;
   AxisId sums = kNoAxis;  // axis over which its modules reduce the gradients of its parameters, or kNoAxis
-  HeldKinds holds;        // number of its parameters by kind
+  KindCounts holds;       // number of its parameters by kind
   std::optional<RuleBoundary> boundary;  // absent if the rule has no style or no axis
 };
 
@@ -232,7 +232,7 @@ const std::vector<int64_t>& local_shape_of(const ParamLayout& layout, const Mesh
                                            std::span<const int64_t> coordinate);
 
 // Returns a flag for each parameter: false if it is tied to an earlier one, so that totals count each tensor once.
-[[nodiscard]] std::vector<bool> counted_params(const Manifest& manifest);
+[[nodiscard]] std::vector<bool> untied_params(const Manifest& manifest);
 
 // Returns the number of parameters with each layout. Tied parameters count once.
 [[nodiscard]] std::vector<uint64_t> tensors_by_layout(const Manifest& manifest);

@@ -23,20 +23,20 @@ bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::st
                       fmt::format("{} is {}, not {}", what, json_kind_name(node.kind), json_kind_name(kind)));
 }
 
-bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
-                   std::span<const std::string_view> names) {
+bool report_unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                          std::span<const std::string_view> names) {
   const std::string_view nearest = nearest_name(name, names);
   return report_error(reader, Code::InvalidManifest, span,
                       fmt::format("{} has no key `{}`{}", what, name,
                                   nearest.empty() ? "" : fmt::format(" (did you mean `{}`?)", nearest)));
 }
 
-bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
-          std::initializer_list<std::string_view> names) {
+bool expect_only_fields(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
+                        std::initializer_list<std::string_view> names) {
   return for_each(tree, object, [&](uint32_t i) {
     const JsonNode& node = tree.nodes[i];
     return std::ranges::find(names, node.key) != names.end() ||
-           unknown_field(reader, key_span(reader.file, node), what, node.key, {names.begin(), names.size()});
+           report_unknown_field(reader, key_span(reader.file, node), what, node.key, {names.begin(), names.size()});
   });
 }
 

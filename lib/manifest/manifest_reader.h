@@ -17,16 +17,16 @@
 namespace tpplan {
 
 // One step of a parameter as written in the file. It is checked at the end, because FSDP's axis follows in the file.
-struct WrittenStep {
+struct FileStep {
   StepPart part{};
   Collective collective;
   uint64_t elements = 0, bytes = 0, sent = 0;
 };
 
-struct WrittenSteps {
+struct FileSteps {
   uint32_t layout = 0;  // into Manifest::layouts
   Span span;
-  std::vector<WrittenStep> steps;
+  std::vector<FileStep> steps;
 };
 
 struct ManifestReader {
@@ -49,7 +49,7 @@ struct ManifestReader {
   StringIndex paths;                            // of the parameters
   std::vector<bool> is_tied;
   TextSet<std::string> modules;  // rule and path of each module
-  std::vector<WrittenSteps> steps;
+  std::vector<FileSteps> steps;
 };
 
 // `report_error` reports an error and returns false. All readers below return false after they report an error.
@@ -57,14 +57,14 @@ bool report_error(ManifestReader& reader, Code code, Span span, std::string mess
 bool report_error(ManifestReader& reader, Code code, const JsonNode& node, std::string message);
 
 // Reports an unknown field of an object.
-[[nodiscard]] bool unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
-                                 std::span<const std::string_view> names);
+[[nodiscard]] bool report_unknown_field(ManifestReader& reader, Span span, std::string_view what, std::string_view name,
+                                        std::span<const std::string_view> names);
 
 [[nodiscard]] bool expect(ManifestReader& reader, const JsonNode& node, JsonKind kind, std::string_view what);
 
 // True if the object has only fields in `names`; reports an error otherwise. `what` is the object's name.
-[[nodiscard]] bool only(ManifestReader& reader, const JsonTree& tree, uint32_t object, std::string_view what,
-                        std::initializer_list<std::string_view> names);
+[[nodiscard]] bool expect_only_fields(ManifestReader& reader, const JsonTree& tree, uint32_t object,
+                                      std::string_view what, std::initializer_list<std::string_view> names);
 
 // Returns the index of a required field. Reports an error and returns 0 if it is missing or of another kind.
 [[nodiscard]] uint32_t required_field(ManifestReader& reader, const JsonTree& tree, uint32_t object,

@@ -26,23 +26,23 @@ namespace tpplan {
 [[nodiscard]] bool read_module(ManifestReader& reader, const JsonTree& tree);
 [[nodiscard]] bool read_init(ManifestReader& reader, const JsonTree& tree);
 
-// prove_sums.cc: checks after the whole file is read.
+// prove_reductions.cc: checks after the whole file is read.
 // - prove_rules: all parameters and modules of a rule have one style, and `reason` agrees with `rule`.
 // - prove_boundaries: every rule has the number of modules that it specifies.
 // - prove_sent_dtypes: modules send values in the dtypes of their rule.
-// - prove_sides: modules that shard their weight list both inputs and outputs.
-// - prove_sums: every gradient is reduced over exactly the axes over which it is partial.
+// - prove_both_boundaries: modules that shard their weight list both inputs and outputs.
+// - prove_reductions: every gradient is reduced over exactly the axes over which it is partial.
 [[nodiscard]] bool prove_rules(ManifestReader& reader);
 [[nodiscard]] bool prove_sent_dtypes(ManifestReader& reader);
-[[nodiscard]] bool prove_sides(ManifestReader& reader);
+[[nodiscard]] bool prove_both_boundaries(ManifestReader& reader);
 [[nodiscard]] bool prove_boundaries(ManifestReader& reader);
-[[nodiscard]] bool prove_sums(ManifestReader& reader);
+[[nodiscard]] bool prove_reductions(ManifestReader& reader);
 
 // prove_values.cc: checks after the whole file is read.
 // - prove_values: modules convert the values that their rule lists, only over the rule's axis.
-// - prove_holds: the numbers of parameters by kind, and of modules without parameters, match each rule's summary.
+// - prove_rule_counts: the numbers of parameters by kind, and of modules without parameters, match each rule's summary.
 [[nodiscard]] bool prove_values(ManifestReader& reader);
-[[nodiscard]] bool prove_holds(ManifestReader& reader);
+[[nodiscard]] bool prove_rule_counts(ManifestReader& reader);
 
 // read_collective.cc: one collective call of the step.
 [[nodiscard]] bool read_collective(ManifestReader& reader, const JsonTree& tree);

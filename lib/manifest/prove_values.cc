@@ -79,10 +79,10 @@ bool prove_values(ManifestReader& reader) {
   return true;
 }
 
-bool prove_holds(ManifestReader& reader) {
+bool prove_rule_counts(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
-  const std::vector<HeldKinds> held = count_held_kinds(manifest);
-  const std::vector<uint64_t> bare = count_bare_modules(manifest, paths_of(manifest));
+  const std::vector<KindCounts> held = count_module_kinds(manifest);
+  const std::vector<uint64_t> bare = count_empty_modules(manifest, paths_of(manifest));
   for (uint32_t i = 0; i < manifest.rules.size(); ++i) {
     const ManifestRule& rule = manifest.rules[i];
     for (const auto& [kind, count] : kHeldKinds) {

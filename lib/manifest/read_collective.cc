@@ -8,8 +8,8 @@ namespace tpplan {
 // Reads a collective call. Accepts unknown dtypes without a check of the bytes.
 bool read_collective(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "an entry of `collectives`")) return false;
-  if (!only(reader, tree, 0, "an entry of `collectives`",
-            {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden", "operation"}))
+  if (!expect_only_fields(reader, tree, 0, "an entry of `collectives`",
+                          {"phase", "kind", "axis", "module", "shape", "dtype", "bytes", "hidden", "operation"}))
     return false;
   const uint32_t phase = required_field(reader, tree, 0, "phase", JsonKind::String),
                  kind = required_field(reader, tree, 0, "kind", JsonKind::String),

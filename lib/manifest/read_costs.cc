@@ -24,7 +24,8 @@ bool read_text(ManifestReader& reader, const JsonTree& tree, uint32_t object, st
 
 bool read_work(ManifestReader& reader, const JsonTree& tree, uint32_t at, MatmulWork& work) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `work`")) return false;
-  if (!only(reader, tree, at, "an entry of `work`", {"dtype", "forward", "backward", "again"})) return false;
+  if (!expect_only_fields(reader, tree, at, "an entry of `work`", {"dtype", "forward", "backward", "again"}))
+    return false;
   const uint32_t dtype = required_field(reader, tree, at, "dtype", JsonKind::String);
   if (dtype == 0) return false;
   if (!find_dtype(tree.nodes[dtype].text, work.dtype))
@@ -36,7 +37,7 @@ bool read_work(ManifestReader& reader, const JsonTree& tree, uint32_t at, Matmul
 
 bool read_layer(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `layers`")) return false;
-  if (!only(reader, tree, at, "an entry of `layers`", {"layers", "count", "kept", "work"})) return false;
+  if (!expect_only_fields(reader, tree, at, "an entry of `layers`", {"layers", "count", "kept", "work"})) return false;
   LayerCosts& layer = reader.manifest.costs.layers.emplace_back();
   const uint32_t work = required_field(reader, tree, at, "work", JsonKind::Array);
   return work != 0 && read_text(reader, tree, at, "layers", layer.layers) &&
@@ -46,7 +47,7 @@ bool read_layer(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
 
 bool read_saved(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
   if (!expect(reader, tree.nodes[at], JsonKind::Object, "an entry of `by_op`")) return false;
-  if (!only(reader, tree, at, "an entry of `by_op`", {"op", "tensors", "bytes"})) return false;
+  if (!expect_only_fields(reader, tree, at, "an entry of `by_op`", {"op", "tensors", "bytes"})) return false;
   SavedTensors& row = reader.manifest.costs.by_op.emplace_back();
   return read_text(reader, tree, at, "op", row.op) && read_count(reader, tree, at, "tensors", row.tensors) &&
          read_count(reader, tree, at, "bytes", row.bytes);
@@ -68,9 +69,9 @@ bool adds_up(const Rows& rows, Bytes bytes, uint64_t wanted) {
 
 bool read_step_costs(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`costs`")) return false;
-  if (!only(reader, tree, 0, "`costs`",
-            {"kept", "gathered", "gathered_weights", "logits", "transient", "transient_op", "transient_module",
-             "unknown_ops", "by_op", "layers"}))
+  if (!expect_only_fields(reader, tree, 0, "`costs`",
+                          {"kept", "gathered", "gathered_weights", "logits", "transient", "transient_op",
+                           "transient_module", "unknown_ops", "by_op", "layers"}))
     return false;
   StepCosts& costs = reader.manifest.costs;
   costs.is_there = true;

@@ -56,7 +56,7 @@ bool read_distribution(ManifestReader& reader, const JsonTree& tree, uint32_t at
 
 bool read_init(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`init`")) return false;
-  if (!only(reader, tree, 0, "`init`", {"algorithm", "distributions"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`init`", {"algorithm", "distributions"})) return false;
   const uint32_t algorithm = required_field(reader, tree, 0, "algorithm", JsonKind::String),
                  list = required_field(reader, tree, 0, "distributions", JsonKind::Array);
   if (algorithm == 0 || list == 0) return false;

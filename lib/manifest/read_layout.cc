@@ -61,7 +61,7 @@ bool read_numbers(ManifestReader& reader, const JsonTree& tree, uint32_t at, siz
 
 bool read_dim_offsets(ManifestReader& reader, const JsonTree& tree, uint32_t object, DimOffsets& offsets) {
   if (!expect(reader, tree.nodes[object], JsonKind::Object, "the offsets of a dim")) return false;
-  if (!only(reader, tree, object, "the offsets of a dim", {"dim", "ranks", "runs"})) return false;
+  if (!expect_only_fields(reader, tree, object, "the offsets of a dim", {"dim", "ranks", "runs"})) return false;
   const uint32_t dim = required_field(reader, tree, object, "dim", JsonKind::Integer),
                  ranks = required_field(reader, tree, object, "ranks", JsonKind::Array),
                  runs = required_field(reader, tree, object, "runs", JsonKind::Array);
@@ -113,7 +113,7 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
   const uint32_t at = required_field(reader, tree, object, "grad_reduce", JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a gradient's reduction")) return false;
-           if (!only(reader, tree, i, "a gradient's reduction", {"axis", "kind", "by"})) return false;
+           if (!expect_only_fields(reader, tree, i, "a gradient's reduction", {"axis", "kind", "by"})) return false;
            const uint32_t axis = required_field(reader, tree, i, "axis", JsonKind::String),
                           kind = required_field(reader, tree, i, "kind", JsonKind::String),
                           by = required_field(reader, tree, i, "by", JsonKind::String);
@@ -126,12 +126,13 @@ bool read_grad_reduce(ManifestReader& reader, const JsonTree& tree, uint32_t obj
 }
 
 bool read_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at) {
-  WrittenSteps& written = reader.steps.emplace_back();
+  FileSteps& written = reader.steps.emplace_back();
   written.layout = static_cast<uint32_t>(reader.manifest.layouts.size());
   written.span = value_span(reader.file, tree.nodes[at]);
   return for_each(tree, at, [&](uint32_t i) {
-    WrittenStep& step = written.steps.emplace_back();
-    if (!only(reader, tree, i, "a step", {"part", "kind", "axis", "dim", "from_dim", "elements", "bytes", "sent"}))
+    FileStep& step = written.steps.emplace_back();
+    if (!expect_only_fields(reader, tree, i, "a step",
+                            {"part", "kind", "axis", "dim", "from_dim", "elements", "bytes", "sent"}))
       return false;
     if (!read_collective(reader, tree, i, step.collective)) return false;
     const uint32_t part = required_field(reader, tree, i, "part", JsonKind::String);
@@ -193,9 +194,10 @@ bool read_init_index(ManifestReader& reader, const JsonTree& tree, ParamLayout& 
 
 bool read_layout(ManifestReader& reader, const JsonTree& tree, ParamLayout& layout,
                  std::optional<std::vector<DimOffsets>>& offsets) {
-  if (!only(reader, tree, 0, "a parameter",
-            {"path", "shape", "dtype", "spec", "placements", "segments", "local_shape", "local_shapes", "offsets",
-             "style", "rule", "reason", "replicas", "norm_weight", "grad_reduce", "steps", "kind", "dims", "init"}))
+  if (!expect_only_fields(
+          reader, tree, 0, "a parameter",
+          {"path", "shape", "dtype", "spec", "placements", "segments", "local_shape", "local_shapes", "offsets",
+           "style", "rule", "reason", "replicas", "norm_weight", "grad_reduce", "steps", "kind", "dims", "init"}))
     return false;
   const uint32_t shape = required_field(reader, tree, 0, "shape", JsonKind::Array),
                  dtype = required_field(reader, tree, 0, "dtype", JsonKind::String),

@@ -24,7 +24,8 @@ bool read_word(ManifestReader& reader, const JsonTree& tree, std::string_view ke
 bool read_loss(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`loss`")) return false;
-  if (!only(reader, tree, 0, "`loss`", {"output", "reduction", "count", "axes", "gradients"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`loss`", {"output", "reduction", "count", "axes", "gradients"}))
+    return false;
   Loss& loss = reader.manifest.loss.emplace();
   const uint32_t output = required_field(reader, tree, 0, "output", JsonKind::Integer),
                  axes = required_field(reader, tree, 0, "axes", JsonKind::Array);

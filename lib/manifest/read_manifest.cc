@@ -50,12 +50,12 @@ bool prove_digest(ManifestReader& reader) {
 
 bool read_inputs(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`inputs`")) return false;
-  if (!only(reader, tree, 0, "`inputs`", {"model", "plan"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`inputs`", {"model", "plan"})) return false;
   const uint32_t model = required_field(reader, tree, 0, "model", JsonKind::Object),
                  plan = required_field(reader, tree, 0, "plan", JsonKind::Object);
   if (model == 0 || plan == 0) return false;
-  if (!only(reader, tree, plan, "`inputs.plan`", {"sha256"})) return false;
-  if (!only(reader, tree, model, "`inputs.model`", {"name", "sha256"})) return false;
+  if (!expect_only_fields(reader, tree, plan, "`inputs.plan`", {"sha256"})) return false;
+  if (!expect_only_fields(reader, tree, model, "`inputs.model`", {"name", "sha256"})) return false;
   const uint32_t name = required_field(reader, tree, model, "name", JsonKind::String),
                  model_hash = required_field(reader, tree, model, "sha256", JsonKind::String),
                  plan_hash = required_field(reader, tree, plan, "sha256", JsonKind::String);
@@ -79,9 +79,9 @@ constexpr std::pair<std::string_view, uint64_t ManifestTotals::*> kTotals[] = {
 bool read_totals(ManifestReader& reader, const JsonTree& tree) {
   reader.totals_span = value_span(reader.file, tree.nodes[0]);
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`totals`")) return false;
-  if (!only(reader, tree, 0, "`totals`",
-            {"parameters", "elements", "bytes", "bytes_per_rank", "max_bytes_per_rank", "ideal_bytes_per_rank",
-             "replicated_bytes_per_rank"}))
+  if (!expect_only_fields(reader, tree, 0, "`totals`",
+                          {"parameters", "elements", "bytes", "bytes_per_rank", "max_bytes_per_rank",
+                           "ideal_bytes_per_rank", "replicated_bytes_per_rank"}))
     return false;
   for (const auto& [key, total] : kTotals) {
     const uint32_t at = required_field(reader, tree, 0, key, JsonKind::Integer);
@@ -135,8 +135,8 @@ const FieldReader* row_of(std::string_view key) {
   return row == std::end(kFields) ? nullptr : row;
 }
 
-bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const std::vector<WrittenStep>& written) {
-  return std::ranges::equal(written, layout.steps, [&](const WrittenStep& a, const ParamStep& b) {
+bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const std::vector<FileStep>& written) {
+  return std::ranges::equal(written, layout.steps, [&](const FileStep& a, const ParamStep& b) {
     return a.part == b.part && a.collective == b.step.collective && a.elements == b.elements &&
            a.bytes == payload_bytes(layout, b) && a.sent == sent_bytes(layout, b, manifest.mesh);
   });
@@ -145,15 +145,14 @@ bool is_as_written(const Manifest& manifest, const ParamLayout& layout, const st
 // Computes the steps of all parameters and compares them with those in the file. A buffer has none.
 bool prove_steps(ManifestReader& reader) {
   Manifest& manifest = reader.manifest;
-  std::vector<const WrittenSteps*> written(manifest.layouts.size());
-  for (const WrittenSteps& steps : reader.steps) written[steps.layout] = &steps;
+  std::vector<const FileSteps*> written(manifest.layouts.size());
+  for (const FileSteps& steps : reader.steps) written[steps.layout] = &steps;
   std::vector<bool> is_param(manifest.layouts.size());
   for (const ManifestParam& param : manifest.parameters) is_param[param.layout] = true;
   for (size_t i = 0; i < manifest.layouts.size(); ++i) {
     ParamLayout& layout = manifest.layouts[i];
     if (is_param[i]) layout.steps = steps_of(manifest, layout);
-    if (is_as_written(manifest, layout, written[i] == nullptr ? std::vector<WrittenStep>{} : written[i]->steps))
-      continue;
+    if (is_as_written(manifest, layout, written[i] == nullptr ? std::vector<FileStep>{} : written[i]->steps)) continue;
     return report_error(reader, Code::InconsistentManifest,
                         written[i] == nullptr ? reader.layout_spans[i] : written[i]->span,
                         "`steps` does not match the spec, `grad_reduce` and `fsdp`");
@@ -168,9 +167,9 @@ void finish(ManifestReader& reader) {
     report_error(reader, Code::InconsistentManifest, reader.init_span,
                  fmt::format("distribution {} does not exist", reader.largest_init));
   }
-  constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules,  prove_boundaries, prove_sent_dtypes,
-                                                  prove_values, prove_holds,      prove_sides,
-                                                  prove_sums,   prove_steps,      prove_step};
+  constexpr bool (*kProofs[])(ManifestReader&) = {prove_rules,      prove_boundaries,  prove_sent_dtypes,
+                                                  prove_values,     prove_rule_counts, prove_both_boundaries,
+                                                  prove_reductions, prove_steps,       prove_step};
   if (!std::ranges::all_of(kProofs, [&](const auto& prove) { return prove(reader); })) return;
   if (!sum_totals(manifest)) {
     report_error(reader, Code::InconsistentManifest, reader.totals_span, "the sums over the parameters exceed 64 bits");
@@ -211,7 +210,7 @@ Manifest read_manifest(const SourceFile& file, Diagnostics& diagnostics) {
             if (row == nullptr) {
               std::vector<std::string_view> names;
               for (const FieldReader& known : kFields) names.push_back(known.key);
-              std::ignore = unknown_field(reader, span, "a manifest", key, names);
+              std::ignore = report_unknown_field(reader, span, "a manifest", key, names);
               return JsonField::Skip;
             }
             is_there[static_cast<size_t>(row - kFields)] = true;

@@ -13,7 +13,7 @@ bool read_value_steps(ManifestReader& reader, const JsonTree& tree, uint32_t at,
   if (!expect(reader, tree.nodes[at], JsonKind::Array, "collectives")) return false;
   return for_each(tree, at, [&](uint32_t i) {
     Step& step = steps.emplace_back();
-    if (!only(reader, tree, i, "a step", {"kind", "axis", "dim", "from_dim", "pieces"})) return false;
+    if (!expect_only_fields(reader, tree, i, "a step", {"kind", "axis", "dim", "from_dim", "pieces"})) return false;
     const uint32_t pieces = required_field(reader, tree, i, "pieces", JsonKind::Integer);
     if (pieces == 0 || !read_collective(reader, tree, i, step.collective)) return false;
     step.pieces = tree.nodes[pieces].integer;
@@ -54,7 +54,7 @@ bool read_gradient(ManifestReader& reader, const JsonTree& tree, uint32_t value,
   if (!optional_field(reader, tree, value, "gradient", JsonKind::Object, at)) return false;
   if (at == 0) return true;
   std::optional<std::vector<Placement>> from, to;
-  if (!only(reader, tree, at, "`gradient`", {"from", "to"})) return false;
+  if (!expect_only_fields(reader, tree, at, "`gradient`", {"from", "to"})) return false;
   const uint32_t from_at = required_field(reader, tree, at, "from", JsonKind::Array),
                  to_at = required_field(reader, tree, at, "to", JsonKind::Array);
   if (from_at == 0 || to_at == 0 || !read_placements(reader, tree, from_at, from) ||
@@ -69,9 +69,9 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
   const uint32_t at = required_field(reader, tree, 0, key, JsonKind::Array);
   return at != 0 && for_each(tree, at, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a boundary value")) return false;
-           if (!only(reader, tree, i, "a boundary value",
-                     {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward", "forward_dtype",
-                      "backward_dtype"}))
+           if (!expect_only_fields(reader, tree, i, "a boundary value",
+                                   {"arg", "kwarg", "from", "to", "gradient", "use_local", "forward", "backward",
+                                    "forward_dtype", "backward_dtype"}))
              return false;
            if (!has_fields(reader, tree, i, {"from", "to"})) return false;
            ManifestValue& value = values.emplace_back();
@@ -108,7 +108,7 @@ bool read_values(ManifestReader& reader, const JsonTree& tree, std::string_view 
 
 bool read_module(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a module")) return false;
-  if (!only(reader, tree, 0, "a module", {"path", "style", "rule", "inputs", "outputs"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "a module", {"path", "style", "rule", "inputs", "outputs"})) return false;
   const uint32_t path = required_field(reader, tree, 0, "path", JsonKind::String),
                  style = required_field(reader, tree, 0, "style", JsonKind::String);
   if (path == 0 || style == 0 || required_field(reader, tree, 0, "rule", JsonKind::Integer) == 0) return false;

@@ -14,7 +14,7 @@ bool read_mesh(ManifestReader& reader, const JsonTree& tree) {
   unsigned __int128 devices = 1;
   return for_each(tree, 0, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::Object, "a mesh axis")) return false;
-    if (!only(reader, tree, i, "a mesh axis", {"name", "size"})) return false;
+    if (!expect_only_fields(reader, tree, i, "a mesh axis", {"name", "size"})) return false;
     const uint32_t name = required_field(reader, tree, i, "name", JsonKind::String),
                    size = required_field(reader, tree, i, "size", JsonKind::Integer);
     if (name == 0 || size == 0) return false;
@@ -49,9 +49,9 @@ bool read_total(ManifestReader& reader, const JsonTree& tree, uint32_t object, s
 }
 
 // Reads the numbers of parameters by kind. An absent kind is 0.
-bool read_holds(ManifestReader& reader, const JsonTree& tree, HeldKinds& holds) {
+bool read_holds(ManifestReader& reader, const JsonTree& tree, KindCounts& holds) {
   const uint32_t at = required_field(reader, tree, 0, "holds", JsonKind::Object);
-  return at != 0 && only(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
+  return at != 0 && expect_only_fields(reader, tree, at, "`holds`", {"linear", "embedding", "norm", "other"}) &&
          std::ranges::all_of(kHeldKinds, [&](const auto& kind) {
            return read_total(reader, tree, at, kind.first, holds.*kind.second);
          });
@@ -62,7 +62,7 @@ bool read_rule_values(ManifestReader& reader, const JsonTree& tree, std::string_
   const uint32_t list = required_field(reader, tree, 0, side, JsonKind::Array);
   return list != 0 && for_each(tree, list, [&](uint32_t i) {
            if (!expect(reader, tree.nodes[i], JsonKind::Object, "a value of a rule") ||
-               !only(reader, tree, i, "a value of a rule", {"arg", "kwarg", "use_local"}))
+               !expect_only_fields(reader, tree, i, "a value of a rule", {"arg", "kwarg", "use_local"}))
              return false;
            RuleValue& value = values.emplace_back();
            uint32_t arg = 0, kwarg = 0, local = 0;
@@ -95,9 +95,9 @@ bool read_rule_boundary(ManifestReader& reader, const JsonTree& tree, ManifestRu
 
 bool read_rule(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "a rule")) return false;
-  if (!only(reader, tree, 0, "a rule",
-            {"block", "key", "line", "matches", "modules", "sums", "forward_dtype", "backward_dtype", "holds", "axis",
-             "inputs", "outputs", "bare"}))
+  if (!expect_only_fields(reader, tree, 0, "a rule",
+                          {"block", "key", "line", "matches", "modules", "sums", "forward_dtype", "backward_dtype",
+                           "holds", "axis", "inputs", "outputs", "bare"}))
     return false;
   const uint32_t key = required_field(reader, tree, 0, "key", JsonKind::String),
                  line = required_field(reader, tree, 0, "line", JsonKind::Integer),
@@ -123,7 +123,7 @@ bool read_rule(ManifestReader& reader, const JsonTree& tree) {
 bool read_data(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`data`")) return false;
-  if (!only(reader, tree, 0, "`data`", {"axes", "dim"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`data`", {"axes", "dim"})) return false;
   const uint32_t axes = required_field(reader, tree, 0, "axes", JsonKind::Array),
                  dim = required_field(reader, tree, 0, "dim", JsonKind::Integer);
   if (axes == 0 || dim == 0) return false;
@@ -139,7 +139,7 @@ bool read_data(ManifestReader& reader, const JsonTree& tree) {
 bool read_fsdp(ManifestReader& reader, const JsonTree& tree) {
   if (tree.nodes[0].kind == JsonKind::Null) return true;
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`fsdp`")) return false;
-  if (!only(reader, tree, 0, "`fsdp`", {"axis", "policy", "min_weight_size", "units"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`fsdp`", {"axis", "policy", "min_weight_size", "units"})) return false;
   const uint32_t axis = required_field(reader, tree, 0, "axis", JsonKind::String),
                  policy = required_field(reader, tree, 0, "policy", JsonKind::String),
                  size = required_field(reader, tree, 0, "min_weight_size", JsonKind::Integer),

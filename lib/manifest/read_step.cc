@@ -20,7 +20,7 @@ bool read_step_size(ManifestReader& reader, const JsonTree& tree, std::string_vi
 
 bool read_step(ManifestReader& reader, const JsonTree& tree) {
   if (!expect(reader, tree.nodes[0], JsonKind::Object, "`step`")) return false;
-  if (!only(reader, tree, 0, "`step`", {"batch", "sequence", "unlisted"})) return false;
+  if (!expect_only_fields(reader, tree, 0, "`step`", {"batch", "sequence", "unlisted"})) return false;
   ManifestStep& step = reader.manifest.step;
   const uint32_t unlisted = required_field(reader, tree, 0, "unlisted", JsonKind::Array);
   if (unlisted == 0 || !read_step_size(reader, tree, "batch", step.batch) ||

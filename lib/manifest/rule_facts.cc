@@ -27,20 +27,20 @@ bool has_dim(const ParamLayout& layout, std::string_view name) {
 }
 
 // Returns the counter for a parameter's kind. A linear or embedding without named dims counts as `other`.
-uint64_t HeldKinds::*kind_of(const ParamLayout& layout) {
+uint64_t KindCounts::*kind_of(const ParamLayout& layout) {
   const bool is_named = has_dim(layout, "out") && (layout.shape.size() < 2 || has_dim(layout, "in"));
-  if (layout.kind != "norm" && !is_named) return &HeldKinds::other;
+  if (layout.kind != "norm" && !is_named) return &KindCounts::other;
   const auto* const kind =
-      std::ranges::find(kHeldKinds, layout.kind, &std::pair<std::string_view, uint64_t HeldKinds::*>::first);
-  return kind == std::end(kHeldKinds) ? &HeldKinds::other : kind->second;
+      std::ranges::find(kHeldKinds, layout.kind, &std::pair<std::string_view, uint64_t KindCounts::*>::first);
+  return kind == std::end(kHeldKinds) ? &KindCounts::other : kind->second;
 }
 
 }  // namespace
 
-std::vector<HeldKinds> count_held_kinds(const Manifest& manifest) {
+std::vector<KindCounts> count_module_kinds(const Manifest& manifest) {
   std::vector<uint64_t> uses(manifest.layouts.size());
   for (const ManifestParam& param : manifest.parameters) ++uses[param.layout];
-  std::vector<HeldKinds> held(manifest.rules.size());
+  std::vector<KindCounts> held(manifest.rules.size());
   for (size_t i = 0; i < uses.size(); ++i) {
     const ParamLayout& layout = manifest.layouts[i];
     if (layout.rule != kNoManifestRule) held[layout.rule].*kind_of(layout) += uses[i];
@@ -48,8 +48,8 @@ std::vector<HeldKinds> count_held_kinds(const Manifest& manifest) {
   return held;
 }
 
-std::vector<uint64_t> count_bare_modules(const Manifest& manifest, const ManifestPaths& paths,
-                                         const std::vector<bool>& has_params) {
+std::vector<uint64_t> count_empty_modules(const Manifest& manifest, const ManifestPaths& paths,
+                                          const std::vector<bool>& has_params) {
   std::vector<uint64_t> bare(manifest.rules.size());
   TextMap<std::string_view, bool> is_bare;
   std::vector<uint32_t> searched;

@@ -10,12 +10,12 @@
 namespace tpplan {
 
 // Returns the number of parameters of each rule, by kind.
-[[nodiscard]] std::vector<HeldKinds> count_held_kinds(const Manifest& manifest);
+[[nodiscard]] std::vector<KindCounts> count_module_kinds(const Manifest& manifest);
 
 // Returns for each rule the number of its modules without parameters in or below them. Searches only modules whose flag
 // in `has_params` is not set, or all modules if it is empty.
-[[nodiscard]] std::vector<uint64_t> count_bare_modules(const Manifest& manifest, const ManifestPaths& paths,
-                                                       const std::vector<bool>& has_params = {});
+[[nodiscard]] std::vector<uint64_t> count_empty_modules(const Manifest& manifest, const ManifestPaths& paths,
+                                                        const std::vector<bool>& has_params = {});
 
 // Returns text such as "input 0 as a local tensor, input hidden_states as a DTensor" or "no input". `side` is "input"
 // or "output".

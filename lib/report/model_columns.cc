@@ -50,7 +50,7 @@ std::vector<ModelColumn> single_columns(const Manifest& manifest, std::span<cons
   for (uint32_t g = 0; g < groups.size(); ++g) {
     for (const uint32_t param : groups[g].params) group_of[param] = g;
   }
-  const std::vector<bool> counted = counted_params(manifest);
+  const std::vector<bool> counted = untied_params(manifest);
   std::vector<ModelColumn> columns;
   std::map<std::string_view, size_t> known;
   std::vector<std::map<std::pair<std::string, uint32_t>, size_t>> cells_of;

@@ -65,7 +65,7 @@ struct ReplicatedRule {
 // A mesh of one rank has no notices, because it replicates nothing.
 std::string notices_html(const Manifest& manifest, const ManifestMeasure& measure) {
   if (device_count(manifest.mesh) == 1) return {};
-  const std::vector<bool> is_counted = counted_params(manifest);
+  const std::vector<bool> is_counted = untied_params(manifest);
   std::vector<std::string> items, idle;
   std::vector<ReplicatedRule> saved;
   size_t idle_rules = 0;

@@ -232,12 +232,12 @@ void add_paths(Manifest& manifest, const ManifestPaths& paths) {
 }
 
 void add_rule_facts(Manifest& manifest, const ModelGraph& graph, const BoundaryTable& boundaries) {
-  const std::vector<HeldKinds> held = count_held_kinds(manifest);
+  const std::vector<KindCounts> held = count_module_kinds(manifest);
   std::vector<bool> has_params;
   has_params.reserve(boundaries.modules.size());
   for (const ModuleBoundary& boundary : boundaries.modules)
     has_params.push_back(graph.modules[boundary.module].param_count > 0);
-  const std::vector<uint64_t> bare = count_bare_modules(manifest, paths_of(graph, boundaries), has_params);
+  const std::vector<uint64_t> bare = count_empty_modules(manifest, paths_of(graph, boundaries), has_params);
   for (size_t i = 0; i < manifest.rules.size(); ++i) {
     manifest.rules[i].holds = held[i];
     if (manifest.rules[i].boundary) manifest.rules[i].boundary->bare = bare[i];

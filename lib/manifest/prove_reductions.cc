@@ -121,7 +121,7 @@ bool is_sharded_weight(const Manifest& manifest, const ParamLayout& layout) {
 
 // Checks that a module with a sharded weight lists both inputs and outputs, unchanged ones too. Styles that convert
 // neither list neither.
-bool prove_sides(ManifestReader& reader) {
+bool prove_both_boundaries(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   std::vector<bool> cuts(manifest.rules.size());
   for (const ParamLayout& layout : manifest.layouts) {
@@ -148,7 +148,7 @@ bool prove_sides(ManifestReader& reader) {
 
 // Checks that each gradient is reduced over all data axes and over the `sums` axis of its rule, and over no other axis:
 // elsewhere all ranks already have the full gradient.
-bool prove_sums(ManifestReader& reader) {
+bool prove_reductions(ManifestReader& reader) {
   const Manifest& manifest = reader.manifest;
   const std::vector<AxisId> data = data_axes_of(manifest);
   const auto is_data = [&](AxisId axis) { return std::ranges::find(data, axis) != data.end(); };
