@@ -110,7 +110,8 @@ struct MatmulShape {
   double batch = 1, m = 0, n = 0, k = 0;
 };
 
-// Returns the seconds of one matmul of `width` bytes an element.
+// Returns the seconds of one matmul: FLOPs at the peak of its dtype times the efficiencies of its shape, or the bytes
+// of its operands at the bandwidth of the memory, whichever is longer.
 double matmul_seconds(const Pricing& p, const MatmulShape& s, DType dtype, bool in_fp8) {
   const GpuFigures& gpu = p.topology.gpu;
   const double peak = in_fp8 ? p.peak8 : raw_peak(p.topology, dtype);

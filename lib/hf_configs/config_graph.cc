@@ -73,7 +73,7 @@ void check_fixed(Choice& c) {
   }
 }
 
-// What a model can be built with, but not run, or not be built with: the graph would be of none.
+// Rejects counts with which transformers cannot build or run the model: no graph could have been traced.
 void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
   const auto number = [&](std::string_view key, int64_t otherwise) {
     const auto field = fields.numbers.find(key);
@@ -94,7 +94,7 @@ void check_counts(Choice& c, TemplateFields& fields, std::deque<std::string>& ke
                        c.sizes.vocab));
 }
 
-// Numbers of rope stand among the others.
+// Adds the fields of rope to the numbers, sizes and lists of the template.
 void read_rope_fields(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
   const auto max_position = fields.numbers.find("max_position_embeddings");
   const int64_t longest = max_position == fields.numbers.end() ? 0 : parse_integer(max_position->second).value_or(0);
@@ -121,7 +121,7 @@ void read_window(Choice& c) {
   c.window = integer_field(c.config, kKey, 1, has_field(c.config, kKey) ? 0 : member("size").integer, c.diagnostics);
 }
 
-// (Qwen2Config.__post_init__, Gemma2Config.__post_init__)
+// Sets which layers have a sliding window (Qwen2Config.__post_init__, Gemma2Config.__post_init__).
 void read_layer_types(Choice& c) {
   const JsonNode& rule = c.file.members.at("layer_types").nodes[0];
   c.sliding.assign(static_cast<size_t>(c.sizes.layers), false);
@@ -156,7 +156,7 @@ size_t count_sparse(const Choice& c) {
   return sparse;
 }
 
-// Whether the config is one for which a graph was recorded with `condition`.
+// True if the config meets one `condition` of a traced graph.
 bool fits(Choice& c, const JsonNode& condition) {
   const std::string_view key = condition.key;
   if (key == "grouped") return condition.is_true == (c.sizes.heads.num_heads != c.sizes.heads.num_kv_heads);
@@ -176,7 +176,7 @@ bool fits(Choice& c, const JsonNode& condition) {
          flag_field(c.config, key, flags.nodes[find_json_field(flags, 0, key)].is_true, c.diagnostics);
 }
 
-// "full sparse": as the graph names its kinds of layers.
+// Returns the name of a layer's kind in the graph, such as "full sparse".
 std::string kind_of(const Choice& c, size_t layer, bool by_type, bool by_part) {
   std::string kind = by_type ? (c.sliding[layer] ? "sliding" : "full") : "";
   if (by_part)
@@ -209,7 +209,7 @@ bool choose(Choice& c, TemplateGraph& chosen) {
   return false;
 }
 
-// The least finite number, which masks are filled with.
+// Returns the lowest finite number of a dtype, with which masks are filled.
 std::string_view least_number(std::string_view dtype) {
   constexpr std::pair<std::string_view, std::string_view> kLeast[] = {{"bfloat16", "-3.3895313892515355e+38"},
                                                                       {"float16", "-65504.0"},
@@ -219,7 +219,7 @@ std::string_view least_number(std::string_view dtype) {
   return row == std::end(kLeast) ? std::string_view{} : row->second;
 }
 
-// Fields beyond sizes, as the config writes them, or else the family's defaults.
+// Reads the numeric fields that are not sizes, as the config writes them (default: the family's value).
 void read_numbers(Choice& c, TemplateFields& fields, std::deque<std::string>& kept) {
   const JsonTree& numbers = c.file.members.at("numbers");
   for (uint32_t at = 1; at < numbers.nodes.size(); at = numbers.nodes[at].end) {

@@ -14,9 +14,9 @@
 namespace tpplan {
 namespace {
 
-// The config is a few lines and the model is made of it: without a bound one number in it takes all memory.
+// Limits the model that a config of a few lines describes: one large number could exhaust the memory.
 constexpr int64_t kMaxLayers = 10000;
-// What a config may say that changes the tensors, and that transformers does not do while it builds the model.
+// Fields that change the tensors of a checkpoint, but not the model that transformers builds from the config.
 constexpr std::string_view kUnreadParts[] = {"quantization_config", "compression_config"};
 
 struct ConfigBuilder {
@@ -25,8 +25,8 @@ struct ConfigBuilder {
   ModelGraph& graph;
   Diagnostics& diagnostics;
   ConfigSizes& sizes;
-  std::string_view activation;        // its class
-  std::vector<BiasCondition> biases;  // those that are there
+  std::string_view activation;        // its class name
+  std::vector<BiasCondition> biases;  // conditions that this config meets
 };
 
 void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, std::string help = {}) {
@@ -35,7 +35,8 @@ void fault(ConfigBuilder& builder, const JsonNode* node, std::string message, st
                  std::move(message), std::move(help));
 }
 
-// `out` alone is searched: a size that is somewhere what a module takes is somewhere what one gives.
+// True if a module of the family has this size. Only `out` is searched: each input size is the output size of another
+// module.
 bool needs(const ConfigFamily& family, ConfigSize size) {
   return std::ranges::any_of(family.blocks, [size](std::span<const ModuleRow> block) {
     return std::ranges::find(block, size, &ModuleRow::out) != block.end();
@@ -130,8 +131,8 @@ std::string_view type_name(ConfigBuilder& builder, std::string_view type) {
              : intern_text(builder.graph, fmt::format("{}{}", builder.family.prefix, type.substr(1)));
 }
 
-// Sizes of a config are 2^31 at most: a product of two fits, and a sum of three such products needs the 64th bit. What
-// is beyond is refused as any size that is too large (TP6010).
+// Returns the rows of a fused qkv projection, at most INT64_MAX: each size is at most 2^31, so a product of two fits in
+// 63 bits, but the sum of three products needs 64. add_tensor then rejects the size (TP6010).
 int64_t fused_rows(const ModuleAttributes& heads) {
   const uint64_t rows =
       static_cast<uint64_t>(heads.num_heads + 2 * heads.num_kv_heads) * static_cast<uint64_t>(heads.head_dim);
@@ -169,7 +170,8 @@ int64_t size_of(const ConfigSizes& sizes, ConfigSize size) {
   return 0;
 }
 
-// Each size of a config is at most 2^31, their products are not: they are held to what a model file may say.
+// Adds a parameter. Rejects 2^63 elements or more, the limit of a model file: each size is at most 2^31, but not their
+// product.
 void add_tensor(ConfigBuilder& builder, std::string_view name, std::initializer_list<int64_t> shape,
                 std::vector<int64_t> segments = {}, size_t dim = 0) {
   unsigned __int128 product = 1;
@@ -198,7 +200,7 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
     add_tensor(builder, "down_proj", {sizes.experts, sizes.hidden, sizes.expert});
     return set_attributes(graph, graph.modules[id], {.num_experts = sizes.experts});
   }
-  if (row.role == ModuleRole::Router) {  // a linear map in all but its class
+  if (row.role == ModuleRole::Router) {  // computes a linear map, but is no Linear
     graph.modules[id].features = kNoFeatures;
     set_attributes(graph, graph.modules[id], {.num_experts = sizes.experts});
   }
@@ -212,9 +214,8 @@ void add_row(ConfigBuilder& builder, std::string_view layer, const ModuleRow& ro
   if (std::ranges::find(builder.biases, row.bias) != builder.biases.end()) add_tensor(builder, "bias", {out}, segments);
 }
 
-// The part of each head that is rotated, as transformers' rope functions read it.
-// What stands in the dictionary wins over the top level (convert_rope_params_to_dict of modeling_rope_utils.py), so the
-// dictionaries are looked at last.
+// Returns the fraction of each head that rope rotates, as transformers' rope functions read it. A rope dictionary takes
+// precedence over the top level (convert_rope_params_to_dict of modeling_rope_utils.py), so it is read last.
 double read_rotary_part(ConfigBuilder& builder) {
   const ConfigFile& config = builder.config;
   const JsonNode* node = nullptr;
@@ -274,7 +275,7 @@ void build_graph(ConfigBuilder& builder) {
   if (family.norm_bias == BiasCondition::Always) add_tensor(builder, "bias", {sizes.hidden});
   add_module(graph, below("rotary_emb"), type_name(builder, "$RotaryEmbedding"));
   builder.sizes.rotated = static_cast<int64_t>(static_cast<double>(sizes.heads.head_dim) * read_rotary_part(builder));
-  // As many as torch.arange(0, rotated, 2) has.
+  // The length of torch.arange(0, rotated, 2).
   const int64_t frequencies[] = {(sizes.rotated + 1) / 2};
   const DType float32 = dtype_of("float32");
   for (const std::string_view name : {"inv_freq", "original_inv_freq"})
@@ -338,7 +339,7 @@ const ConfigFamily* read_family(const ConfigFile& config, Diagnostics& diagnosti
   return family;
 }
 
-// Only the causal language model of a family is built.
+// Rejects a class other than the causal language model of the family.
 bool check_architecture(ConfigBuilder& builder) {
   const JsonTree* tree = find_tree(builder.config, "architectures");
   if (tree == nullptr || tree->nodes[0].kind == JsonKind::Null) return true;
@@ -354,9 +355,8 @@ bool check_architecture(ConfigBuilder& builder) {
 
 }  // namespace
 
-// (Qwen2MoeDecoderLayer.__init__, of transformers.)
-// Where a family has no mixed layers the step is 1 and the list empty: every layer counts as sparse then, and its rows
-// are LayerKind::Any.
+// As Qwen2MoeDecoderLayer.__init__ of transformers. In a family without mixed layers the step is 1 and the list is
+// empty, so every layer counts as sparse; all its rows are LayerKind::Any.
 bool has_experts(const ConfigSizes& sizes, int64_t layer) {
   return (layer + 1) % sizes.sparse_step == 0 && !std::ranges::binary_search(sizes.dense_layers, layer);
 }

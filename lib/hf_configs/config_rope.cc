@@ -13,12 +13,12 @@ namespace {
 
 struct Rope {
   const ConfigFile& config;
-  const JsonTree* tree = nullptr;  // its dictionary
+  const JsonTree* tree = nullptr;  // its dictionary in the config
   std::optional<RopeError> fault = {};
 };
 
-// Fields that transformers asks each type for (RotaryEmbeddingConfigMixin of modeling_rope_utils.py). Lengths that a
-// model was trained with are those of the model where nothing else says them.
+// The fields that transformers requires for each rope type (RotaryEmbeddingConfigMixin of modeling_rope_utils.py). The
+// original length is not among them: it defaults to the maximum length of the model.
 struct RopeType {
   std::string_view name;
   std::array<std::string_view, 3> required;
@@ -42,7 +42,7 @@ std::string written_number(const JsonNode& node) {
   return node.kind == JsonKind::Integer ? fmt::format("{}", node.integer) : std::string(node.text);
 }
 
-// The number of a field, and `otherwise` where there is none.
+// Returns the number of a field; `otherwise` if the field is missing. Rejects a value that is no number.
 std::optional<double> rope_number(Rope& r, const JsonNode* node, std::optional<double> otherwise = {}) {
   if (node == nullptr) return otherwise;
   if (node->kind == JsonKind::Integer) return static_cast<double>(node->integer);
@@ -54,7 +54,7 @@ std::optional<double> rope_number(Rope& r, const JsonNode* node, std::optional<d
   return otherwise;
 }
 
-// (_compute_yarn_parameters of modeling_rope_utils.py)
+// As _compute_yarn_parameters of modeling_rope_utils.py.
 double yarn_scaling(Rope& r, double factor) {
   const auto scale = [factor](double by) { return factor <= 1 ? 1.0 : 0.1 * by * std::log(factor) + 1.0; };
   const double numerator = rope_number(r, rope_field(r, "mscale"), 0).value_or(0);
@@ -62,7 +62,7 @@ double yarn_scaling(Rope& r, double factor) {
   return numerator != 0 && denominator != 0 ? scale(numerator) / scale(denominator) : scale(1);
 }
 
-// What cosines and sines are multiplied with.
+// Returns the factor that scales cosines and sines.
 std::string read_scaling(Rope& r, std::string_view type, double original, double max_position) {
   if (type != "yarn" && type != "longrope") return "1.0";
   if (const JsonNode* node = rope_field(r, "attention_factor"))
@@ -75,7 +75,7 @@ std::string read_scaling(Rope& r, std::string_view type, double original, double
   return float_text(scaling);
 }
 
-// A list of numbers as an argument of an operation.
+// Returns a field with `count` numbers as a JSON argument of an operation.
 std::string number_list(Rope& r, std::string_view key, int64_t count) {
   const JsonNode* node = rope_field(r, key);
   if (node == nullptr || node->kind != JsonKind::Array)
@@ -92,7 +92,7 @@ std::string number_list(Rope& r, std::string_view key, int64_t count) {
   return text + "]";
 }
 
-// Whether the family's templates have `type` in the list of a kind of graph.
+// True if the family's templates list `type` under a kind of graph.
 bool is_listed(const JsonTree& known, std::string_view kind, std::string_view type) {
   const uint32_t list = find_json_field(known, 0, kind);
   for (uint32_t at = list + 1; at < known.nodes[list].end; ++at) {
@@ -101,7 +101,8 @@ bool is_listed(const JsonTree& known, std::string_view kind, std::string_view ty
   return false;
 }
 
-// `rope_scaling` counts where it says anything (convert_rope_params_to_dict).
+// Returns the rope dictionary of the config: `rope_scaling` if it is not empty, else `rope_parameters`
+// (convert_rope_params_to_dict).
 const JsonTree* find_rope(const ConfigFile& config) {
   for (const std::string_view key : {"rope_scaling", "rope_parameters"}) {
     const JsonTree* tree = find_tree(config, key);

@@ -40,9 +40,9 @@ struct DimLayout {
 struct DimLayoutTable {
   std::vector<size_t> axes{1};  // their sizes, major to minor: a rank is the row-major index of its coordinate
   size_t ranks = 1;             // their product
-  std::deque<DimLayout> maps;   // what points at one stays right while others are added
+  std::deque<DimLayout> maps;   // a deque: pointers stay valid when layouts are added
   TextMap<std::string, DimLayoutId> index;
-  // What was asked for before: whole dims by their size, and cuts by what was cut, the axis and the factor.
+  // Caches: replicated dims by size; shardings by the layout that is sharded, the axis and the factor.
   std::map<int64_t, DimLayoutId> wholes;
   std::map<std::tuple<DimLayoutId, size_t, int64_t>, DimLayoutId> shardings;
 };

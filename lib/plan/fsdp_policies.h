@@ -23,12 +23,12 @@ struct FsdpTensor {
 
 struct FsdpPolicyRow {
   std::string_view name;
-  bool has_minimum_size = true;  // tensors of at most `min_weight_size` elements stay as they are
+  bool has_minimum_size = true;  // tensors of at most `min_weight_size` elements are not sharded
   UnevenPolicy uneven_policy =
-      UnevenPolicy::Error;           // Torch: uneven as torch.chunk, whatever the plan says of its own rules
-  Code no_dim = Code::NoDimForFsdp;  // where there is no dim to cut
+      UnevenPolicy::Error;           // Torch: uneven as torch.chunk, also if the plan's rules require even shards
+  Code no_dim = Code::NoDimForFsdp;  // reported if no dim can be sharded
   std::string_view no_dim_help{};
-  // The dim to cut, if there is one.
+  // Returns the dim to shard; nullopt if there is none.
   std::optional<size_t> (*choose)(const FsdpTensor&) = nullptr;
 };
 

@@ -10,7 +10,7 @@
 namespace tpplan {
 namespace {
 
-// A key or a value, where it is in the text and in the tree.
+// A scalar, with its position in the text and in the YAML tree.
 struct PlacedScalar {
   uint64_t offset = 0;
   size_t depth = 0;
@@ -34,7 +34,7 @@ void add_scalars(const YamlTree& tree, YamlId id, PlacedScalar place, Scalars& s
                 {.depth = place.depth + 1, .is_in_map = is_map, .is_key = is_map && i % 2 == 0, .text = {}}, scalars);
 }
 
-// All of a text, in its order; nothing if it cannot be read.
+// Returns the scalars of a file in file order; nullopt if it is not valid YAML.
 std::optional<Scalars> scalars_of(const SourceFile& file) {
   YamlTree tree;
   Diagnostics ignored;
@@ -44,7 +44,7 @@ std::optional<Scalars> scalars_of(const SourceFile& file) {
   return scalars;
 }
 
-// Bytes of a text that an edit takes away, or that it brings.
+// The bytes that an edit removes from the old text, or adds to the new one.
 struct Range {
   uint64_t begin = 0, end = 0;
 };
@@ -63,26 +63,27 @@ std::vector<Scalars> take_edited(const std::vector<Range>& ranges, Scalars& scal
   return taken;
 }
 
-// The end of an edit, and how far it and those before it move what follows.
+// The end of an edit in the old text, and the shift of the text after it by this edit and all before it.
 struct Shift {
   uint64_t end = 0, by = 0;
 };
 
-// How far the edits move the byte that stands at `offset` before them. @pre the shifts are ascending
+// Returns the offset in the new text of a byte at `offset` in the old one. @pre the shifts are ascending
 uint64_t moved(const std::vector<Shift>& shifts, uint64_t offset) {
   const auto next = std::ranges::upper_bound(shifts, offset, {}, &Shift::end);
   return next == shifts.begin() ? offset : offset + std::prev(next)->by;
 }
 
 bool replaces_well(const TextEdit& edit, const Scalars& before, const Scalars& after) {
-  if (edit.length == 0 || edit.text.empty() || before.empty()) return true;  // an entry more or less, or no scalar
+  if (edit.length == 0 || edit.text.empty() || before.empty())
+    return true;  // adds or removes an entry, or replaces no scalar
   const PlacedScalar& own = before.front();
   const bool is_deeper = std::ranges::all_of(after, [&own](const PlacedScalar& s) { return s.depth > own.depth; });
   const bool is_one = before.size() == 1 && after.size() == 1 && after.front().depth == own.depth;
   return own.is_key ? is_one : is_one || is_deeper || !own.is_in_map;
 }
 
-bool are_kept(const Scalars& before, const SourceFile& file, const std::vector<TextEdit>& edits) {
+bool are_preserved(const Scalars& before, const SourceFile& file, const std::vector<TextEdit>& edits) {
   std::optional<Scalars> now = scalars_of({.name = file.name, .text = with_edits(file.text, edits), .id = file.id});
   if (!now) return false;
   std::vector<Range> removed, added;
@@ -104,37 +105,37 @@ bool are_kept(const Scalars& before, const SourceFile& file, const std::vector<T
   });
 }
 
-// The edits of findings together, of which each is tried alone where all together are not well: those that want the
-// same bytes, too.
-void drop_broken(const Scalars& before, const SourceFile& file, std::span<Diagnostic* const> findings) {
+// Tests the edits of all diagnostics together. If they overlap or change other values, tests each half separately, down
+// to single diagnostics, and removes the edits of those that fail.
+void drop_broken(const Scalars& before, const SourceFile& file, std::span<Diagnostic* const> reported) {
   std::vector<TextEdit> edits;
-  for (const Diagnostic* finding : findings) {
-    const std::vector<TextEdit> own = text_edits(file, *finding);
+  for (const Diagnostic* d : reported) {
+    const std::vector<TextEdit> own = text_edits(file, *d);
     edits.insert(edits.end(), own.begin(), own.end());
   }
   std::ranges::stable_sort(edits, {}, &TextEdit::offset);
   const auto overlap = std::ranges::adjacent_find(
       edits, [](const TextEdit& a, const TextEdit& b) { return b.offset < a.offset + a.length; });
-  if (edits.empty() || (overlap == edits.end() && are_kept(before, file, edits))) return;
-  if (findings.size() == 1) return findings.front()->edits.clear();
-  drop_broken(before, file, findings.first(findings.size() / 2));
-  drop_broken(before, file, findings.subspan(findings.size() / 2));
+  if (edits.empty() || (overlap == edits.end() && are_preserved(before, file, edits))) return;
+  if (reported.size() == 1) return reported.front()->edits.clear();
+  drop_broken(before, file, reported.first(reported.size() / 2));
+  drop_broken(before, file, reported.subspan(reported.size() / 2));
 }
 
 }  // namespace
 
 bool preserves_other_values(const SourceFile& file, const std::vector<TextEdit>& edits) {
   const std::optional<Scalars> before = scalars_of(file);
-  return !before || are_kept(*before, file, edits);
+  return !before || are_preserved(*before, file, edits);
 }
 
 void drop_broken_edits(const SourceFile& file, Diagnostics& diagnostics) {
-  std::vector<Diagnostic*> findings;
+  std::vector<Diagnostic*> reported;
   for (Diagnostic& d : diagnostics.list) {
-    if (!d.edits.empty() && d.edits.front().span.file == file.id) findings.push_back(&d);
+    if (!d.edits.empty() && d.edits.front().span.file == file.id) reported.push_back(&d);
   }
-  if (findings.empty()) return;
-  if (const std::optional<Scalars> before = scalars_of(file)) drop_broken(*before, file, findings);
+  if (reported.empty()) return;
+  if (const std::optional<Scalars> before = scalars_of(file)) drop_broken(*before, file, reported);
 }
 
 }  // namespace tpplan

@@ -298,7 +298,8 @@ std::string round_trip_error(const std::string& text, const TpPlan& plan) {
   return same_plan(read, plan) ? "" : "it would be read as a different plan";
 }
 
-// As JSON, but for a character beyond U+FFFF that nobody sees: JSON writes two surrogates, which YAML does not read.
+// Quotes a text as JSON, except for invisible characters beyond U+FFFF: JSON escapes them as two surrogates, which YAML
+// does not read.
 std::string quoted_text(std::string_view text) {
   std::string yaml = "\"";
   size_t from = 0;

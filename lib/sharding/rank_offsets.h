@@ -11,7 +11,8 @@
 
 namespace tpplan {
 
-// The index of a rank along one axis is rank / stride % count; each step along the axis moves the shard by `pieces`.
+// The index of a rank along one axis is rank / stride % count; each step along the axis increases the index of the
+// shard by `pieces`.
 struct RankLevel {
   int64_t stride = 1, count = 1, pieces = 1;
   bool operator==(const RankLevel&) const = default;

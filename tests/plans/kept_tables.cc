@@ -1,6 +1,7 @@
-// Compares check results of plans that are checked one after another with the same Judge (judge/judge.h) with those of
-// a new Judge for each: neighbours and random plans, for all runtimes, with and without gradients, over axes of several
-// sizes; also with caches that keep almost nothing. Arguments: MODEL COUNT PLAN..., with COUNT plans drawn from each.
+// Compares check results of plans that are checked one after another with the same Checker (judge/judge.h) with those
+// of a new Judge for each: neighbours and random plans, for all runtimes, with and without gradients, over axes of
+// several sizes; also with caches that keep almost nothing. Arguments: MODEL COUNT PLAN..., with COUNT plans drawn from
+// each.
 #include <cstdio>
 #include <string>
 #include <vector>
@@ -20,7 +21,7 @@ struct Tally {
   uint32_t checked = 0, wrong = 0, found = 0;  // plans; with an error; whose walk used only cached results
 };
 
-// Returns the first difference between the judges in the results for the plan, with the runtime; empty if there is
+// Returns the first difference between the checkers in the results for the plan, with the runtime; empty if there is
 // none.
 std::string compare(const ModelGraph& graph, const TpPlan& plan, std::vector<Checker*> judges, Tally& tally) {
   for (const PlanRuntime runtime : {PlanRuntime::Transformers, PlanRuntime::Torch, PlanRuntime::Tpplan}) {

@@ -9,7 +9,7 @@
 
 namespace tpplan {
 
-// Computes to[i] = op(to[i], from[i]) as `reduced` of element_arithmetic.h. Returns false for dtypes without
+// Computes to[i] = op(to[i], from[i]) as reduce_pair of element_arithmetic.h. Returns false for dtypes without
 // arithmetic.
 [[nodiscard]] bool reduce_on_host(void* to, const void* from, uint64_t elements, DType dtype, ReduceOp op);
 

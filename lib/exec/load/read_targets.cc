@@ -184,16 +184,17 @@ tpplan_load_result read_targets(tpplan_load& load, const tpplan_load_target* tar
   const int ranks[] = {load.store.rank};
   const ReadPlan plan = plan_reads(load.manifest, load.source, ranks, omitted);
   const ReadPace pace = choose_pace(options.threads > 0 ? options.threads : usable_processors(), staging);
-  std::vector<const ReadRange*> cells;
-  for (const ReadRange& cell : plan.file_ranges) {
-    cells.push_back(&cell);
-    reading.left[cell.tensor] += item_count(cell, pace.block);
+  std::vector<const ReadRange*> file_ranges;
+  for (const ReadRange& file_range : plan.file_ranges) {
+    file_ranges.push_back(&file_range);
+    reading.left[file_range.tensor] += item_count(file_range, pace.block);
   }
   // Cast tensors need an extra buffer during the read. They are read one after the other instead of in file order, so
   // that few buffers exist at once.
-  std::ranges::stable_sort(
-      cells, {}, [&](const ReadRange* cell) { return needs_cast(load, cell->tensor) ? int64_t{cell->tensor} : -1; });
-  const RangeList list = list_items(std::move(cells), pace.block);
+  std::ranges::stable_sort(file_ranges, {}, [&](const ReadRange* file_range) {
+    return needs_cast(load, file_range->tensor) ? int64_t{file_range->tensor} : -1;
+  });
+  const RangeList list = list_items(std::move(file_ranges), pace.block);
   ReadTo to = stores_of(load);
   to.sums = &reading.kept;
   to.begin = [&](uint32_t tensor) {

@@ -114,10 +114,10 @@ ReadTarget target_of(const Want& want, std::span<const uint64_t> start) {
   return target;
 }
 
-// Groups the segments of a line into cells: a long segment gets a separate cell, short ones share a cell. Short gaps
-// between segments are read too, because one read of the row costs less than many small ones. A long gap ends a cell,
-// and gaps at its ends are trimmed.
-void add_cells(const ReadRange& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
+// Groups the segments of a line into file ranges: a long segment gets a separate range, short ones share one. Short
+// gaps between segments are read too, because one read of the row costs less than many small ones. A long gap ends a
+// range, and gaps at its ends are trimmed.
+void add_file_ranges(const ReadRange& form, std::vector<ReadSegment>&& segments, ReadPlan& plan) {
   ReadRange file_range = form;
   const auto close = [&] {
     while (!file_range.segments.empty() && file_range.segments.back().targets.empty()) file_range.segments.pop_back();
@@ -147,8 +147,8 @@ void add_cells(const ReadRange& form, std::vector<ReadSegment>&& segments, ReadP
 
 // The boundaries of all wants divide the box into a grid; the bytes of one tile go to the same targets. For each choice
 // of an interval in all dims except the last, the intervals of the last dim are the segments of a line. The dim before
-// the last counts the lines, earlier dims are the outer counts. So the number of cells depends on the number of shards,
-// not on the size of the tensor.
+// the last counts the lines, earlier dims are the outer counts. So the number of ranges depends on the number of
+// shards, not on the size of the tensor.
 void plan_box(const StoredBox& source, uint32_t tensor, uint32_t number, BoxWants piece, ReadPlan& plan) {
   if (piece.wants.empty()) return;
   merge_full_dims(piece);
@@ -189,7 +189,7 @@ void plan_box(const StoredBox& source, uint32_t tensor, uint32_t number, BoxWant
             segment.targets.push_back(target_of(*want, start));
         }
       }
-      add_cells(form, std::move(segments), plan);
+      add_file_ranges(form, std::move(segments), plan);
     }
     size_t d = last;
     while (d > 0 && ++at[d - 1] == cuts[d - 1].size() - 1) at[--d] = 0;

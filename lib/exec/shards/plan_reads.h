@@ -51,8 +51,8 @@ inline constexpr uint64_t kRangeBytes = uint64_t{64} << 10;
 [[nodiscard]] ReadPlan plan_reads(const Manifest& manifest, const WeightSource& source, std::span<const int> ranks,
                                   const std::vector<bool>& omitted = {});
 
-// The part of a cell that one read covers: lines [line, line + lines) of one outer index, or bytes [begin, end) of one
-// line.
+// The part of a file range that one read covers: lines [line, line + lines) of one outer index, or bytes [begin, end)
+// of one line.
 struct ReadItem {
   const ReadRange* file_range = nullptr;
   uint64_t outer = 0;  // row-major index into outer_counts
@@ -62,7 +62,7 @@ struct ReadItem {
 
 [[nodiscard]] uint64_t bytes_of(const ReadRange& file_range);
 
-// item_count returns the number of items of at most `block` bytes in a cell; item_at returns item `index`.
+// item_count returns the number of items of at most `block` bytes in a file range; item_at returns item `index`.
 [[nodiscard]] uint64_t item_count(const ReadRange& file_range, uint64_t block);
 [[nodiscard]] ReadItem item_at(const ReadRange& file_range, uint64_t block, uint64_t index);
 

@@ -7,7 +7,7 @@
 
 namespace tpplan {
 
-// Returns the bytes needed and planned, then for each cell a line with its file, offset and tensor, and for each
+// Returns the bytes needed and planned, then for each file range a line with its file, offset and tensor, and for each
 // segment a line with its targets.
 [[nodiscard]] std::string print_reads(const ReadPlan& plan, const WeightSource& source);
 

@@ -1,4 +1,4 @@
-// The work of reading threads: the cells of a plan, item by item, from their files into shards.
+// The work of reading threads: the file ranges of a plan, item by item, from their files into shards.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace tpplan {
 
-// Cells in file order, with the index of each cell's first item.
+// File ranges in file order, with the index of the first item of each.
 struct RangeList {
   std::vector<const ReadRange*> file_ranges;
   std::vector<uint64_t> first_item;
