@@ -120,7 +120,7 @@ def test_reader_reports_graph_errors_the_schema_cannot_express(name, tmp_path):
     assert refusals("model", model(graph=with_strings(graph))) == []
 
 
-def is_invisible(row, changed, fault):
+def is_unseen(row, changed, fault):
     """True if only the reader can check a changed row: a string selects the form of an operation's row."""
     if any(message in fault for message in ("is not in `strings`", "2^62 elements", "keyword", "enters a module")):
         return True
@@ -136,7 +136,7 @@ def judge_alike(folder, cases):
     for row, changed, graph in cases:
         fault, refused = fault_of_form(folder, graph), not VALIDATORS["graph"].is_valid(graph)
         counts[refused] += 1
-        if bool(fault) != refused and not (fault and is_invisible(row, changed, fault)):
+        if bool(fault) != refused and not (fault and is_unseen(row, changed, fault)):
             unlike.append((changed, fault, refused))
     return unlike, counts
 
