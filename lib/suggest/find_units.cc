@@ -357,7 +357,7 @@ void mark_unseen(UnitFinder& finder) {
     }
   }
   for (DraftUnit& unit : finder.units) {
-    unit.is_invisible = std::ranges::none_of(unit.layers, [&](const DraftLayer& layer) {
+    unit.is_unseen = std::ranges::none_of(unit.layers, [&](const DraftLayer& layer) {
       return std::ranges::any_of(layer.modules, [&](ModuleId id) { return modules.contains(id); });
     });
   }

@@ -34,7 +34,7 @@ struct DraftUnit {
   UnitKind kind = UnitKind::Whole;
   DraftKey scope;
   std::vector<DraftLayer> layers;
-  bool is_invisible = false;  // the model has operations, and none of them uses the unit
+  bool is_unseen = false;  // the model has operations, and none of them uses the unit
 };
 
 // Returns the units in the model's order, except that vocabularies and output heads are first. Every layer with a role

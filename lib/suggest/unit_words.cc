@@ -35,7 +35,7 @@ std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, st
   if (strategy != nullptr) {
     text = std::string(strategy->comment);
     if (!strategy->is_best && !reason.empty()) text += fmt::format(" Otherwise: {}.", reason);
-    if (unit.is_invisible) text += " Based on names, shapes and heads only: the traced run does not reach it.";
+    if (unit.is_unseen) text += " Based on names, shapes and heads only: the traced run does not reach it.";
     return text;
   }
   const DraftRole role = unit.layers.front().role;
@@ -46,7 +46,7 @@ std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, st
 }
 
 std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy) {
-  if (graph.operations.is_there && !unit.is_invisible) return {};
+  if (graph.operations.is_there && !unit.is_unseen) return {};
   for (const DraftLayer& layer : unit.layers) {
     const bool is_other =
         (layer.role == DraftRole::ExpertsOther && style_of(strategy, layer.role).empty()) ||

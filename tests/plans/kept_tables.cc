@@ -1,5 +1,5 @@
 // Compares check results of plans that are checked one after another with the same Checker (judge/judge.h) with those
-// of a new Judge for each: neighbours and random plans, for all runtimes, with and without gradients, over axes of
+// of a new Checker for each: neighbours and random plans, for all runtimes, with and without gradients, over axes of
 // several sizes; also with caches that keep almost nothing. Arguments: MODEL COUNT PLAN..., with COUNT plans drawn from
 // each.
 #include <cstdio>

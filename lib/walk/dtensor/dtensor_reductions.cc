@@ -70,11 +70,11 @@ void run_reduction(DtensorRun& run) {
   for (size_t axis = 0; axis < in.size(); ++axis) {
     const auto ranks = static_cast<int64_t>(walk.memory.table.maps.axes[axis]);
     Placement& at = in[axis];
-    const bool is_loss_axis = is_shard(at) && along[static_cast<size_t>(at.dim)];
-    if (!goes_on(run, at, row.op, along, ranks) && (is_loss_axis || at.kind == PlacementKind::Partial)) at = {};
+    const bool is_along = is_shard(at) && along[static_cast<size_t>(at.dim)];
+    if (!goes_on(run, at, row.op, along, ranks) && (is_along || at.kind == PlacementKind::Partial)) at = {};
     Placement& out = run.declared[axis] = at;
     if (!is_shard(at)) continue;
-    if (is_loss_axis)
+    if (is_along)
       out = {.kind = PlacementKind::Partial, .op = row.op};
     else if (!keeps)
       out.dim -= static_cast<int>(std::count(along.begin(), along.begin() + at.dim, true));
@@ -131,8 +131,8 @@ void run_normalize(DtensorRun& run) {
   run.declared = declared_of(run, 0);
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     const Placement& at = run.declared[axis];
-    const bool is_loss_axis = is_shard(at) && along[static_cast<size_t>(at.dim)];
-    if (!is_loss_axis && at.kind != PlacementKind::Partial) continue;
+    const bool is_along = is_shard(at) && along[static_cast<size_t>(at.dim)];
+    if (!is_along && at.kind != PlacementKind::Partial) continue;
     if (!run.exact) {
       DeclaredPlacements whole = run.declared;
       whole[axis] = {};
@@ -141,7 +141,7 @@ void run_normalize(DtensorRun& run) {
       continue;
     }
     std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, run.slots[0]), 0);
-    for (size_t dim = 0; dim < along.size() && is_loss_axis; ++dim) shape[dim] = along[dim] ? 1 : shape[dim];
+    for (size_t dim = 0; dim < along.size() && is_along; ++dim) shape[dim] = along[dim] ? 1 : shape[dim];
     append_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), std::move(shape),
                 dtype_of(walk, run.slots[0]), true);
   }
