@@ -88,7 +88,7 @@ void hold_base(Replay& r) {
     const ElementBytes bytes = element_bytes(r, dtype);
     hold_shard(r, id, bytes.master, TensorUse::Master);
     if (r.has_gradients) hold_gradient(r, id, is_wide ? bytes_of(dtype) : bytes.gradient, TensorUse::Gradients);
-    if (is_ddp && is_trained(param.dtype)) hold_shard(r, id, bytes_of(param.dtype), TensorUse::Buckets);
+    if (is_ddp && is_trainable(param.dtype)) hold_shard(r, id, bytes_of(param.dtype), TensorUse::Buckets);
   }
   for (const ManifestParam& buffer : r.in.manifest.buffers)
     hold_forever(r, global_bytes(layout_of(r.in.manifest, buffer)), TensorUse::Buffers);

@@ -174,8 +174,8 @@ constexpr FieldRow<Manifest> kSettings[] = {
        return {paths_text(m.remat), list_json(m.remat)};
      }},
     {"local_attributes",
-     [](const M&, const M& m) -> FieldWord {
-       return {local_attributes_words(m.local_attributes, m.mesh),
+     [](const M&, const M& m) -> FieldText {
+       return {local_attributes_text(m.local_attributes, m.mesh),
                text_of(write_local_attributes, m.local_attributes, m.mesh)};
      }},
 };

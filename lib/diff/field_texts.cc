@@ -109,16 +109,16 @@ std::string paths_text(const std::vector<std::string>& paths) {
   return comma_list(words);
 }
 
-std::string local_attributes_words(const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh) {
+std::string local_attributes_text(const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh) {
   if (!local) return "none";
   std::vector<std::string> paths;
   for (const ManifestLocalModule& module : local->modules) {
     for (const auto& [name, size] : module.attributes) paths.push_back(fmt::format("{} of {}", name, module.path));
   }
-  return fmt::format("over {}: {}", axis_name(mesh, local->axis), paths_words(paths));
+  return fmt::format("over {}: {}", axis_name(mesh, local->axis), paths_text(paths));
 }
 
-std::string fsdp_words(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
+std::string fsdp_text(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh) {
   if (!fsdp) return "none";
   return fmt::format("{} over {}, min_weight_size {}, units {}", fsdp->policy, axis_name(mesh, fsdp->axis),
                      fsdp->min_weight_size, paths_text(fsdp->units));

@@ -29,6 +29,7 @@ namespace tpplan {
 
 // Returns the patterns of the paths with their counts.
 [[nodiscard]] std::string paths_text(const std::vector<std::string>& paths);
+[[nodiscard]] std::string local_attributes_text(const std::optional<ManifestLocalAttributes>& local, const Mesh& mesh);
 [[nodiscard]] std::string fsdp_text(const std::optional<ManifestFsdp>& fsdp, const Mesh& mesh);
 
 }  // namespace tpplan

@@ -157,7 +157,8 @@ bool read_remat(ManifestReader& reader, const JsonTree& tree) {
 
 bool read_local_attributes(ManifestReader& reader, const JsonTree& tree) {
   constexpr std::string_view what = "`local_attributes`";
-  if (!expect(reader, tree.nodes[0], JsonKind::Object, what) || !only(reader, tree, 0, what, {"axis", "modules"}))
+  if (!expect(reader, tree.nodes[0], JsonKind::Object, what) ||
+      !expect_only_fields(reader, tree, 0, what, {"axis", "modules"}))
     return false;
   const uint32_t axis = required_field(reader, tree, 0, "axis", JsonKind::String),
                  modules = required_field(reader, tree, 0, "modules", JsonKind::Array);
@@ -167,7 +168,7 @@ bool read_local_attributes(ManifestReader& reader, const JsonTree& tree) {
   const int64_t ranks = reader.manifest.mesh.axes[local.axis].size;
   return for_each(tree, modules, [&](uint32_t i) {
     if (!expect(reader, tree.nodes[i], JsonKind::Object, "a module of `local_attributes`") ||
-        !only(reader, tree, i, "a module of `local_attributes`", {"path", "attributes"}))
+        !expect_only_fields(reader, tree, i, "a module of `local_attributes`", {"path", "attributes"}))
       return false;
     const uint32_t path = required_field(reader, tree, i, "path", JsonKind::String),
                    attributes = required_field(reader, tree, i, "attributes", JsonKind::Object);

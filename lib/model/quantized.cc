@@ -141,7 +141,7 @@ std::string_view quantizer_stem(std::string_view name) {
   return {};
 }
 
-std::vector<int64_t> follow_segments(const CompanionDim& dim, std::span<const int64_t> segments) {
+std::vector<int64_t> companion_segments(const CompanionDim& dim, std::span<const int64_t> segments) {
   std::vector<int64_t> sizes;
   for (const int64_t size : segments) {
     if (size % dim.block != 0) return {};

@@ -87,7 +87,7 @@ void read_graph_line(ModelReader& reader, const JsonTree& tree) {
 
 // Reads a program that is not an object; begin_recorded_program reads the fields of an object.
 void read_program_value(ModelReader& reader, const JsonTree& tree) {
-  report_kind(reader, tree.nodes[0], JsonKind::Object, "`program`");
+  report_wrong_kind(reader, tree.nodes[0], JsonKind::Object, "`program`");
 }
 
 struct ModelField {

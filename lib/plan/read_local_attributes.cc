@@ -10,12 +10,12 @@ void read_local_attributes(PlanReader& reader, YamlId id) {
   for_each_entry(
       reader, id, "`local_attributes`",
       [&](YamlId key, YamlId value) {
-        if (!expect_short(reader, key) || !expect(reader, value, YamlKind::Sequence, "a list of attributes", form))
+        if (!check_key_length(reader, key) || !expect(reader, value, YamlKind::Sequence, "a list of attributes", form))
           return;
         LocalAttributes& entry = reader.plan.local_attributes.emplace_back();
         entry.pattern = {node_at(reader, key).text, span_at(reader, key)};
         for (const YamlId item : node_at(reader, value).children) {
-          if (expect_name(reader, item, "an attribute") && expect_short(reader, item))
+          if (expect_name(reader, item, "an attribute") && check_key_length(reader, item))
             entry.names.push_back({node_at(reader, item).text, span_at(reader, item)});
         }
       },

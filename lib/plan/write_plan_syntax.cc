@@ -164,7 +164,7 @@ std::string write_plan_syntax(PlanSyntax pieces) {
   };
   std::stable_sort(entries.begin(), entries.end(), by_rank);
   if (!entries.empty() && (pieces.header.empty() || pieces.header.back().empty()))
-    strip_front_blank(entries[0].leading);
+    strip_leading_blanks(entries[0].leading);
   lift_comments(pieces.root, PlanPlace::Plan, 0);
   std::string out;
   write_lines(out, pieces.header, 0);

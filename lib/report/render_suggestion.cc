@@ -130,7 +130,7 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
     if (trial.limit != ForecastLimit::None) limit = trial.limit;
-    out += fmt::format("{} {:<{}}  {:>5}", trial.is_own ? '*' : ' ', escape_for_terminal(option_text(trial.mesh)),
+    out += fmt::format("{} {:<{}}  {:>5}", trial.is_own ? '*' : ' ', escape_for_terminal(mesh_option_text(trial.mesh)),
                        mesh_width, device_count(trial.mesh)) +
            mesh_row(suggestion, &trial);
   }

@@ -112,7 +112,7 @@ bool render_trace(const StepPicture& picture, const Sink& sink) {
   next_line(json, 0);
   end_array(json);
   end_object(json);
-  return finish(json);
+  return finish_json(json);
 }
 
 }  // namespace tpplan

@@ -58,7 +58,7 @@ struct ParamState {
 };
 
 uint64_t elements_of_first_rank(const ParamState& state, const PartitionSpec& spec) {
-  return elements_of(first_local_shape(state.shape, state.sharding, spec, state.mesh));
+  return elements_of(rank0_local_shape(state.shape, state.sharding, spec, state.mesh));
 }
 
 // Appends one step and updates the spec.
@@ -215,7 +215,7 @@ std::vector<ParamStep> param_steps(std::span<const int64_t> shape, const Shardin
   // The last dim first, so that the reductions below reverse the gathers.
   for (size_t dim = state.spec.size(); dim-- > 0;) gather_dim(state, dim, gathered);
   state.part = StepPart::Reduce;
-  state.spec = unscattered(sharding.spec, reductions);
+  state.spec = spec_before_scatter(sharding.spec, reductions);
   for (const GradReduce& reduce : in_order(reductions, sharding.spec)) {
     if (reduce.kind != CollectiveKind::ReduceScatter) {
       apply_collective(state, {.kind = reduce.kind, .axis = reduce.axis});

@@ -120,7 +120,7 @@ void reduce_into(void* to, const void* from, size_t count, ReduceOp op) {
     T a, b;
     memcpy(&a, static_cast<char*>(to) + i * sizeof(T), sizeof(T));
     memcpy(&b, static_cast<const char*>(from) + i * sizeof(T), sizeof(T));
-    a = reduced(a, b, op);
+    a = reduce_pair(a, b, op);
     memcpy(static_cast<char*>(to) + i * sizeof(T), &a, sizeof(T));
   }
 }

@@ -241,7 +241,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   InputArguments inputs = arguments.inputs;
   inputs.counted = with_costs;
   RunFile run = read_session_run(session, arguments.run, arguments.recipe, inputs);
-  session.is_known = known_filter(baseline);
+  session.is_known = baseline_filter(baseline);
   compile_session(session, inputs, Phase::Manifest, common);
   const bool decodes = arguments.inputs.mode == "decode", has_run = !arguments.run.empty() || decodes;
   if (has_run && !session.usage && !has_errors(session.diagnostics))

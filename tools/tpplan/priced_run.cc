@@ -45,7 +45,7 @@ bool has_figures(const std::vector<MissingFigure>& missing, const SpeedFile& fil
 }
 
 const SpeedFile& topology_file(const Session& session) {
-  const auto is_topology = [](const SpeedFile& file) { return kind_of(file.file) == SpeedFileKind::Topology; };
+  const auto is_topology = [](const SpeedFile& file) { return speed_file_kind(file.file) == SpeedFileKind::Topology; };
   const auto found = std::find_if(session.speeds.begin(), session.speeds.end(), is_topology);
   return found == session.speeds.end() ? session.speeds.front() : *found;
 }

@@ -69,7 +69,7 @@ void read_box(Mover& mover, const InputFile& file, uint64_t offset, const Box& s
   const auto note = [&] {
     if (part == nullptr || bytes == 0) return;
     part->all = elements_in(stored);
-    add_part(*part, crc32c_moved(sum.sum, part->all - sum.end), bytes);
+    add_part(*part, crc32c_shifted(sum.sum, part->all - sum.end), bytes);
   };
   if (plan_copy(there, overlap, both).counts.empty()) {  // one range in the file, several in the block
     mover.run.resize(std::max(mover.run.size(), bytes));
@@ -77,13 +77,13 @@ void read_box(Mover& mover, const InputFile& file, uint64_t offset, const Box& s
     read_exactly(file, offset + at, mover.run.data(), bytes, name);
     if (part != nullptr) add_run(sum, mover.run.data(), bytes, at);
     note();
-    for_each_run(overlap, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
+    for_each_contiguous_range(overlap, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
       std::memcpy(mover.block.data() + to, mover.run.data() + from, count);
       return true;
     });
     return;
   }
-  for_each_run(there, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
+  for_each_contiguous_range(there, here, both, [&](uint64_t from, uint64_t to, uint64_t count) {
     read_exactly(file, offset + from, mover.block.data() + to, count, name);
     if (part != nullptr) add_run(sum, mover.block.data() + to, count, from);
     return true;
@@ -127,7 +127,7 @@ void write_block(Mover& mover, size_t tensor, const Box& block, const RankBoxes&
   const uint64_t count = elements_in(both);
   if (!(both == block)) {
     mover.run.resize(std::max(mover.run.size(), count));
-    for_each_run(packed(block), packed(both), both, [&](uint64_t from, uint64_t to, uint64_t run) {
+    for_each_contiguous_range(packed(block), packed(both), both, [&](uint64_t from, uint64_t to, uint64_t run) {
       std::memcpy(mover.run.data() + to, mover.block.data() + from, run);
       return true;
     });
@@ -139,7 +139,7 @@ void write_block(Mover& mover, size_t tensor, const Box& block, const RankBoxes&
   MovedPart& part =
       mover.written[{static_cast<uint64_t>(boxes.ranks[member]), boxes.runs[member], static_cast<uint32_t>(tensor)}];
   part.all = elements_in(box);
-  add_part(part, crc32c_moved(crc32c_part(bytes, count), part.all - at - count), count);
+  add_part(part, crc32c_shifted(crc32c_part(bytes, count), part.all - at - count), count);
   mover.result.written_bytes += count;
 }
 

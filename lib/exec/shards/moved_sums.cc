@@ -32,9 +32,9 @@ void add_run(RunSum& sum, const void* bytes, uint64_t count, uint64_t offset) {
   const uint64_t gap = sum.bytes == 0 ? 0 : offset - sum.end;
   if (gap != 0 && gap != sum.gap) {
     sum.gap = gap;
-    sum.move = crc32c_move(gap);
+    sum.shift = crc32c_shift(gap);
   }
-  if (gap != 0) sum.sum = crc32c_moved(sum.sum, sum.move);
+  if (gap != 0) sum.sum = crc32c_shifted(sum.sum, sum.shift);
   sum.sum = crc32c_part(bytes, count, sum.sum);
   sum.end = offset + count;
   sum.bytes += count;
@@ -72,7 +72,7 @@ void exchange_parts(Comm& comm, MovedSums& sums) {
   sums.written.clear();
   for (size_t rank = 0; rank < texts.size(); ++rank) {
     PartList list;
-    if (!texts[rank].empty() && !from_message(texts[rank], list)) throw damaged_message(static_cast<int>(rank));
+    if (!texts[rank].empty() && !from_message(texts[rank], list)) throw damaged_message_fault(static_cast<int>(rank));
     for (const PartWords& part : list.parts)
       add_parts(part.is_written ? sums.written : sums.read,
                 {{{part.file, part.run, part.tensor}, {part.sum, part.bytes, part.all, part.kept}}});

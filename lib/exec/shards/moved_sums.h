@@ -35,8 +35,8 @@ struct MovedSums {
 struct RunSum {
   uint32_t sum = 0;
   uint64_t end = 0, bytes = 0;  // end and total of the ranges so far
-  uint64_t gap = 0;             // the distance that `move` is for
-  Crc32cMove move;
+  uint64_t gap = 0;             // the distance of `shift`
+  Crc32cShift shift;
 };
 
 // Adds the next range. @pre `offset` is at or behind the end of the ranges so far.

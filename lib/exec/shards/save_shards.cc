@@ -33,7 +33,7 @@ struct Part {
 template <typename Put>
 void copy_out(const ShardStore& store, const Part& part, const HeldBox& to, uint64_t staging, Put put) {
   std::vector<char> block;
-  for_each_run(part.held, to, to.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
+  for_each_contiguous_range(part.held, to, to.box, [&](uint64_t from, uint64_t where, uint64_t bytes) {
     const char* data = static_cast<const char*>(part.shard->data) + from;
     for (uint64_t done = 0; done < bytes;) {
       const uint64_t count = store.device->is_host_memory ? bytes : std::min(bytes - done, staging);

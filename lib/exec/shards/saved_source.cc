@@ -106,7 +106,7 @@ void place_first(SavedFolder& folder) {
 }
 
 // Returns the size in bytes of a file of shards: its head and all boxes.
-uint64_t end_of(const ShardFile& file) {
+uint64_t size_of_file(const ShardFile& file) {
   uint64_t end = file.head.size();
   for (const FileBox& piece : file.pieces) end = std::max(end, piece.offset + elements_in(piece.held.box));
   return end;

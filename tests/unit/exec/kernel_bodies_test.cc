@@ -186,10 +186,10 @@ TEST_CASE(
 
 TEST_CASE("a sum that is NaN has the same bits on every device") {
   const float inf = std::numeric_limits<float>::infinity();
-  CHECK(bits_of(reduced(inf, -inf, ReduceOp::Sum)) == 0x7fc00000u);
-  CHECK(bits_of(reduced(float_of_bits(0xffc01234u), 1.0f, ReduceOp::Sum)) == 0x7fc00000u);
-  CHECK(std::bit_cast<uint64_t>(reduced<double>(HUGE_VAL, -HUGE_VAL, ReduceOp::Sum)) == 0x7ff8000000000000u);
-  CHECK(reduced(Half{0x7c00}, Half{0xfc00}, ReduceOp::Sum).bits == 0x7e00);
+  CHECK(bits_of(reduce_pair(inf, -inf, ReduceOp::Sum)) == 0x7fc00000u);
+  CHECK(bits_of(reduce_pair(float_of_bits(0xffc01234u), 1.0f, ReduceOp::Sum)) == 0x7fc00000u);
+  CHECK(std::bit_cast<uint64_t>(reduce_pair<double>(HUGE_VAL, -HUGE_VAL, ReduceOp::Sum)) == 0x7ff8000000000000u);
+  CHECK(reduce_pair(Half{0x7c00}, Half{0xfc00}, ReduceOp::Sum).bits == 0x7e00);
 }
 
 TEST_CASE("float16 and bfloat16 round-trip, and halves round to even") {
