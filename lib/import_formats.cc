@@ -71,11 +71,11 @@ bool import_dcp(const std::string& given, const std::string& config, ImportedMod
   const std::string path = file_of_model(given, {".metadata"});
   ModuleAttributes heads;
   model.paths = {path};
-  std::string left_out;
-  if (!read_heads_of(config, model, heads) || !read_dcp_metadata(path, model.weights, left_out) ||
+  std::string omitted;
+  if (!read_heads_of(config, model, heads) || !read_dcp_metadata(path, model.weights, omitted) ||
       !build_weights_model(model.weights, heads, model.graph, model.summary))
     return false;
-  if (!left_out.empty()) model.summary += (model.summary.empty() ? "" : "; ") + left_out;
+  if (!omitted.empty()) model.summary += (model.summary.empty() ? "" : "; ") + omitted;
   return true;
 }
 

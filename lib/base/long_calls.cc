@@ -67,7 +67,7 @@ pthread_key_t calls_key() {
   return key;
 }
 
-ThreadCalls& own_calls() {
+ThreadCalls& calls_of_thread() {
   if (void* own = pthread_getspecific(calls_key()); own != nullptr) return *static_cast<ThreadCalls*>(own);
   auto made = std::make_unique<ThreadCalls>();
   ThreadCalls& own = *made;
@@ -153,7 +153,7 @@ void watch_threads(double seconds, void (*report_call)(const LongCall& call)) {
 }  // namespace
 
 void begin_work() {
-  ThreadCalls& calls = own_calls();
+  ThreadCalls& calls = calls_of_thread();
   const std::lock_guard lock(calls.mutex);
   calls.is_at_work = pthread_getcpuclockid(pthread_self(), &calls.clock) == 0;
   calls.id = gettid();
@@ -169,13 +169,13 @@ void end_work() {
 }
 
 void set_call_place(CallPlace place) {
-  ThreadCalls& calls = own_calls();
+  ThreadCalls& calls = calls_of_thread();
   const std::lock_guard lock(calls.mutex);
   calls.place = std::move(place);
 }
 
 CallPlace call_place() {
-  ThreadCalls& calls = own_calls();
+  ThreadCalls& calls = calls_of_thread();
   const std::lock_guard lock(calls.mutex);
   return calls.place;
 }
@@ -186,7 +186,7 @@ void watch_calls(double seconds, void (*report_call)(const LongCall& call)) {
 }
 
 void begin_call(std::string_view what, std::string_view file, uint64_t offset) {
-  ThreadCalls& calls = own_calls();
+  ThreadCalls& calls = calls_of_thread();
   const std::lock_guard lock(calls.mutex);
   calls.is_in_progress = true;
   calls.what = what;
@@ -196,7 +196,7 @@ void begin_call(std::string_view what, std::string_view file, uint64_t offset) {
 }
 
 void end_call() {
-  ThreadCalls& calls = own_calls();
+  ThreadCalls& calls = calls_of_thread();
   const std::lock_guard lock(calls.mutex);
   calls.is_in_progress = false;
   calls.start = Clock::now();

@@ -17,7 +17,7 @@
 namespace tpplan {
 namespace {
 
-int noted_open(const std::string& path, int flags) {
+int open_noted(const std::string& path, int flags) {
   return make_registered_call("open", path, kNoOffset, [&] { return open(path.c_str(), flags); });
 }
 
@@ -62,7 +62,7 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
   ReadResult result;
   result.file.name = path == "-" ? "<stdin>" : path;
   if (path == "-") return read_descriptor(STDIN_FILENO, std::move(result), limit);
-  const int fd = noted_open(path, O_RDONLY | O_CLOEXEC);
+  const int fd = open_noted(path, O_RDONLY | O_CLOEXEC);
   if (fd < 0) return rejected(std::move(result), ReadError::CannotRead, std::strerror(errno));
   result = read_descriptor(fd, std::move(result), limit);
   close(fd);
@@ -72,7 +72,7 @@ ReadResult read_file(const std::string& path, uint64_t limit) {
 ReadResult read_untrusted_file(const std::string& path, uint64_t limit) {
   ReadResult result;
   result.file.name = path;
-  const int fd = noted_open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+  const int fd = open_noted(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
   if (fd < 0) {
     const std::string reason = errno == ELOOP ? "is a symbolic link" : std::strerror(errno);
     return rejected(std::move(result), ReadError::CannotRead, reason);

@@ -224,9 +224,9 @@ Completion complete_plan(const TextLines& lines, size_t offset, const std::vecto
   size_t begin = before.size();
   while (begin > 0 && is_word_char(before[begin - 1])) --begin;
   const size_t colon = before.find_last_not_of(' ', begin == 0 ? std::string_view::npos : begin - 1);
-  const bool behind_colon = begin > 0 && colon != std::string_view::npos && before[colon] == ':' &&
-                            colon + 1 < before.size() && colon + 1 <= begin && before[colon + 1] == ' ';
-  if (behind_colon) {
+  const bool after_colon = begin > 0 && colon != std::string_view::npos && before[colon] == ':' &&
+                           colon + 1 < before.size() && colon + 1 <= begin && before[colon + 1] == ' ';
+  if (after_colon) {
     const bool is_open = before.find('{') != std::string_view::npos;
     const bool of_style = before.substr(0, colon).ends_with("style");
     const size_t rule_depth = in_blocks ? 2 : 1;

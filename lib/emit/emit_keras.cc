@@ -46,8 +46,8 @@ std::string key_of(std::string_view path, const PathGroup& group) {
 }
 
 // Keras first looks up the path itself as a key, so a key that is another parameter's path needs another form.
-std::string unmistakable(std::string key, const TextSet<std::string_view>& paths, std::string_view own_path) {
-  while (key != own_path && paths.contains(key)) key.insert(0, "(?:)");
+std::string unmistakable(std::string key, const TextSet<std::string_view>& paths, std::string_view path) {
+  while (key != path && paths.contains(key)) key.insert(0, "(?:)");
   return key;
 }
 

@@ -61,7 +61,7 @@ bool matches_parts(std::string_view path, const std::vector<std::string>& pieces
 }
 
 // Returns the texts between the stars.
-std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool>& varies) {
+std::vector<std::string> fixed_parts(std::string_view path, const std::vector<bool>& varies) {
   const NumberedPath split = split_numbers(path);
   std::vector<std::string> pieces = {std::string(split.texts[0])};
   for (size_t i = 0; i < split.numbers.size(); ++i) {
@@ -76,7 +76,7 @@ std::vector<std::string> pieces_of(std::string_view path, const std::vector<bool
 
 // True if stars for the varying numbers match no path outside the group. Only paths with the same prefix are compared.
 bool stars_are_exact(KeyWriter& writer, const PathGroup& group) {
-  const std::vector<std::string> pieces = pieces_of(writer.paths[group.members[0]], group.varies);
+  const std::vector<std::string> pieces = fixed_parts(writer.paths[group.members[0]], group.varies);
   const std::string_view prefix = pieces.front();
   const auto starts_before = [&](uint32_t i, std::string_view text) {
     return writer.paths[i].substr(0, text.size()) < text;

@@ -36,8 +36,8 @@ void append_crossing(GraphPrinter& p, std::string& line, const GraphNode& node, 
     const NameScope scope = scope_of(p, home);
     const std::string by_default = default_name(p, crossing);
     const bool is_unused = last_use(p.uses, crossing.to) == 0;
-    const bool keeps_default = is_identifier(by_default) && is_free(*p.names, by_default, scope, read);
-    if (is_unused && !keeps_default) {
+    const bool uses_default = is_identifier(by_default) && is_free(*p.names, by_default, scope, read);
+    if (is_unused && !uses_default) {
       line += " as _";
     } else {
       const bool is_permanent = is_used_outside(p, crossing.to, home);

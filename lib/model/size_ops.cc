@@ -72,13 +72,13 @@ constexpr SizeOpRow kSizeOps[] = {
 
 static_assert(std::size(kSizeOps) == static_cast<size_t>(SizeOp::Local) + 1);
 
-constexpr bool rows_stand_in_order() {
+constexpr bool are_rows_in_order() {
   for (size_t i = 0; i < std::size(kSizeOps); ++i) {
     if (static_cast<size_t>(kSizeOps[i].op) != i) return false;
   }
   return true;
 }
-static_assert(rows_stand_in_order());
+static_assert(are_rows_in_order());
 
 }  // namespace
 

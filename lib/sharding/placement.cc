@@ -12,13 +12,13 @@ namespace {
 
 // The reductions that a plan can write, and those that occur only inside of DTensor.
 constexpr std::array<std::string_view, 4> kReduceNames = {"sum", "avg", "max", "min"};
-constexpr std::array<std::string_view, 2> kOwnNames = {"norm", "mask"};
+constexpr std::array<std::string_view, 2> kExtraReduceNames = {"norm", "mask"};
 static_assert(std::size(kReduceNames) == static_cast<size_t>(ReduceOp::Norm));
-static_assert(std::size(kReduceNames) + std::size(kOwnNames) == static_cast<size_t>(ReduceOp::Mask) + 1);
+static_assert(std::size(kReduceNames) + std::size(kExtraReduceNames) == static_cast<size_t>(ReduceOp::Mask) + 1);
 
 std::string_view reduce_name(ReduceOp op) {
   const auto index = static_cast<size_t>(op);
-  return index < kReduceNames.size() ? kReduceNames[index] : kOwnNames[index - kReduceNames.size()];
+  return index < kReduceNames.size() ? kReduceNames[index] : kExtraReduceNames[index - kReduceNames.size()];
 }
 
 bool parse_int(std::string_view text, int64_t& value) {

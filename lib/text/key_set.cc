@@ -5,7 +5,7 @@
 namespace tpplan {
 namespace {
 
-constexpr size_t kKept = 1024;  // capacity up to which memory is reused for the next object
+constexpr size_t kReusedCapacity = 1024;  // capacity up to which memory is reused for the next object
 
 std::string_view name_of(const KeySet& set, const char* file, uint32_t i) {
   const KeySet::Key key = set.keys[i];
@@ -20,9 +20,9 @@ std::string_view name_of(const KeySet& set, const char* file, uint32_t i) {
 void clear_keys(KeySet& set) {
   set.keys.clear();
   set.escaped.clear();
-  if (set.keys.capacity() > kKept) set.keys = {};
+  if (set.keys.capacity() > kReusedCapacity) set.keys = {};
   set.index.used = 0;
-  if (set.index.slots.size() > kKept) set.index.slots.clear();
+  if (set.index.slots.size() > kReusedCapacity) set.index.slots.clear();
   std::fill(set.index.slots.begin(), set.index.slots.end(), StringSlot{});
 }
 

@@ -279,9 +279,9 @@ MaybeError key_of_item(const LineScan& s) {
   if (s.before->words[0].kind != Kind::Dash || s.before->words[2].kind != Kind::Colon) return {};
   const size_t wanted = s.before->words[1].begin - s.before->begin;
   const bool is_below = s.line.indent > s.before->indent && s.line.indent != wanted;
-  const bool is_beside = s.line.indent == s.before->indent && s.before_that != nullptr && opens_block(*s.before_that) &&
-                         s.before_that->indent < s.before->indent;
-  if (!word_has_kind(s, 1, Kind::Colon) || (!is_below && !is_beside)) return {};
+  const bool is_same_indent = s.line.indent == s.before->indent && s.before_that != nullptr &&
+                              opens_block(*s.before_that) && s.before_that->indent < s.before->indent;
+  if (!word_has_kind(s, 1, Kind::Colon) || (!is_below && !is_same_indent)) return {};
   return YamlError{
       s.line.words[0].begin,
       s.line.words[0].end - s.line.words[0].begin,
@@ -321,8 +321,8 @@ constexpr MaybeError (*kLineChecks[])(const LineScan&) = {
 namespace {
 
 // Returns the error of a too long key after the position where the parser stopped, which is the enclosing bracket.
-MaybeError long_key_behind(std::string_view text, size_t begin, size_t number, const TextSet<std::string_view>& anchors,
-                           const std::vector<size_t>& open) {
+MaybeError long_key_after(std::string_view text, size_t begin, size_t number, const TextSet<std::string_view>& anchors,
+                          const std::vector<size_t>& open) {
   const std::vector<size_t> indents;
   for (; begin < text.size(); ++number) {
     const YamlLine line = read_yaml_line(text, begin, number, open.size());
@@ -376,7 +376,7 @@ std::optional<YamlError> find_yaml_error(std::string_view text, size_t stopped) 
     ++filled;
   }
   if (open.empty() || filled == 0) return {};
-  if (MaybeError error = long_key_behind(text, begin, number, anchors, open)) return error;
+  if (MaybeError error = long_key_after(text, begin, number, anchors, open)) return error;
   const LineScan at_end{text, lines[(filled + 2) % 3], nullptr, nullptr, open, indents, anchors};
   return unclosed(at_end, open.back(), "");
 }

@@ -55,7 +55,7 @@ YamlLine read_yaml_line(std::string_view text, size_t begin, size_t number, size
   };
   while (at < line.size()) {
     const char c = line[at];
-    const bool behind_quoted = !result.words.empty() && result.words.back().kind == YamlWordKind::Quoted;
+    const bool after_quoted = !result.words.empty() && result.words.back().kind == YamlWordKind::Quoted;
     if (is_one_of(c, kBlanks)) {
       ++at;
     } else if (c == '#' && (at == 0 || is_one_of(line[at - 1], kBlanks))) {
@@ -63,7 +63,7 @@ YamlLine read_yaml_line(std::string_view text, size_t begin, size_t number, size
     } else if (c == '"' || c == '\'') {
       const size_t end = quote_end(line, at);
       add(end == std::string_view::npos ? YamlWordKind::OpenQuote : YamlWordKind::Quoted, std::min(end, line.size()));
-    } else if (c == ':' && (behind_quoted || ends_key(line, at, depth))) {
+    } else if (c == ':' && (after_quoted || ends_key(line, at, depth))) {
       const bool glued = depth == 0 && !ends_key(line, at, depth);
       add(glued ? YamlWordKind::GluedColon : YamlWordKind::Colon, at + 1);
     } else if (c == '[' || c == '{') {

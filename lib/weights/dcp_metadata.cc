@@ -131,7 +131,7 @@ bool select_model(std::vector<Entry>& entries, std::vector<std::string_view>& ob
   return true;
 }
 
-bool read_tensors(MetadataReader& reader, std::string& left_out) {
+bool read_tensors(MetadataReader& reader, std::string& omitted) {
   const PickleValue& root = reader.pickle.values[reader.pickle.root];
   const PickleValue* all = find_item(reader.pickle, root, "state_dict_metadata");
   if (!is_of_class(reader.pickle, root, kRoot) || all == nullptr || all->kind != PickleKind::Dict)
@@ -151,13 +151,13 @@ bool read_tensors(MetadataReader& reader, std::string& left_out) {
     reader.files.tensors.push_back({0, static_cast<uint32_t>(reader.header.tensors.size())});
     reader.header.tensors.push_back(tensor);
   }
-  if (!objects.empty()) left_out = fmt::format("tensors of {} are left out", fmt::join(objects, " and "));
+  if (!objects.empty()) omitted = fmt::format("tensors of {} are left out", fmt::join(objects, " and "));
   return true;
 }
 
 }  // namespace
 
-bool read_dcp_metadata(const std::string& path, WeightFiles& files, std::string& left_out) {
+bool read_dcp_metadata(const std::string& path, WeightFiles& files, std::string& omitted) {
   WeightsHeader& header = files.headers.emplace_back();
   header.source.name = path;
   header.source.id = ++files.last_id;
@@ -176,7 +176,7 @@ bool read_dcp_metadata(const std::string& path, WeightFiles& files, std::string&
   const std::string fault = read_pickle(bytes, accepted_classes(dtype_classes), pickle);
   if (!fault.empty()) return reject(files, header, fmt::format("the pickle is rejected: {}", fault));
   MetadataReader reader{.pickle = pickle, .files = files, .header = header};
-  return read_tensors(reader, left_out);
+  return read_tensors(reader, omitted);
 }
 
 }  // namespace tpplan
