@@ -27,11 +27,11 @@ struct ImportedModel {
 
 struct ImportFormat {
   std::string_view name;
-  ImportResult product;
+  ImportResult result;
   bool takes_config;       // true if the format also accepts a config.json
-  SpecsReader read_specs;  // set if `product` is Plan
+  SpecsReader read_specs;  // set if `result` is Plan
   bool (*read_model)(const std::string& path, const std::string& config,
-                     ImportedModel& model);  // set if `product` is Model
+                     ImportedModel& model);  // set if `result` is Model
 };
 
 [[nodiscard]] std::span<const ImportFormat> import_formats();

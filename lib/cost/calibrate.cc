@@ -9,7 +9,7 @@ namespace {
 constexpr size_t kFitted = 2;  // Assumption::Matmuls and Assumption::Attention
 static_assert(static_cast<size_t>(Assumption::Matmuls) == 0 && static_cast<size_t>(Assumption::Attention) == 1);
 
-constexpr double kEntrySpread = 0.05;      // of ln(measured / predicted): two published steps differ by as much
+constexpr double kEntryDeviation = 0.05;   // of ln(measured / predicted): two published steps differ by as much
 constexpr double kContradiction = 0.3;     // difference of two residuals that is no noise
 constexpr double kStep = 0.02;             // of ln(factor), for slopes
 constexpr double kMostChange = 2;          // of ln(factor): an efficiency changes at most by this
@@ -50,7 +50,7 @@ NormalEquations normal_equations(std::span<const TimedEntry> entries, const Fitt
   const AssumptionCovariance prior = prior_covariance();
   NormalEquations n{.a = 1 / prior[0][0], .b = 0, .d = 1 / prior[1][1], .right = {}};
   n.right = {-logs[0] * n.a, -logs[1] * n.d};
-  constexpr double kWeight = 1 / (kEntrySpread * kEntrySpread);
+  constexpr double kWeight = 1 / (kEntryDeviation * kEntryDeviation);
   for (const TimedEntry& entry : entries) {
     const FittedPair slope = entry_slopes(entry, logs);
     const double error = entry_residual(entry, logs);

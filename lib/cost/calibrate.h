@@ -10,7 +10,7 @@ namespace tpplan {
 
 // A measured step, and what it takes under given assumptions.
 struct TimedEntry {
-  SecondsOf predicted;
+  StepSecondsFunction predicted;
   double measured = 0;
 };
 

@@ -44,7 +44,7 @@ void check_run(RunFile& file, const TpPlan& plan, Diagnostics& diagnostics) {
   if (plan.loss && plan.loss->cross_entropy == CrossEntropy::Parallel) file.run.loss = LossKernel::Parallel;
 }
 
-void settle_run(RunFile& file, const TpPlan& plan, const OpGraph& graph, Diagnostics& diagnostics) {
+void complete_run(RunFile& file, const TpPlan& plan, const OpGraph& graph, Diagnostics& diagnostics) {
   check_run(file, plan, diagnostics);
   if (file.run.batch == 0) file.run.batch = graph.batch;
   if (file.run.sequence == 0) file.run.sequence = graph.sequence;

@@ -12,6 +12,6 @@ namespace tpplan {
 void check_run(RunFile& file, const TpPlan& plan, Diagnostics& diagnostics);
 
 // Calls check_run, and sets sizes that the run does not specify to those of the traced step.
-void settle_run(RunFile& file, const TpPlan& plan, const OpGraph& graph, Diagnostics& diagnostics);
+void complete_run(RunFile& file, const TpPlan& plan, const OpGraph& graph, Diagnostics& diagnostics);
 
 }  // namespace tpplan

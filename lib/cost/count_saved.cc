@@ -40,7 +40,7 @@ void save_index(const Saving& k, uint32_t index) {
   if (k.outs.empty() || mask.empty()) return;
   const auto out = shape_of(k.trace, k.outs[0]);
   const uint64_t positions = out.empty() ? 1 : static_cast<uint64_t>(out[0]);
-  for (size_t dim = 0; dim < mask.size(); ++dim) k.sink.own(positions * kIndexBytes);
+  for (size_t dim = 0; dim < mask.size(); ++dim) k.sink.extra(positions * kIndexBytes);
 }
 
 // Saves the operand of a matmul as the matrix or batch of matrices that matmul makes of it: the operand if that is a
@@ -49,19 +49,19 @@ void save_matrices(const Saving& k, uint32_t value, std::span<const int64_t> bat
   const StridedShape operand = strided_shape(k.trace, k.memory, value);
   const size_t ndim = operand.shape.size();
   if (ndim <= 2 && batch.empty()) return save(k, value);
-  std::vector<int64_t> whole(batch.begin(), batch.end());
+  std::vector<int64_t> matrices(batch.begin(), batch.end());
   if (batch.empty())
-    whole.assign(operand.shape.begin(), operand.shape.end());
+    matrices.assign(operand.shape.begin(), operand.shape.end());
   else
-    whole.insert(whole.end(), operand.shape.end() - 2, operand.shape.end());
-  const Strides strides = expanded_strides(operand.shape, operand.strides, whole);
+    matrices.insert(matrices.end(), operand.shape.end() - 2, operand.shape.end());
+  const Strides strides = expanded_strides(operand.shape, operand.strides, matrices);
   int64_t front = 1;
   const size_t matrix = batch.empty() ? 1 : 2;  // trailing dims that are unchanged
-  for (size_t dim = 0; dim + matrix < whole.size(); ++dim) front *= whole[dim];
+  for (size_t dim = 0; dim + matrix < matrices.size(); ++dim) front *= matrices[dim];
   std::vector<int64_t> folded{front};
-  folded.insert(folded.end(), whole.end() - static_cast<std::ptrdiff_t>(matrix), whole.end());
-  if (view_strides(whole, strides, folded)) return save(k, value);
-  k.sink.own(byte_size(dtype_in(k.trace, value), elements_of(whole)));
+  folded.insert(folded.end(), matrices.end() - static_cast<std::ptrdiff_t>(matrix), matrices.end());
+  if (view_strides(matrices, strides, folded)) return save(k, value);
+  k.sink.extra(byte_size(dtype_in(k.trace, value), elements_of(matrices)));
 }
 
 // Saves both operands, each if the other requires a gradient. Batch dims are broadcast first (at::matmul, torch 2.13).
@@ -86,7 +86,7 @@ void save_matmul(const Saving& k) {
 // at::native::convert_boolean_attn_mask, torch 2.13.
 void save_mask(const Saving& k, uint32_t mask) {
   if (dtypes()[dtype_in(k.trace, mask)].kind != DTypeKind::Bool) return save(k, mask);
-  k.sink.own(byte_size(dtype_in(k.trace, k.ins[0]), elements_of(shape_of(k.trace, mask))));
+  k.sink.extra(byte_size(dtype_in(k.trace, k.ins[0]), elements_of(shape_of(k.trace, mask))));
 }
 
 // Attention as products (at::native::_scaled_dot_product_attention_math, torch 2.13).
@@ -95,11 +95,11 @@ void save_attention(const Saving& k) {
   const auto query = shape_of(k.trace, k.ins[0]), key = shape_of(k.trace, k.ins[1]);
   if (query.size() < 2 || key.size() < 2) return;
   const auto type = dtype_in(k.trace, k.ins[0]);
-  k.sink.own(bytes_in(k.trace, k.ins[0]));
-  k.sink.own(bytes_in(k.trace, k.ins[1]));
+  k.sink.extra(bytes_in(k.trace, k.ins[0]));
+  k.sink.extra(bytes_in(k.trace, k.ins[1]));
   const std::vector<int64_t> batch(query.begin(), query.end() - 2);
   save_matrices(k, k.ins[2], batch);
-  k.sink.own(byte_size(type, rows_of(query) * static_cast<uint64_t>(key[key.size() - 2])));
+  k.sink.extra(byte_size(type, rows_of(query) * static_cast<uint64_t>(key[key.size() - 2])));
 }
 
 // Handles one word of OpRow::saves.
@@ -125,16 +125,16 @@ void save_by_word(const Saving& k, std::string_view word) {
       if (has_gradient(k, digit(1))) save_attention(k);
       return;
     case 'f':
-      if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * digit(1) * kStatisticBytes);
+      if (!k.ins.empty()) k.sink.extra(rows_of(shape_of(k.trace, k.ins[0])) * digit(1) * kStatisticBytes);
       return;
     case 'l':
-      if (!k.ins.empty()) k.sink.own(rows_of(shape_of(k.trace, k.ins[0])) * kStatisticBytes);
+      if (!k.ins.empty()) k.sink.extra(rows_of(shape_of(k.trace, k.ins[0])) * kStatisticBytes);
       return;
     case 'c': {
       const GraphArg* training = find_literal(k.graph, k.node, 5, "training");
       const bool saves_mask = training == nullptr || training->kind != ArgKind::Bool || training->integer != 0;
       const auto shape = k.ins.empty() ? std::span<const int64_t>{} : shape_of(k.trace, k.ins[0]);
-      if (shape.size() > 1 && saves_mask) k.sink.own(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
+      if (shape.size() > 1 && saves_mask) k.sink.extra(static_cast<uint64_t>(shape[1]) * digit(1) * kStatisticBytes);
       return;
     }
     case 'a': {
@@ -144,14 +144,14 @@ void save_by_word(const Saving& k, std::string_view word) {
       return;
     }
     case 'j':
-      if (!k.outs.empty()) k.sink.own(elements_of(shape_of(k.trace, k.outs[0])) * kIndexBytes);
+      if (!k.outs.empty()) k.sink.extra(elements_of(shape_of(k.trace, k.outs[0])) * kIndexBytes);
       return;
     case 'b':
       if (!k.outs.empty() && k.memory.storage_of[k.outs[0]] != k.memory.storage_of[k.ins[0]])
-        k.sink.own(elements_of(shape_of(k.trace, k.outs[0])) * kMaskBytes);
+        k.sink.extra(elements_of(shape_of(k.trace, k.outs[0])) * kMaskBytes);
       return;
     case 's':
-      if (!k.ins.empty()) k.sink.own(bytes_in(k.trace, k.ins[0]));
+      if (!k.ins.empty()) k.sink.extra(bytes_in(k.trace, k.ins[0]));
       return;
     default:
       if (digit(0) < k.ins.size()) save(k, k.ins[digit(0)]);

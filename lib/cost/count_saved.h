@@ -10,7 +10,7 @@ namespace tpplan {
 // Receives what is saved: storages of existing values, or the bytes of additional tensors.
 struct SavedSink {
   std::function<void(StorageId)> storage;
-  std::function<void(uint64_t bytes)> own;
+  std::function<void(uint64_t bytes)> extra;
 };
 
 // Saves nothing if the results of the operation require no gradient.

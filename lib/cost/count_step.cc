@@ -38,7 +38,7 @@ struct CountedPart {
 // The record of the last layer that is counted before repeated ones, which are skipped.
 struct LayerCounts {
   bool is_on = false;
-  const SkippedLayers* left = nullptr;
+  const SkippedLayers* skipped = nullptr;
   bool in_unit = false;            // the layer begins in a unit of `remat`
   bool saves_older = false;        // it saves a storage older than the layer before it, which no later layer does
   std::vector<uint8_t> saved;      // storages of the layer before it that were saved when it began
@@ -58,7 +58,7 @@ struct Counting {
   std::vector<StorageId> of_unit;       // storages of the current unit of `remat`
   uint64_t unit = 0;                    // bytes that the unit saves during its recomputation
   uint64_t unit_gradients = 0;          // maximum bytes of gradients at an operation of the unit
-  LayerCounts record;
+  LayerCounts last_layer;
 };
 
 void add_to(uint64_t& sum, uint64_t more) {
@@ -88,7 +88,8 @@ uint32_t row_at(Counting& c, StringId name) {
 
 // `at`: the row of the operation that saves it.
 void save_bytes(Counting& c, uint32_t at, ModuleId module, uint64_t bytes, StorageKind kind) {
-  if (c.record.is_on) c.record.parts.push_back({.row = at, .module = module, .kind = kind, .bytes = bytes, .work = {}});
+  if (c.last_layer.is_on)
+    c.last_layer.parts.push_back({.row = at, .module = module, .kind = kind, .bytes = bytes, .work = {}});
   SavedTensors& row = c.costs.by_op[at];
   ++row.tensors;
   if (kind == StorageKind::Gathered) add_to(c.costs.gathered, bytes);
@@ -102,7 +103,7 @@ void save_storage(Counting& c, uint32_t at, ModuleId module, StorageId id) {
   const Storage& storage = c.memory.storages[id];
   if (storage.kind == StorageKind::Leaf || storage.bytes == 0 || c.saved[id]) return;
   c.saved[id] = 1;
-  if (c.record.is_on && id < c.record.left->begins[0]) c.record.saves_older = true;
+  if (c.last_layer.is_on && id < c.last_layer.skipped->begins[0]) c.last_layer.saves_older = true;
   save_bytes(c, at, module, storage.bytes, storage.kind);
 }
 
@@ -134,7 +135,7 @@ void count_gradients(Counting& c, const TracedOp& op, bool in_unit) {
 }
 
 void add_work(Counting& c, ModuleId module, const MatmulWork& work) {
-  if (c.record.is_on) c.record.parts.push_back({.module = module, .work = work});
+  if (c.last_layer.is_on) c.last_layer.parts.push_back({.module = module, .work = work});
   std::vector<MatmulWork>& rows = c.layers[layer_at(c, module)].costs.work;
   auto row = std::find_if(rows.begin(), rows.end(), [&](const MatmulWork& r) { return r.dtype == work.dtype; });
   if (row == rows.end()) row = rows.insert(rows.end(), {.dtype = work.dtype});
@@ -160,7 +161,7 @@ void count_op(Counting& c, size_t index, bool in_unit) {
   }
   const SavedSink sink{
       .storage = [&](StorageId id) { in_unit ? save_in_unit(c, id) : save_storage(c, row_at(c, name), op.module, id); },
-      .own =
+      .extra =
           [&](uint64_t bytes) {
             if (in_unit)
               add_to(c.unit, bytes);
@@ -209,29 +210,29 @@ void fold_layers(Counting& c) {
 }
 
 // Starts the record at the begin of the last layer that is counted before others are skipped.
-void begin_layer(Counting& c, const SkippedLayers& left, bool in_unit) {
-  c.record = {.is_on = true, .left = &left, .in_unit = in_unit, .saved = {}, .parts = {}};
-  for (StorageId id = left.begins[0]; id < left.begins[1]; ++id) c.record.saved.push_back(c.saved[id]);
+void begin_layer(Counting& c, const SkippedLayers& skipped, bool in_unit) {
+  c.last_layer = {.is_on = true, .skipped = &skipped, .in_unit = in_unit, .saved = {}, .parts = {}};
+  for (StorageId id = skipped.begins[0]; id < skipped.begins[1]; ++id) c.last_layer.saved.push_back(c.saved[id]);
 }
 
 // Adds the recorded costs for each layer that is skipped. Returns false if the next layer would start from another
 // state or is treated differently.
 bool count_again(Counting& c, const std::vector<uint8_t>& is_remat, bool in_unit) {
-  const LayerCounts record = std::exchange(c.record, {});
-  const SkippedLayers& left = *record.left;
-  const TracedLayers& layers = *left.layers;
-  if (record.in_unit || in_unit || record.saves_older) return false;
-  for (size_t i = 0; i < record.saved.size(); ++i) {
-    if (record.saved[i] != c.saved[left.begins[1] + i]) return false;
+  const LayerCounts last_layer = std::exchange(c.last_layer, {});
+  const SkippedLayers& skipped = *last_layer.skipped;
+  const TracedLayers& layers = *skipped.layers;
+  if (last_layer.in_unit || in_unit || last_layer.saves_older) return false;
+  for (size_t i = 0; i < last_layer.saved.size(); ++i) {
+    if (last_layer.saved[i] != c.saved[skipped.begins[1] + i]) return false;
   }
   // The modules of the counted layer come directly before those of the first skipped layer.
-  const ModuleId next = layers.module + left.followed * layers.modules, first = next - layers.modules;
-  const uint32_t count = layers.count - left.followed;
+  const ModuleId next = layers.module + skipped.followed * layers.modules, first = next - layers.modules;
+  const uint32_t count = layers.count - skipped.followed;
   for (ModuleId module = first; module < next + (count - 1) * layers.modules; ++module) {
     if (is_remat[module] != is_remat[module + layers.modules]) return false;
   }
   for (uint32_t layer = 1; layer <= count; ++layer) {
-    for (const CountedPart& part : record.parts) {
+    for (const CountedPart& part : last_layer.parts) {
       const bool moves = part.module != kNone && part.module >= first && part.module < next;
       const ModuleId module = moves ? part.module + layer * layers.modules : part.module;
       if (part.bytes > 0)
@@ -256,15 +257,15 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
   for (const ModuleId module : remat) is_remat[module] = 1;
   ModuleId unit = kNone;  // of `remat`, that runs
   const uint32_t given = new_row(c, kGivenToRemat);
-  auto left = c.memory.omitted.begin();
+  auto skipped = c.memory.omitted.begin();
   for (size_t i = 0; i < trace.ops.size(); ++i) {
-    if (left != c.memory.omitted.end()) {
-      const TracedLayers& layers = *left->layers;
-      const size_t next = layers.op + size_t{left->followed} * layers.ops;
-      if (i + layers.ops == next) begin_layer(c, *left, unit != kNone);
+    if (skipped != c.memory.omitted.end()) {
+      const TracedLayers& layers = *skipped->layers;
+      const size_t next = layers.op + size_t{skipped->followed} * layers.ops;
+      if (i + layers.ops == next) begin_layer(c, *skipped, unit != kNone);
       if (i == next) {
         if (!count_again(c, is_remat, unit != kNone)) return std::nullopt;
-        ++left;
+        ++skipped;
         i = layers.op + size_t{layers.count} * layers.ops;
         if (i == trace.ops.size()) break;
       }
@@ -293,7 +294,7 @@ std::optional<StepCosts> count_layers(const StepTrace& trace, const ModelGraph& 
 
 }  // namespace
 
-std::optional<uint64_t> count_results(const StepTrace& trace) {
+std::optional<uint64_t> output_bytes_of_step(const StepTrace& trace) {
   if (!trace.is_there) return std::nullopt;
   uint64_t bytes = 0;
   for (const uint32_t output : trace.outputs) add_to(bytes, bytes_in(trace, output));

@@ -11,7 +11,7 @@
 namespace tpplan {
 
 // Returns the bytes of the model's outputs on rank 0; absent if the trace is empty.
-[[nodiscard]] std::optional<uint64_t> count_results(const StepTrace& trace);
+[[nodiscard]] std::optional<uint64_t> output_bytes_of_step(const StepTrace& trace);
 
 // `remat`: modules that are recomputed in the backward pass, so that only their inputs are saved. Returns empty costs
 // if the trace is empty.

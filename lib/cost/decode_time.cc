@@ -32,7 +32,7 @@ double kernels_of(const StepWork& work) {
 double decode_calls(const DecodeSetting& s, const Topology& topology, double speed) {
   double seconds = 0;
   for (const LayerWork& layer : s.work.layers) {
-    for (const WaitedCall& call : layer.calls) {
+    for (const BlockingCall& call : layer.calls) {
       if (call.backward) continue;
       AxisPath path = axis_path(topology, s.mesh, call.axis);
       path.bandwidth *= speed;
@@ -77,7 +77,7 @@ PricedTime decode_seconds(const DecodeSetting& s, const Topology& topology, cons
   const double memory =
       topology.gpu.memory_bandwidth * topology.gpu.memory_efficiency * scale[static_cast<size_t>(Assumption::Memory)];
   const double weights = weight_bytes(s), cache = cache_bytes(s.cache), kernels = kernels_of(s.work);
-  const double launches = s.run.compiled == Compiled::Whole ? 0 : kernels * kLaunchSeconds;
+  const double launches = s.run.compiled == Compiled::FullStep ? 0 : kernels * kLaunchSeconds;
   const double read = (weights + cache) / memory;
   const double calls = decode_calls(s, topology, scale[static_cast<size_t>(Assumption::Links)]);
   const TimeTerm terms[] = {

@@ -115,8 +115,8 @@ bool same_type(const Following& f, uint32_t a, uint32_t b) {
 // True if the call of dropout(input, p=0.5, training=True) drops elements: not in evaluation.
 bool drops(const OpGraph& graph, const GraphNode& node) {
   const GraphArg *p = find_literal(graph, node, 1, "p"), *training = find_literal(graph, node, 2, "training");
-  const bool none = p != nullptr && (p->kind == ArgKind::Int || p->kind == ArgKind::Number) && p->number == 0;
-  return !none && (training == nullptr || training->kind != ArgKind::Bool || training->integer != 0);
+  const bool has_zero_rate = p != nullptr && (p->kind == ArgKind::Int || p->kind == ArgKind::Number) && p->number == 0;
+  return !has_zero_rate && (training == nullptr || training->kind != ArgKind::Bool || training->integer != 0);
 }
 
 // Returns the strides of a result that shares its first operand's memory; nullopt if it has its own.

@@ -21,8 +21,8 @@ AxisPath axis_path(const Topology& topology, const Mesh& mesh, AxisId axis) {
   AxisPath path{.bandwidth = outer.bandwidth * outer.efficiency,
                 .latency = outer.latency * static_cast<double>(ranks - 1)};
   const auto host = static_cast<int64_t>(topology.gpu.host_ranks);
-  const bool is_own = axis < topology.is_own_axis.size() && topology.is_own_axis[axis];
-  if (is_own || host < 1 || span <= host || topology.links.empty()) return path;
+  const bool is_measured = axis < topology.is_measured_axis.size() && topology.is_measured_axis[axis];
+  if (is_measured || host < 1 || span <= host || topology.links.empty()) return path;
   const LinkSpeed& inner = topology.links.front().speed;
   const int64_t on_host = std::clamp<int64_t>(host / apart, 1, ranks);
   const double share = outer.is_of_host ? path.bandwidth / static_cast<double>(host) : path.bandwidth;

@@ -149,14 +149,14 @@ CollectiveMeasure measure_collectives(std::span<const CollectiveCall> calls, con
     std::vector<int64_t> numbers;
   };
   std::map<std::pair<std::string_view, std::string>, Equal> equal;
-  for (const auto& [path, own] : layers) {
-    Equal& same = equal[{path.stack, path.number < 0 ? std::string() : signature_of(own)}];
+  for (const auto& [path, layer_calls] : layers) {
+    Equal& same = equal[{path.stack, path.number < 0 ? std::string() : signature_of(layer_calls)}];
     same.numbers.push_back(path.number);
     if (same.numbers.size() > 1) continue;
     same.group = measure.groups.size();
     CallGroup& group = measure.groups.emplace_back();
-    group.forward = rows_of(summing, own, false);
-    group.backward = rows_of(summing, own, true);
+    group.forward = rows_of(summing, layer_calls, false);
+    group.backward = rows_of(summing, layer_calls, true);
     for (const auto* rows : {&group.forward, &group.backward}) {
       for (const CallRow& row : *rows) add(summing, group.sums, row.sums, 1);
     }

@@ -84,10 +84,10 @@ MemoryMeasure measure_memory(const Manifest& manifest, const Recipe& recipe) {
   MemoryMeasure measure{.recipe = &recipe};
   const ManifestTotals& totals = manifest.totals;
   const std::vector<uint64_t> uses = tensors_by_layout(manifest);
-  TrainingSums whole;
+  TrainingSums global;
   for (size_t i = 0; i < uses.size(); ++i)
-    add_tensors(whole, recipe, manifest.layouts[i].dtype, elements_of(manifest.layouts[i].shape), uses[i]);
-  measure.total_training = bytes_of(whole, measure.overflow);
+    add_tensors(global, recipe, manifest.layouts[i].dtype, elements_of(manifest.layouts[i].shape), uses[i]);
+  measure.total_training = bytes_of(global, measure.overflow);
   CheckedSum buffers;
   for (const ManifestParam& buffer : manifest.buffers) add(buffers, global_bytes(layout_of(manifest, buffer)), 1);
   measure.buffer_bytes = buffers.value;
@@ -128,9 +128,9 @@ MemoryMeasure measure_memory(const Manifest& manifest, const Recipe& recipe) {
 }
 
 std::array<MemoryPart, kMemoryParts> memory_parts(const RankMemory& memory) {
-  const uint64_t whole = std::min(memory.parameters, memory.replicated);
-  return {{{"sharded parameters", memory.parameters - whole},
-           {"replicated parameters", whole},
+  const uint64_t global = std::min(memory.parameters, memory.replicated);
+  return {{{"sharded parameters", memory.parameters - global},
+           {"replicated parameters", global},
            {"gradients", memory.training.gradients},
            {"master weights", memory.training.masters},
            {"optimizer state", memory.training.optimizer},

@@ -126,18 +126,18 @@ TrainingMemory measure_training(const Manifest& manifest, const Recipe& recipe) 
   put_trained("optimizer state", &TrainedBytes::state, recipe.states);
   put_buffers(memory, manifest);
   memory.has_step = manifest.costs.is_there;
-  if (memory.has_step && recipe.gradient != StoredAs::None) put_step(memory, manifest.costs);
+  if (memory.has_step && recipe.gradient != ElementDtype::None) put_step(memory, manifest.costs);
   set_total(memory);
   return memory;
 }
 
-TrainingMemory measure_held(const Manifest& manifest, const Run& run) {
+TrainingMemory measure_between_batches(const Manifest& manifest, const Run& run) {
   const Recipe& recipe = *find_recipe(run.recipe);
   const bool has_fsdp = manifest.fsdp && manifest.mesh.axes[manifest.fsdp->axis].size > 1;
   const std::vector<AxisId> data_axes = data_axes_of(manifest);
   const bool is_ddp = !has_fsdp && std::any_of(data_axes.begin(), data_axes.end(),
                                                [&](AxisId axis) { return manifest.mesh.axes[axis].size > 1; });
-  const bool has_gradients = run.accumulation > 1 || (recipe.gradient == StoredAs::Float32 && !has_fsdp);
+  const bool has_gradients = run.accumulation > 1 || (recipe.gradient == ElementDtype::Float32 && !has_fsdp);
   TrainingMemory memory{.recipe = &recipe};
   const HeldElements held = held_by_first(manifest);
   const auto stored = [&](DType dtype) {

@@ -58,6 +58,6 @@ struct TrainingMemory {
 // Returns what a rank holds between the micro-batches of a run, by the definitions of measure_peak: parameters,
 // optimizer states, gradients of earlier micro-batches. A manifest has no operations, so activations are not included,
 // and a gradient of an embedding that torch leaves whole counts as sharded. Tensors are not rounded up to 512 bytes.
-[[nodiscard]] TrainingMemory measure_held(const Manifest& manifest, const Run& run);
+[[nodiscard]] TrainingMemory measure_between_batches(const Manifest& manifest, const Run& run);
 
 }  // namespace tpplan

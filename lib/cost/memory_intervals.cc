@@ -22,7 +22,7 @@ StepPhase phase_of(TimelinePhase phase) {
 void raise(MemoryInterval& interval, const ReplaySpan& span) {
   if (span.peak <= interval.peak) return;
   interval.peak = span.peak;
-  interval.parts = group_bytes(span.at_peak);
+  interval.parts = bytes_by_group(span.at_peak);
 }
 
 // True if the block runs while the replay is in this span.
@@ -59,7 +59,7 @@ std::vector<MemoryInterval> batch_intervals(const StepTimeline& timeline, size_t
 
 }  // namespace
 
-BytesByGroup group_bytes(const BytesByUse& bytes) {
+BytesByGroup bytes_by_group(const BytesByUse& bytes) {
   BytesByGroup sums{};
   for (size_t use = 0; use < kTensorUses; ++use) sums[static_cast<size_t>(kGroups[use])] += bytes[use];
   return sums;
@@ -86,11 +86,12 @@ std::vector<MemoryInterval> memory_intervals(const StepTimeline& timeline, std::
     size_t end = begin;
     while (end < timeline.blocks.size() && timeline.blocks[end].batch == batch) ++end;
     const bool is_last = end == timeline.blocks.size();
-    const auto own = batch_intervals(timeline, begin, end, is_last && has_optimizer ? steps : passes);
-    intervals.insert(intervals.end(), own.begin(), own.end());
+    const auto of_batch = batch_intervals(timeline, begin, end, is_last && has_optimizer ? steps : passes);
+    intervals.insert(intervals.end(), of_batch.begin(), of_batch.end());
     if (batch == 0 && timeline.folded.count > 0) {
-      const auto top = std::max_element(
-          own.begin(), own.end(), [](const MemoryInterval& a, const MemoryInterval& b) { return a.peak < b.peak; });
+      const auto top =
+          std::max_element(of_batch.begin(), of_batch.end(),
+                           [](const MemoryInterval& a, const MemoryInterval& b) { return a.peak < b.peak; });
       intervals.push_back({timeline.folded.begin, timeline.folded.seconds, top->peak, top->parts});
     }
     begin = end;

@@ -59,11 +59,11 @@ BlockId hold(MemoryPool& pool, BlockId block) {
 
 void release(MemoryPool& pool, BlockId block) {
   if (block == kNoBlock) return;
-  Block& own = pool.blocks[block];
-  if (--own.holders > 0) return;
-  pool.held[static_cast<size_t>(own.as)] -= own.bytes;
-  pool.now -= own.bytes;
-  if (pool.log != nullptr) log_change(pool, own, true);
+  Block& released = pool.blocks[block];
+  if (--released.holders > 0) return;
+  pool.held[static_cast<size_t>(released.as)] -= released.bytes;
+  pool.now -= released.bytes;
+  if (pool.log != nullptr) log_change(pool, released, true);
   pool.free.push_back(block);
 }
 

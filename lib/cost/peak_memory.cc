@@ -41,7 +41,7 @@ void hold_forever(Replay& r, uint64_t bytes, TensorUse as) {
 
 // Holds `each` bytes for each of the rank's elements of a parameter.
 void hold_shard(Replay& r, ParamId id, double each, TensorUse as) {
-  if (each > 0 && r.params[id].own > 0) std::ignore = allocate_shard(r, {id, each}, as);
+  if (each > 0 && r.params[id].shard_elements > 0) std::ignore = allocate_shard(r, {id, each}, as);
 }
 
 uint64_t data_ranks_without_fsdp(const Replay& r) {
@@ -54,13 +54,13 @@ uint64_t data_ranks_without_fsdp(const Replay& r) {
 
 // True if a parameter's gradient between steps is of all ranks' shards: FSDP does not reduce it, and no tie adds it to
 // a local gradient.
-bool keeps_whole_gradient(const Replay& r, ParamId id) {
+bool holds_full_gradient(const Replay& r, ParamId id) {
   const ReplayParam& param = r.params[id];
-  return param.is_whole && !param.is_gathered && param.uses <= 1;
+  return param.has_full_gradient && !param.is_gathered && param.uses <= 1;
 }
 
 void hold_gradient(Replay& r, ParamId id, double each, TensorUse as) {
-  if (!keeps_whole_gradient(r, id)) return hold_shard(r, id, each, as);
+  if (!holds_full_gradient(r, id)) return hold_shard(r, id, each, as);
   const uint64_t elements = elements_of(shape_of(r.in.model, r.in.model.params[id]));
   hold_forever(r, shard_bytes(elements, each), as);
 }
@@ -80,8 +80,8 @@ void hold_base(Replay& r) {
   const bool is_ddp = !has_fsdp(r) && data_ranks_without_fsdp(r) > 1;  // with FSDP its shards are reduced in place
   for (ParamId id = 0; id < r.params.size(); ++id) {
     const Param& param = r.in.model.params[id];
-    const ReplayParam& own = r.params[id];
-    if (!own.is_used) continue;
+    const ReplayParam& held_param = r.params[id];
+    if (!held_param.is_used) continue;
     const bool is_wide = keeps_float32_shards(r, param.dtype);
     const DType dtype = is_wide ? dtype_of("float32") : param.dtype;
     hold_shard(r, id, bytes_of(dtype), TensorUse::Parameters);
@@ -98,8 +98,8 @@ void hold_base(Replay& r) {
 void hold_states(Replay& r) {
   for (ParamId id = 0; id < r.params.size(); ++id) {
     if (!r.params[id].is_used) continue;
-    const DType own = r.in.model.params[id].dtype;
-    const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
+    const DType model_dtype = r.in.model.params[id].dtype;
+    const DType dtype = keeps_float32_shards(r, model_dtype) ? dtype_of("float32") : model_dtype;
     const double each = element_bytes(r, dtype).state;
     for (int i = 0; i < r.in.recipe.states; ++i) {
       if (r.in.recipe.name == "sgd_momentum")  // its momentum is a copy of the first gradient
@@ -115,7 +115,7 @@ void hold_inputs(Replay& r) {
   std::vector<bool> seen(r.in.trace.values.size(), false);
   for (const TracedOp& op : r.in.trace.ops) {
     for (uint32_t i = op.in_begin; i < op.in_end; ++i) {
-      const uint32_t value = same_value(r.in.trace, r.in.trace.slots[i]);
+      const uint32_t value = value_with_same_memory(r.in.trace, r.in.trace.slots[i]);
       const TracedValue& traced = r.in.trace.values[value];
       if (seen[value] || !traced.is_leaf || traced.param != kNone || traced.requires_grad) continue;
       seen[value] = true;
@@ -127,7 +127,7 @@ void hold_inputs(Replay& r) {
 }
 
 // A gradient of an embedding is that of all ranks if torch's DTensor shards the vocabulary.
-void find_whole_gradients(Replay& r) {
+void find_full_gradients(Replay& r) {
   for (const TracedOp& op : r.in.trace.ops) {
     if (op.kind != TracedKind::Op || r.in.model.operations.nodes[op.node].op != OpId::Embedding) continue;
     for (uint32_t i = op.in_begin; i < op.in_end; ++i) {
@@ -135,7 +135,7 @@ void find_whole_gradients(Replay& r) {
       if (id == kNone || r.in.model.params[id].ndim < 2) continue;
       const int64_t rows = r.in.model.sizes[r.in.model.params[id].shape_begin];
       const auto local = shape_of(r.in.trace, r.in.trace.slots[i]);
-      r.params[id].is_whole = !local.empty() && local[0] < rows;
+      r.params[id].has_full_gradient = !local.empty() && local[0] < rows;
     }
   }
 }
@@ -144,17 +144,18 @@ void find_whole_gradients(Replay& r) {
 void run_optimizer(Replay& r) {
   r.place = {.phase = StepPhase::Optimizer, .operation = r.in.recipe.name, .module = {}};
   for (ParamId id = 0; id < r.params.size(); ++id) {  // DTensor shards the gradients that are whole
-    if (keeps_whole_gradient(r, id))
+    if (holds_full_gradient(r, id))
       release(r.pool, allocate_shard(r, {id, bytes_of(r.in.model.params[id].dtype)}, TensorUse::Temporary));
   }
   if (r.in.run.optimizer != OptimizerKernel::Foreach || !r.in.recipe.name.starts_with("adamw")) return;
   std::vector<BlockId> roots;
   for (ParamId id = 0; id < r.params.size(); ++id) {
     if (!r.params[id].is_used) continue;
-    const DType own = r.in.model.params[id].dtype;
-    const DType dtype = keeps_float32_shards(r, own) ? dtype_of("float32") : own;
+    const DType model_dtype = r.in.model.params[id].dtype;
+    const DType dtype = keeps_float32_shards(r, model_dtype) ? dtype_of("float32") : model_dtype;
     const double each = element_bytes(r, dtype).state;
-    if (each > 0 && r.params[id].own > 0) roots.push_back(allocate_shard(r, {id, each}, TensorUse::Temporary));
+    if (each > 0 && r.params[id].shard_elements > 0)
+      roots.push_back(allocate_shard(r, {id, each}, TensorUse::Temporary));
   }
   for (const BlockId block : roots) release(r.pool, block);
 }
@@ -166,7 +167,7 @@ void set_types(Replay& r) {
   r.gather_bytes = bytes_of(run.gather_dtype.value_or(model));
   r.reduce_bytes = bytes_of(run.reduce_dtype.value_or(dtype_of("float32")));
   r.shard_bytes = keeps_float32_shards(r, model) ? bytes_of(dtype_of("float32")) : bytes_of(model);
-  const bool sums_in_float32 = r.in.recipe.gradient == StoredAs::Float32 && !has_fsdp(r);
+  const bool sums_in_float32 = r.in.recipe.gradient == ElementDtype::Float32 && !has_fsdp(r);
   r.has_gradients = run.accumulation > 1 || sums_in_float32;
 }
 
@@ -179,10 +180,11 @@ std::string formula_of(const Replay& r, TensorUse as) {
   };
   switch (as) {
     case TensorUse::Parameters:
-      return fmt::format("{} elements of the rank", elements(&ReplayParam::own, false));
+      return fmt::format("{} elements of the rank", elements(&ReplayParam::shard_elements, false));
     case TensorUse::Master:
     case TensorUse::Optimizer:
-      return fmt::format("recipe {}, {} elements of the rank", r.in.recipe.name, elements(&ReplayParam::own, false));
+      return fmt::format("recipe {}, {} elements of the rank", r.in.recipe.name,
+                         elements(&ReplayParam::shard_elements, false));
     case TensorUse::Gradients:
       return r.has_gradients ? "of the rank, with those of earlier micro-batches" : "of the rank";
     case TensorUse::Buckets:
@@ -214,7 +216,7 @@ std::string formula_of(const Replay& r, TensorUse as) {
 TrainingMemory result_of(const Replay& r) {
   TrainingMemory memory{.recipe = &r.in.recipe, .terms = {}, .total = r.pool.peak, .has_step = true};
   memory.overflow = r.pool.overflow;
-  memory.peak = {.reserved = reserved_for(r.pool.peak),
+  memory.peak = {.reserved = reserved_bytes_for(r.pool.peak),
                  .phase = std::string(to_text(r.pool.peak_place.phase)),
                  .operation = std::string(r.pool.peak_place.operation),
                  .module = std::string(r.pool.peak_place.module)};
@@ -235,7 +237,7 @@ void end_step(Replay& r) {
 }
 
 void run_step(Replay& r) {
-  find_whole_gradients(r);
+  find_full_gradients(r);
   count_uses(r);
   gather_root(r);
   run_forward(r, 0, r.events.size(), false);
@@ -253,14 +255,14 @@ void run_step(Replay& r) {
 // What the caching allocator holds: the peak and an eighth for fragmentation (published steps hold 14 % more in the
 // median), in segments of 2 MiB, which it takes from CUDA for small tensors, and for each of up to 10 MiB in 20 MiB
 // (c10/cuda/CUDACachingAllocator.cpp, torch 2.13).
-uint64_t reserved_for(uint64_t active) {
+uint64_t reserved_bytes_for(uint64_t active) {
   if (active > kMostInTotal / 2) return active;  // an overflow is reported elsewhere
   const uint64_t held = active + active / kFragmentation;
   const uint64_t step = held > kLargeSegment ? kLargeSegment : kSmallSegment;
   return (held + step - 1) / step * step;
 }
 
-uint64_t active_within(uint64_t reserved) {
+uint64_t active_bytes_within(uint64_t reserved) {
   const uint64_t step = reserved >= kLargeSegment ? kLargeSegment : kSmallSegment;
   const uint64_t held = reserved / step * step;
   uint64_t active = held / (kFragmentation + 1) * kFragmentation;
@@ -280,7 +282,7 @@ TrainingMemory measure_peak(const StepTrace& trace, const ModelGraph& model, con
   set_types(r);
   build_units(r);
   build_events(r);
-  find_whole_gradients(r);
+  find_full_gradients(r);
   count_uses(r);
   if (log != nullptr) r.pool.log = &r.log;
   hold_base(r);

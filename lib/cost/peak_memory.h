@@ -23,8 +23,8 @@ namespace tpplan {
                                           std::span<const ModuleId> remat, MemoryLog* log = nullptr);
 
 // Returns what the caching allocator holds if `active` bytes are alive at the peak. It grows with them.
-[[nodiscard]] uint64_t reserved_for(uint64_t active);
+[[nodiscard]] uint64_t reserved_bytes_for(uint64_t active);
 // Returns the most bytes that can be alive if the allocator holds at most `reserved` bytes.
-[[nodiscard]] uint64_t active_within(uint64_t reserved);
+[[nodiscard]] uint64_t active_bytes_within(uint64_t reserved);
 
 }  // namespace tpplan

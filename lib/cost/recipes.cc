@@ -6,7 +6,7 @@
 namespace tpplan {
 namespace {
 
-using As = StoredAs;
+using As = ElementDtype;
 
 constexpr Recipe kRecipes[] = {
     {"none", As::None, false, 0, As::None, "no training: parameters and buffers"},
@@ -27,9 +27,9 @@ bool needs_master(DType dtype) {
   return dtypes()[dtype].kind == DTypeKind::Float && dtypes()[dtype].bits < kFloat32Bits;
 }
 
-uint64_t bytes_as(StoredAs as, DType dtype, uint64_t elements) {
-  if (as == StoredAs::None) return 0;
-  return byte_size(as == StoredAs::Parameter ? dtype : dtype_of("float32"), elements);
+uint64_t bytes_as(ElementDtype as, DType dtype, uint64_t elements) {
+  if (as == ElementDtype::None) return 0;
+  return byte_size(as == ElementDtype::Parameter ? dtype : dtype_of("float32"), elements);
 }
 
 }  // namespace
@@ -37,7 +37,7 @@ uint64_t bytes_as(StoredAs as, DType dtype, uint64_t elements) {
 TrainedBytes trained_bytes(const Recipe& recipe, DType dtype, uint64_t elements) {
   if (!is_trainable(dtype)) return {};
   return {.gradient = bytes_as(recipe.gradient, dtype, elements),
-          .master = recipe.master && needs_master(dtype) ? bytes_as(StoredAs::Float32, dtype, elements) : 0,
+          .master = recipe.master && needs_master(dtype) ? bytes_as(ElementDtype::Float32, dtype, elements) : 0,
           .state = bytes_as(recipe.state, dtype, elements)};
 }
 

@@ -11,14 +11,14 @@
 namespace tpplan {
 
 // The dtype of something that exists for each element of a parameter.
-enum class StoredAs : uint8_t { None, Parameter, Float32 };
+enum class ElementDtype : uint8_t { None, Parameter, Float32 };
 
 struct Recipe {
   std::string_view name;
-  StoredAs gradient = StoredAs::Parameter;
+  ElementDtype gradient = ElementDtype::Parameter;
   bool master = false;  // a float32 copy of parameters of a narrower type
   int states = 0;       // of the optimizer
-  StoredAs state = StoredAs::None;
+  ElementDtype state = ElementDtype::None;
   std::string_view assumption{};
 };
 

@@ -24,9 +24,9 @@ bool is_attention_op(const OpRow& row, OpId op) { return row.product == Contract
 bool is_linear_op(OpId op) { return op == OpId::Linear || op == OpId::Addmm; }
 
 // Returns by position in `ops` whether the results are kept.
-std::vector<bool> kept_ops(const StepTrace& trace, const OpGraph& graph, std::span<const uint32_t> ops,
-                           const LayerPolicy& policy) {
-  std::vector<bool> kept(ops.size(), false);
+std::vector<bool> saved_ops(const StepTrace& trace, const OpGraph& graph, std::span<const uint32_t> ops,
+                            const LayerPolicy& policy) {
+  std::vector<bool> saved(ops.size(), false);
   size_t linears = 0;
   for (size_t i = 0; i < ops.size(); ++i) {
     const TracedOp& op = trace.ops[ops[i]];
@@ -36,9 +36,9 @@ std::vector<bool> kept_ops(const StepTrace& trace, const OpGraph& graph, std::sp
       const bool is_odd = linears++ % 2 == 0;
       is_listed |= (policy.saved & kSaveLinear) != 0 || ((policy.saved & kSaveEverySecondLinear) != 0 && is_odd);
     }
-    kept[i] = is_listed != policy.only_listed;
+    saved[i] = is_listed != policy.only_listed;
   }
-  return kept;
+  return saved;
 }
 
 // Calls `visit` with the values that the backward pass of an operation reads (OpRow::saves).
@@ -91,7 +91,7 @@ std::vector<bool> recomputed_ops(const StepTrace& trace, const OpGraph& graph, c
                                  std::span<const uint32_t> ops, const LayerPolicy& policy) {
   std::vector<bool> again(ops.size(), false);
   if (!policy.recomputes) return again;
-  const std::vector<bool> kept = kept_ops(trace, graph, ops, policy);
+  const std::vector<bool> saved = saved_ops(trace, graph, ops, policy);
   std::vector<uint32_t> needed;  // roots
   const auto is_needed = [&](uint32_t value) {
     return std::find(needed.begin(), needed.end(), roots[value]) != needed.end();
@@ -104,7 +104,7 @@ std::vector<bool> recomputed_ops(const StepTrace& trace, const OpGraph& graph, c
     const auto ins = read_slots(trace, op), outs = written_slots(trace, op);
     if (wants_gradient(trace, op)) each_saved(trace, graph, op, need);
     const bool is_view = !ins.empty() && !outs.empty() && roots[outs[0]] == roots[ins[0]];
-    if (is_view || kept[i] || std::none_of(outs.begin(), outs.end(), is_needed)) continue;
+    if (is_view || saved[i] || std::none_of(outs.begin(), outs.end(), is_needed)) continue;
     again[i] = true;
     for (const uint32_t in : ins) need(in);
   }

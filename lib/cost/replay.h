@@ -54,21 +54,21 @@ struct GradTensor {
 
 // A parameter of rank 0.
 struct ReplayParam {
-  bool is_used = false;      // the trace has it
-  bool is_gathered = false;  // FSDP shards it
-  bool is_whole = false;     // its gradient is that of all ranks' shards
-  uint32_t unit = 0;         // into Replay::units
-  uint32_t uses = 0;         // operations that add to its gradient and have not run yet
-  uint64_t own = 0;          // elements of the rank's shard, padded to the ranks
-  uint64_t full = 0;         // elements after gathering
-  GradTensor grad;           // collected so far
+  bool is_used = false;            // the trace has it
+  bool is_gathered = false;        // FSDP shards it
+  bool has_full_gradient = false;  // its gradient is that of all ranks' shards
+  uint32_t unit = 0;               // into Replay::units
+  uint32_t uses = 0;               // operations that add to its gradient and have not run yet
+  uint64_t shard_elements = 0;     // elements of the rank's shard, padded to the ranks
+  uint64_t full = 0;               // elements after gathering
+  GradTensor grad;                 // collected so far
 };
 
 // Modules whose parameters FSDP gathers together. The first is the root.
 struct ReplayUnit {
   ModuleId module = kNone;                        // kNone: the root
   uint64_t gathered = 0;                          // bytes of the gathered weights
-  uint64_t own = 0;                               // elements of the rank's shards
+  uint64_t shard_elements = 0;                    // elements of the rank's shards
   BlockId weights = kNoBlock, output = kNoBlock;  // gathered; the output of all_gather
 };
 
@@ -109,7 +109,7 @@ struct Replay {
 };
 
 // Sets what the log of the peak says of the current operation.
-void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string_view operation = {});
+void set_log_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string_view operation = {});
 
 // Ends the current part of the step, and begins another one.
 void begin_span(Replay& r, StepPhase phase, int64_t layer);
@@ -118,7 +118,7 @@ void begin_span(Replay& r, StepPhase phase, int64_t layer);
 [[nodiscard]] int64_t layer_of_event(const Replay& r, const ReplayEvent& event);
 
 // The value whose memory a value shares unchanged across module boundaries.
-[[nodiscard]] uint32_t same_value(const StepTrace& trace, uint32_t value);
+[[nodiscard]] uint32_t value_with_same_memory(const StepTrace& trace, uint32_t value);
 
 // The storage of a value; kNoId for one that only a chain of boundary steps passes through.
 [[nodiscard]] StorageId storage_at(const Replay& r, uint32_t value);
@@ -130,7 +130,7 @@ void begin_span(Replay& r, StepPhase phase, int64_t layer);
 void build_events(Replay& r);
 
 // Sets the sources of what an event makes: elementwise results can be computed again, except residuals.
-void set_sources(Replay& r, const ReplayEvent& event);
+void set_recompute_sources(Replay& r, const ReplayEvent& event);
 // True if the backward pass of an event computes a tensor again that it would save otherwise.
 [[nodiscard]] bool is_recomputed_by_fusion(const Replay& r, size_t event, StorageId storage);
 

@@ -20,13 +20,13 @@ void release_cached(Replay& r, const ReplayLayer& layer) {
 }
 
 // The gradient passes an all_reduce unchanged. All other collectives make a new tensor, and a copy of the larger one.
-void move_back(Replay& r, const ReplayEvent& event) {
+void collective_backward(Replay& r, const ReplayEvent& event) {
   const uint32_t from = r.in.trace.values[event.at].from;
-  GradTensor grad = std::exchange(r.grads[same_value(r.in.trace, event.at)], {});
+  GradTensor grad = std::exchange(r.grads[value_with_same_memory(r.in.trace, event.at)], {});
   if (grad.block == kNoBlock) return;
   const uint64_t to = bytes_in(r.in.trace, event.at), size = bytes_in(r.in.trace, from);
   if (to == size) return add_gradient(r, from, std::move(grad));
-  set_place(r, StepPhase::Backward, event, "collective");
+  set_log_place(r, StepPhase::Backward, event, "collective");
   const BlockId copy = allocate(r.pool, std::max(to, size), TensorUse::Transient);
   const GradTensor made{allocate(r.pool, size, TensorUse::Transient), dense_strides(shape_of(r.in.trace, from))};
   release(r.pool, copy);
@@ -34,28 +34,28 @@ void move_back(Replay& r, const ReplayEvent& event) {
   add_gradient(r, from, made);
 }
 
-void exit_back(Replay& r, size_t at) {
+void exit_backward(Replay& r, size_t at) {
   gather_for_backward(r, r.events[at].module);
   if (r.layer_at[at] != kNoId) run_layer_again(r, r.layers[r.layer_at[at]]);
 }
 
-void enter_back(Replay& r, size_t at) {
+void enter_backward(Replay& r, size_t at) {
   release_saved(r, at);
   if (r.layer_at[at] != kNoId) release_cached(r, r.layers[r.layer_at[at]]);
   const ModuleId module = r.events[at].module;
   if (module != kNone && r.unit_of[module] != kNoId) reduce_unit(r, r.unit_of[module]);
 }
 
-void run_event_back(Replay& r, size_t at) {
+void run_event_backward(Replay& r, size_t at) {
   switch (r.events[at].kind) {
     case ReplayKind::Exit:
-      return exit_back(r, at);
+      return exit_backward(r, at);
     case ReplayKind::Enter:
-      return enter_back(r, at);
+      return enter_backward(r, at);
     case ReplayKind::Move:
-      return move_back(r, r.events[at]);
+      return collective_backward(r, r.events[at]);
     case ReplayKind::Op:
-      set_place(r, StepPhase::Backward, r.events[at]);
+      set_log_place(r, StepPhase::Backward, r.events[at]);
       run_derivative(r, at);
       release_saved(r, at);
   }
@@ -77,11 +77,11 @@ void add_to_param(Replay& r, ParamId id, uint32_t value, GradTensor grad) {
   ReplayParam& param = r.params[id];
   if (param.grad.block != kNoBlock) {
     const BlockId shard =
-        param.is_whole ? allocate(r.pool, bytes_in(r.in.trace, value), TensorUse::Transient) : kNoBlock;
+        param.has_full_gradient ? allocate(r.pool, bytes_in(r.in.trace, value), TensorUse::Transient) : kNoBlock;
     const TensorUse as = r.pool.blocks[param.grad.block].as;
     grad = sum(r, std::move(param.grad), std::move(grad), shape_of(r.in.trace, value), bytes_in(r.in.trace, value), as);
     release(r.pool, shard);
-    param.is_whole = false;
+    param.has_full_gradient = false;
   }
   param.grad = std::move(grad);
   if (param.uses > 0) --param.uses;
@@ -107,7 +107,7 @@ void add_gradient(Replay& r, uint32_t value, GradTensor grad) {
   const TracedValue& traced = r.in.trace.values[value];
   if (traced.param != kNone && !r.in.model.params[traced.param].is_buffer)
     return add_to_param(r, traced.param, value, std::move(grad));
-  const uint32_t at = same_value(r.in.trace, value);
+  const uint32_t at = value_with_same_memory(r.in.trace, value);
   GradTensor& known = r.grads[at];
   if (known.block == kNoBlock)
     known = std::move(grad);
@@ -121,7 +121,7 @@ void run_backward(Replay& r) {
   for (size_t at = r.events.size(); at-- > 0;) {
     const int64_t layer = layer_of_event(r, r.events[at]);
     if (layer >= 0 && r.events[at].kind == ReplayKind::Exit) begin_span(r, StepPhase::Backward, layer);
-    run_event_back(r, at);
+    run_event_backward(r, at);
     if (layer >= 0 && r.events[at].kind == ReplayKind::Enter) begin_span(r, StepPhase::Backward, -1);
   }
   reduce_unit(r, 0);

@@ -44,21 +44,21 @@ BlockId new_gradient(OpBackward& b, uint32_t value) {
   return allocate(b.r.pool, bytes_in(b.r.in.trace, value), kind_of_gradient(b, value));
 }
 
-void give(OpBackward& b, uint32_t value, BlockId block, Strides strides) {
+void set_gradient(OpBackward& b, uint32_t value, BlockId block, Strides strides) {
   b.made.emplace_back(value, GradTensor{block, std::move(strides)});
 }
 
-void give_new(OpBackward& b, size_t operand) {
+void set_new_gradient(OpBackward& b, size_t operand) {
   if (!wants(b, operand)) return;
   const uint32_t value = b.ins[operand];
-  const StridedShape own = laid(b, value);
-  const StridedShape operands[] = {own};
-  give(b, value, new_gradient(b, value), elementwise_strides(operands, own.shape));
+  const StridedShape like_value = laid(b, value);
+  const StridedShape operands[] = {like_value};
+  set_gradient(b, value, new_gradient(b, value), elementwise_strides(operands, like_value.shape));
 }
 
-void give_dense(OpBackward& b, size_t operand) {
+void set_dense_gradient(OpBackward& b, size_t operand) {
   if (wants(b, operand))
-    give(b, b.ins[operand], new_gradient(b, b.ins[operand]), dense_strides(shape(b, b.ins[operand])));
+    set_gradient(b, b.ins[operand], new_gradient(b, b.ins[operand]), dense_strides(shape(b, b.ins[operand])));
 }
 
 void add_temporary(OpBackward& b, uint32_t like) {
@@ -67,21 +67,21 @@ void add_temporary(OpBackward& b, uint32_t like) {
 
 // Passes the gradient on with other strides, without a new tensor.
 void pass(OpBackward& b, uint32_t value, Strides strides) {
-  give(b, value, hold(b.r.pool, b.grad.block), std::move(strides));
+  set_gradient(b, value, hold(b.r.pool, b.grad.block), std::move(strides));
 }
 
 // ---- views ----
 
-void regroup_back(OpBackward& b) {
+void regroup_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
   const auto from = shape(b, b.out), to = shape(b, b.ins[0]);
   if (auto strides = view_strides(from, b.grad.strides, to)) return pass(b, b.ins[0], *std::move(strides));
-  give_dense(b, 0);
+  set_dense_gradient(b, 0);
 }
 
 // The strides of the operand's gradient: dim `order[i]` of the operand is dim i of the result. The forward pass
 // computed the strides of the result from those of the operand by the same order.
-void permute_back(OpBackward& b) {
+void permute_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
   const StridedShape in = laid(b, b.ins[0]), out = laid(b, b.out);
   const size_t ndim = in.shape.size();
@@ -98,124 +98,124 @@ void permute_back(OpBackward& b) {
   pass(b, b.ins[0], std::move(strides));
 }
 
-void expand_back(OpBackward& b) {
+void expand_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
   if (elements_of(shape(b, b.out)) == elements_of(shape(b, b.ins[0])))
     return pass(b, b.ins[0], dense_strides(shape(b, b.ins[0])));
-  give_dense(b, 0);
+  set_dense_gradient(b, 0);
 }
 
 // True if an index selects all elements: full slices and new axes.
-bool keeps_size(const OpBackward& b) { return elements_of(shape(b, b.out)) == elements_of(shape(b, b.ins[0])); }
+bool selects_all(const OpBackward& b) { return elements_of(shape(b, b.out)) == elements_of(shape(b, b.ins[0])); }
 
-void index_back(OpBackward& b) {
+void index_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
-  if (keeps_size(b)) return regroup_back(b);
-  give_dense(b, 0);
+  if (selects_all(b)) return regroup_backward(b);
+  set_dense_gradient(b, 0);
 }
 
 // ---- casts ----
 
-void cast_back(OpBackward& b) {
+void cast_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
   const bool same = b.r.in.trace.values[b.ins[0]].dtype == b.r.in.trace.values[b.out].dtype;
   if (same) return pass(b, b.ins[0], b.grad.strides);
   const StridedShape operands[] = {{shape(b, b.ins[0]), b.grad.strides}};
-  give(b, b.ins[0], new_gradient(b, b.ins[0]), elementwise_strides(operands, shape(b, b.ins[0])));
+  set_gradient(b, b.ins[0], new_gradient(b, b.ins[0]), elementwise_strides(operands, shape(b, b.ins[0])));
 }
 
 // ---- matmuls ----
 
 // Makes the gradient of a matrix of rows; copies it if no view has this shape.
 void make_rows(OpBackward& b) {
-  const auto whole = shape(b, b.out);
-  if (whole.size() <= 2 || b.grad.strides.size() != whole.size()) return;
+  const auto out_shape = shape(b, b.out);
+  if (out_shape.size() <= 2 || b.grad.strides.size() != out_shape.size()) return;
   int64_t rows = 1;
-  for (size_t i = 0; i + 1 < whole.size(); ++i) rows *= whole[i];
-  const int64_t matrix[] = {rows, whole.back()};
-  if (view_strides(whole, b.grad.strides, matrix)) return;
+  for (size_t i = 0; i + 1 < out_shape.size(); ++i) rows *= out_shape[i];
+  const int64_t matrix[] = {rows, out_shape.back()};
+  if (view_strides(out_shape, b.grad.strides, matrix)) return;
   const BlockId copy = allocate(b.r.pool, bytes_in(b.r.in.trace, b.out), TensorUse::Transient);
   release(b.r.pool, b.grad.block);
-  b.grad = {copy, dense_strides(whole)};
+  b.grad = {copy, dense_strides(out_shape)};
 }
 
 // The gradient of the weight comes first. A bias's is a sum.
-void linear_back(OpBackward& b) {
+void linear_backward(OpBackward& b) {
   constexpr size_t kInput = 0, kWeight = 1, kBias = 2;
   make_rows(b);
-  give_dense(b, kBias);
-  give_dense(b, kWeight);
-  give_dense(b, kInput);
+  set_dense_gradient(b, kBias);
+  set_dense_gradient(b, kWeight);
+  set_dense_gradient(b, kInput);
 }
 
-void all_back(OpBackward& b) {
-  for (size_t i = 0; i < b.ins.size(); ++i) give_new(b, i);
+void default_backward(OpBackward& b) {
+  for (size_t i = 0; i < b.ins.size(); ++i) set_new_gradient(b, i);
 }
 
 // torch shards no embedding_dense_backward over the vocabulary: its result is that of all ranks (torch 2.13).
-void embedding_back(OpBackward& b) {
+void embedding_backward(OpBackward& b) {
   constexpr size_t kWeight = 1;
   const size_t at = wants(b, kWeight) ? kWeight : 0;
   if (!wants(b, at)) return;
   const uint32_t value = b.ins[at];
   const ParamId id = b.r.in.trace.values[value].param;
   uint64_t bytes = bytes_in(b.r.in.trace, value);
-  if (id != kNone && b.r.params[id].is_whole) {
+  if (id != kNone && b.r.params[id].has_full_gradient) {
     const Param& param = b.r.in.model.params[id];
     const auto sizes = std::span(b.r.in.model.sizes).subspan(param.shape_begin, param.ndim);
     bytes = byte_size(dtype_in(b.r.in.trace, value), elements_of(sizes));
   }
-  give(b, value, allocate(b.r.pool, bytes, kind_of_gradient(b, value)), dense_strides(shape(b, value)));
+  set_gradient(b, value, allocate(b.r.pool, bytes, kind_of_gradient(b, value)), dense_strides(shape(b, value)));
 }
 
 // ---- elementwise ----
 
 // Gives an operand a gradient that has the shape of the result: sums it if the operand is broadcast, and converts it.
-void give_reduced(OpBackward& b, size_t operand, BlockId block, Strides strides) {
+void set_reduced_gradient(OpBackward& b, size_t operand, BlockId block, Strides strides) {
   const uint32_t value = b.ins[operand];
   const bool same_type = b.r.in.trace.values[value].dtype == b.r.in.trace.values[b.out].dtype;
-  if (has_shape(b, value, b.out) && same_type) return give(b, value, block, std::move(strides));
+  if (has_shape(b, value, b.out) && same_type) return set_gradient(b, value, block, std::move(strides));
   b.temporaries.push_back(block);
-  give_dense(b, operand);
+  set_dense_gradient(b, operand);
 }
 
-void add_back(OpBackward& b) {
+void add_backward(OpBackward& b) {
   for (size_t i = 0; i < b.ins.size(); ++i) {
     if (!wants(b, i)) continue;
     const bool negates = b.node.op == OpId::Sub && i == 1;
     if (!negates) {
-      give_reduced(b, i, hold(b.r.pool, b.grad.block), b.grad.strides);
+      set_reduced_gradient(b, i, hold(b.r.pool, b.grad.block), b.grad.strides);
       continue;
     }
-    give_reduced(b, i, allocate(b.r.pool, bytes_in(b.r.in.trace, b.out), TensorUse::Transient), b.grad.strides);
+    set_reduced_gradient(b, i, allocate(b.r.pool, bytes_in(b.r.in.trace, b.out), TensorUse::Transient), b.grad.strides);
   }
 }
 
 // Both products exist before either is summed.
-void mul_back(OpBackward& b) {
-  std::vector<std::pair<size_t, BlockId>> products;
+void mul_backward(OpBackward& b) {
+  std::vector<std::pair<size_t, BlockId>> gradients;
   for (size_t i = 0; i < b.ins.size() && i < 2; ++i) {
     if (!wants(b, i)) continue;
     const bool is_final = has_shape(b, b.ins[i], b.out);
-    products.emplace_back(i, allocate(b.r.pool, bytes_in(b.r.in.trace, b.out),
-                                      is_final ? kind_of_gradient(b, b.ins[i]) : TensorUse::Transient));
+    gradients.emplace_back(i, allocate(b.r.pool, bytes_in(b.r.in.trace, b.out),
+                                       is_final ? kind_of_gradient(b, b.ins[i]) : TensorUse::Transient));
   }
   std::vector<StridedShape> operands{{shape(b, b.out), b.grad.strides}};
   const Strides strides = b.grad.strides.size() == shape(b, b.out).size()
                               ? elementwise_strides(operands, shape(b, b.out))
                               : dense_strides(shape(b, b.out));
-  for (const auto& product : products) give_reduced(b, product.first, product.second, strides);
+  for (const auto& gradient : gradients) set_reduced_gradient(b, gradient.first, gradient.second, strides);
 }
 
 // grad * (exponent * x ** (exponent - 1)): three tensors.
-void power_back(OpBackward& b) {
+void power_backward(OpBackward& b) {
   if (!wants(b, 0)) return;
   add_temporary(b, b.ins[0]);
   add_temporary(b, b.ins[0]);
-  give_new(b, 0);
+  set_new_gradient(b, 0);
 }
 
-void cat_back(OpBackward& b) {
+void cat_backward(OpBackward& b) {
   for (size_t i = 0; i < b.ins.size(); ++i) {
     if (wants(b, i)) pass(b, b.ins[i], b.grad.strides);  // a slice of the gradient
   }
@@ -230,10 +230,10 @@ struct RuleRow {
 
 // Operations whose backward pass differs from one new tensor for each operand.
 const std::array kRules = {
-    RuleRow{OpId::Linear, linear_back}, RuleRow{OpId::Embedding, embedding_back},
-    RuleRow{OpId::Add, add_back},       RuleRow{OpId::Sub, add_back},
-    RuleRow{OpId::Mul, mul_back},       RuleRow{OpId::Pow, power_back},
-    RuleRow{OpId::Cat, cat_back},
+    RuleRow{OpId::Linear, linear_backward}, RuleRow{OpId::Embedding, embedding_backward},
+    RuleRow{OpId::Add, add_backward},       RuleRow{OpId::Sub, add_backward},
+    RuleRow{OpId::Mul, mul_backward},       RuleRow{OpId::Pow, power_backward},
+    RuleRow{OpId::Cat, cat_backward},
 };
 
 Rule rule_of(const OpBackward& b) {
@@ -241,18 +241,18 @@ Rule rule_of(const OpBackward& b) {
   if (row != kRules.end()) return row->rule;
   switch (b.row.memory) {
     case ResultMemory::Regroups:
-      return regroup_back;
+      return regroup_backward;
     case ResultMemory::Permutes:
-      return permute_back;
+      return permute_backward;
     case ResultMemory::Expands:
-      return expand_back;
+      return expand_backward;
     case ResultMemory::Indexes:
-      return index_back;
+      return index_backward;
     case ResultMemory::Alias:
     case ResultMemory::Contiguous:
     case ResultMemory::Converts:
     case ResultMemory::DropsOut:
-      return cast_back;
+      return cast_backward;
     case ResultMemory::Slices:
     case ResultMemory::Drops:
     case ResultMemory::Unknown:
@@ -260,7 +260,7 @@ Rule rule_of(const OpBackward& b) {
     case ResultMemory::NewLike:
       break;
   }
-  return all_back;
+  return default_backward;
 }
 
 }  // namespace
@@ -279,7 +279,7 @@ void run_derivative(Replay& r, size_t at) {
                .temporaries = {}};
   std::vector<BlockId> others;  // gradients of further results
   for (const uint32_t out : b.outs) {
-    GradTensor grad = std::exchange(r.grads[same_value(r.in.trace, out)], {});
+    GradTensor grad = std::exchange(r.grads[value_with_same_memory(r.in.trace, out)], {});
     if (grad.block == kNoBlock) continue;
     if (b.grad.block == kNoBlock) {
       b.grad = std::move(grad);

@@ -64,7 +64,7 @@ void add_event(EventList& l, uint32_t at) {
     make_storage(l, event, out);
     use_value(l, out);
   }
-  set_sources(l.r, event);
+  set_recompute_sources(l.r, event);
   l.r.events.push_back(std::move(event));
 }
 
@@ -94,7 +94,8 @@ bool is_recomputed(const Replay& r, ModuleId module) {
 
 bool saves_something(const Replay& r, const ReplayEvent& event) {
   bool saves = false;
-  const SavedSink sink{.storage = [&](StorageId) { saves = true; }, .own = [&](uint64_t bytes) { saves |= bytes > 0; }};
+  const SavedSink sink{.storage = [&](StorageId) { saves = true; },
+                       .extra = [&](uint64_t bytes) { saves |= bytes > 0; }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, event.at, sink);
   return saves;
 }
@@ -179,7 +180,7 @@ uint32_t same_value_with_storage(const Replay& r, uint32_t value) {
 
 }  // namespace
 
-uint32_t same_value(const StepTrace& trace, uint32_t value) {
+uint32_t value_with_same_memory(const StepTrace& trace, uint32_t value) {
   while (trace.values[value].memory == SlotMemory::Same && trace.values[value].from != kNoId)
     value = trace.values[value].from;
   return value;
@@ -197,7 +198,7 @@ std::span<const uint32_t> results_of(const Replay& r, const ReplayEvent& event) 
   return std::span(r.in.trace.slots).subspan(op.out_begin, op.out_end - op.out_begin);
 }
 
-void set_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string_view operation) {
+void set_log_place(Replay& r, StepPhase phase, const ReplayEvent& event, std::string_view operation) {
   const OpGraph& graph = r.in.model.operations;
   r.place.phase = phase;
   r.place.operation = !operation.empty()             ? operation

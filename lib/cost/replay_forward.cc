@@ -42,15 +42,15 @@ void save_scores(Replay& r, size_t at) {
 // Holds what an operation saves.
 void save(Replay& r, size_t at) {
   std::vector<BlockId>& saved = r.saved[at];
-  const bool drops_own = is_dropped(r, at) || !saved.empty();  // a cached operation has saved its own tensors
+  const bool skips_extra = is_dropped(r, at) || !saved.empty();  // a cached operation has saved its own tensors
   std::vector<StorageId> storages;
   const SavedSink sink{.storage = [&](StorageId id) { storages.push_back(id); },
-                       .own =
+                       .extra =
                            [&](uint64_t bytes) {
-                             if (bytes > 0 && !drops_own) saved.push_back(allocate(r.pool, bytes, TensorUse::Saved));
+                             if (bytes > 0 && !skips_extra) saved.push_back(allocate(r.pool, bytes, TensorUse::Saved));
                            }};
   count_saved(r.in.trace, r.in.model.operations, r.memory, r.events[at].at, sink);
-  if (!drops_own) save_scores(r, at);
+  if (!skips_extra) save_scores(r, at);
   for (const StorageId id : storages) {
     const bool is_fused = is_recomputed_by_fusion(r, at, id);
     for (const StorageId source : is_fused ? r.sources[id] : std::vector<StorageId>{id}) {
@@ -60,9 +60,9 @@ void save(Replay& r, size_t at) {
 }
 
 // Saves the tensors of a cached operation that are no results of it, such as the statistics of attention.
-void save_own(Replay& r, size_t at) {
+void save_extra(Replay& r, size_t at) {
   const SavedSink sink{.storage = [](StorageId) {},
-                       .own =
+                       .extra =
                            [&](uint64_t bytes) {
                              if (bytes > 0) r.saved[at].push_back(allocate(r.pool, bytes, TensorUse::Saved));
                            }};
@@ -95,7 +95,7 @@ void run_event(Replay& r, size_t at, bool again) {
     if (!in_layer)
       save(r, at);
     else if (r.is_saved_op[at] != 0)
-      save_own(r, at);
+      save_extra(r, at);
   } else if (event.kind == ReplayKind::Move) {
     move(r, event, in_layer && r.is_saved_op[at] != 0, again);
   } else if (event.kind == ReplayKind::Enter && !again) {
@@ -126,7 +126,7 @@ void run_forward(Replay& r, size_t begin, size_t end, bool again) {
   for (size_t at = begin; at < end; ++at) {
     const int64_t layer = again ? -1 : layer_of_event(r, r.events[at]);
     if (layer >= 0 && r.events[at].kind == ReplayKind::Enter) begin_span(r, StepPhase::Forward, layer);
-    set_place(r, again ? StepPhase::Backward : StepPhase::Forward, r.events[at]);
+    set_log_place(r, again ? StepPhase::Backward : StepPhase::Forward, r.events[at]);
     run_event(r, at, again);
     if (layer >= 0 && r.events[at].kind == ReplayKind::Exit) begin_span(r, StepPhase::Forward, -1);
   }

@@ -41,7 +41,7 @@ void add_sources(const Replay& r, StorageId id, std::vector<StorageId>& sources)
 
 }  // namespace
 
-void set_sources(Replay& r, const ReplayEvent& event) {
+void set_recompute_sources(Replay& r, const ReplayEvent& event) {
   if (r.in.run.compiled == Compiled::Eager || event.kind != ReplayKind::Op || event.made.empty()) return;
   const GraphNode& node = r.in.model.operations.nodes[r.in.trace.ops[event.at].node];
   if (!is_fusible(node) || is_residual(r, event, node)) return;

@@ -113,16 +113,16 @@ void run_loss(Replay& r) {
   const LossTensors& row = row_of(r, model, loss_type(r, model));
   const ReplayEvent nowhere;
   std::vector<BlockId> blocks;
-  set_place(r, StepPhase::Forward, nowhere, "cross_entropy");
+  set_log_place(r, StepPhase::Forward, nowhere, "cross_entropy");
   run_events(r, row.forward, output, blocks);
   const bool is_chunked = r.in.run.loss == LossKernel::Chunked;
-  const bool keeps_logits = row.saved.empty() || is_chunked;
-  if (!keeps_logits) release(r.pool, std::exchange(r.block_of[storage], kNoBlock));
+  const bool saves_logits = row.saved.empty() || is_chunked;
+  if (!saves_logits) release(r.pool, std::exchange(r.block_of[storage], kNoBlock));
   for (size_t i = 0; i < blocks.size(); ++i) {
     if (is_chunked || std::ranges::find(row.saved, i) == row.saved.end())
       release(r.pool, std::exchange(blocks[i], kNoBlock));
   }
-  set_place(r, StepPhase::Backward, nowhere, "cross_entropy");
+  set_log_place(r, StepPhase::Backward, nowhere, "cross_entropy");
   run_events(r, row.backward, output, blocks);
   BlockId grad = kNoBlock;
   for (BlockId& block : blocks) {

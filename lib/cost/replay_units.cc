@@ -37,7 +37,7 @@ void read_params(Replay& r) {
     const auto shape = shape_of(trace, value);
     const bool is_larger = !param.is_used || elements_of(shape) > param.full;
     param.is_gathered |= traced.memory == SlotMemory::Gathered;
-    param.own = param.is_used ? std::min(param.own, elements_of(shape)) : elements_of(shape);
+    param.shard_elements = param.is_used ? std::min(param.shard_elements, elements_of(shape)) : elements_of(shape);
     param.is_used = true;
     if (!is_larger) continue;
     param.full = elements_of(shape);
@@ -45,23 +45,23 @@ void read_params(Replay& r) {
   }
   for (ParamId id = 0; id < r.params.size(); ++id) {
     ReplayParam& param = r.params[id];
-    r.log.counts[id].elements = param.is_gathered ? param.full : param.own;
+    r.log.counts[id].elements = param.is_gathered ? param.full : param.shard_elements;
     if (!param.is_gathered) r.log.counts[id].rows = 0;
-    param.own = elements_at(r.log, id, r.ranks);
+    param.shard_elements = elements_at(r.log, id, r.ranks);
   }
 }
 
 // The counts of a unit follow those of the parameters: of the rank's shards, and of gathered weights.
-uint32_t own_count(const Replay& r, const ReplayUnit& unit) {
+uint32_t shard_count_index(const Replay& r, const ReplayUnit& unit) {
   return static_cast<uint32_t>(r.params.size() + 2 * static_cast<size_t>(&unit - r.units.data()));
 }
 
-BlockId allocate_own(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as) {
-  return allocate_shard(r, {own_count(r, unit), bytes}, as);
+BlockId allocate_unit_shard(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as) {
+  return allocate_shard(r, {shard_count_index(r, unit), bytes}, as);
 }
 
 BlockId allocate_gathered(Replay& r, const ReplayUnit& unit, double bytes, TensorUse as, UnitBuffer buffer) {
-  return allocate_shard(r, {own_count(r, unit) + 1, bytes, buffer}, as);
+  return allocate_shard(r, {shard_count_index(r, unit) + 1, bytes, buffer}, as);
 }
 
 bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
@@ -69,14 +69,14 @@ bool has_params(const ReplayUnit& unit) { return unit.gathered > 0; }
 // Allocates the output of an all_gather.
 void start_gather(Replay& r, ReplayUnit& unit) {
   if (!has_params(unit) || unit.weights != kNoBlock || unit.output != kNoBlock) return;
-  set_place(r, r.place.phase, place_of(unit), "all_gather");
+  set_log_place(r, r.place.phase, place_of(unit), "all_gather");
   unit.output = allocate_gathered(r, unit, r.gather_bytes, TensorUse::AllGather, UnitBuffer::Gathered);
 }
 
 // Copies the output to the weights. The output stays until `pending_output` is replaced, or is freed at once.
 void finish_gather(Replay& r, ReplayUnit& unit) {
   if (unit.output == kNoBlock) return;
-  set_place(r, r.place.phase, place_of(unit), "all_gather");
+  set_log_place(r, r.place.phase, place_of(unit), "all_gather");
   unit.weights = allocate_gathered(r, unit, r.gather_bytes, TensorUse::Gathered, UnitBuffer::None);
   release(r.pool, std::exchange(r.pending_output, kNoBlock));
   if (r.place.phase == StepPhase::Forward)
@@ -88,7 +88,7 @@ void finish_gather(Replay& r, ReplayUnit& unit) {
 // DTensor shards a gradient that is whole.
 void shard_gradient(Replay& r, ParamId id, uint32_t unit) {
   ReplayParam& param = r.params[id];
-  if (!param.is_gathered || param.unit != unit || !param.is_whole || param.grad.block == kNoBlock) return;
+  if (!param.is_gathered || param.unit != unit || !param.has_full_gradient || param.grad.block == kNoBlock) return;
   const BlockId shard = allocate(r.pool, byte_size(r.in.model.params[id].dtype, param.full), TensorUse::FullGradients);
   release(r.pool, std::exchange(param.grad.block, shard));
 }
@@ -109,14 +109,14 @@ void build_units(Replay& r) {
     ReplayParam& param = r.params[id];
     if (!param.is_gathered) continue;
     param.unit = unit_at(r, r.in.model.params[id].module);
-    const uint32_t own = own_count(r, r.units[param.unit]);
-    r.log.counts[own].parts.push_back(id);
-    r.log.counts[own + 1].parts.push_back(id);
-    r.log.counts[own + 1].is_gathered = true;
+    const uint32_t index = shard_count_index(r, r.units[param.unit]);
+    r.log.counts[index].parts.push_back(id);
+    r.log.counts[index + 1].parts.push_back(id);
+    r.log.counts[index + 1].is_gathered = true;
   }
   for (ReplayUnit& unit : r.units) {
-    unit.own = elements_at(r.log, own_count(r, unit), r.ranks);
-    unit.gathered = shard_bytes(elements_at(r.log, own_count(r, unit) + 1, r.ranks), r.gather_bytes);
+    unit.shard_elements = elements_at(r.log, shard_count_index(r, unit), r.ranks);
+    unit.gathered = shard_bytes(elements_at(r.log, shard_count_index(r, unit) + 1, r.ranks), r.gather_bytes);
   }
 }
 
@@ -159,7 +159,7 @@ void gather_for_backward(Replay& r, ModuleId module) {
 void reduce_unit(Replay& r, uint32_t id) {
   ReplayUnit& unit = r.units[id];
   if (!has_params(unit)) return;
-  set_place(r, r.place.phase, place_of(unit), "reduce_scatter");
+  set_log_place(r, r.place.phase, place_of(unit), "reduce_scatter");
   for (ParamId param = 0; param < r.params.size(); ++param) shard_gradient(r, param, id);
   release(r.pool, std::exchange(unit.weights, kNoBlock));
   release(r.pool, std::exchange(r.pending_reduce, kNoBlock));
@@ -171,14 +171,15 @@ void reduce_unit(Replay& r, uint32_t id) {
     last = std::exchange(param.grad.block, kNoBlock);
   }
   const bool casts = r.reduce_bytes != r.shard_bytes;
-  const BlockId result = allocate_own(r, unit, r.reduce_bytes, casts ? TensorUse::ReduceScatter : TensorUse::Gradients);
-  const BlockId own = casts ? allocate_own(r, unit, r.shard_bytes, TensorUse::Gradients) : result;
+  const BlockId result =
+      allocate_unit_shard(r, unit, r.reduce_bytes, casts ? TensorUse::ReduceScatter : TensorUse::Gradients);
+  const BlockId shard = casts ? allocate_unit_shard(r, unit, r.shard_bytes, TensorUse::Gradients) : result;
   if (casts) release(r.pool, result);
   release(r.pool, last);
   if (r.has_gradients)
-    release(r.pool, own);  // added to those of earlier micro-batches
+    release(r.pool, shard);  // added to those of earlier micro-batches
   else
-    r.shards.push_back(own);
+    r.shards.push_back(shard);
 }
 
 }  // namespace tpplan

@@ -38,8 +38,8 @@ bool has_same_memory(const TwoLayers& two, uint32_t value) {
 bool map_repeated_values(const TwoLayers& two, const TracedLayers& layers, size_t end) {
   if (two.begins[2] - two.begins[1] != two.begins[1] - two.begins[0]) return false;
   const StepTrace& trace = two.trace;
-  const uint32_t begin = trace.ops[end - layers.ops].in_begin, behind = trace.ops[end - 1].out_end;
-  for (uint32_t i = begin; i < behind; ++i) {
+  const uint32_t begin = trace.ops[end - layers.ops].in_begin, op_end = trace.ops[end - 1].out_end;
+  for (uint32_t i = begin; i < op_end; ++i) {
     if (!has_same_memory(two, trace.slots[i])) return false;
   }
   for (uint32_t value = two.second; value < two.second + two.values; ++value) {
@@ -52,8 +52,8 @@ bool map_repeated_values(const TwoLayers& two, const TracedLayers& layers, size_
 // True if an operation after the layers uses a value in [begin, last), which belong to skipped layers.
 bool are_missed(const StepTrace& trace, size_t end, uint32_t begin, uint32_t last) {
   const auto is_one = [&](uint32_t value) { return value != kNoId && value >= begin && value < last; };
-  const size_t behind = end < trace.ops.size() ? trace.ops[end].in_begin : trace.slots.size();
-  return std::any_of(trace.slots.begin() + static_cast<std::ptrdiff_t>(behind), trace.slots.end(), is_one) ||
+  const size_t op_end = end < trace.ops.size() ? trace.ops[end].in_begin : trace.slots.size();
+  return std::any_of(trace.slots.begin() + static_cast<std::ptrdiff_t>(op_end), trace.slots.end(), is_one) ||
          std::any_of(trace.values.begin() + last, trace.values.end(),
                      [&](const TracedValue& value) { return is_one(value.from) && value.memory == SlotMemory::Same; });
 }
@@ -69,17 +69,17 @@ size_t skip_repeated_layers(const StepTrace& trace, StepMemory& memory, Repeated
   if (at.begins.size() < 3) return op;
   const auto followed = static_cast<uint32_t>(at.begins.size() - 3);  // repeated layers that were not skipped
   const StorageId* begins = &at.begins[followed];
-  const uint32_t next = layers.value + followed * layers.values, left = layers.count - followed,
+  const uint32_t next = layers.value + followed * layers.values, remaining = layers.count - followed,
                  last = layers.value + (layers.count - 1) * layers.values;
   const size_t end = layers.op + size_t{layers.count} * layers.ops;
   const TwoLayers two{trace, memory, layers.values, next - 2 * layers.values, next - layers.values, begins};
-  const bool leaves = left > 0 && map_repeated_values(two, layers, op) && !are_missed(trace, end, next, last);
-  if (left > 0 && !leaves) return op;
-  if (leaves) {
+  const bool skips = remaining > 0 && map_repeated_values(two, layers, op) && !are_missed(trace, end, next, last);
+  if (remaining > 0 && !skips) return op;
+  if (skips) {
     memory.omitted.push_back({.layers = &layers, .followed = followed, .begins = {begins[0], begins[1], begins[2]}});
     for (uint32_t value = last; value < last + layers.values; ++value) {
-      memory.storage_of[value] = memory.storage_of[value - left * layers.values];
-      memory.strides[value] = memory.strides[value - left * layers.values];
+      memory.storage_of[value] = memory.storage_of[value - remaining * layers.values];
+      memory.strides[value] = memory.strides[value - remaining * layers.values];
     }
   }
   ++at.next;

@@ -62,7 +62,7 @@ constexpr double kAsyncShare = 0.25;   // of a model axis's collective that asyn
 // Bytes of a cast to 8 bits, for each element: 2 are read and 1 is written. Without a compiler the scale of a tensor or
 // row is computed in a pass that reads it once more. Rows and columns have scales of their own, so both are cast.
 double cast_bytes(const Run& run) {
-  const double scale = run.compiled == Compiled::Whole ? 0 : 2;
+  const double scale = run.compiled == Compiled::FullStep ? 0 : 2;
   switch (run.fp8) {
     case Fp8::None:
       return 0;
@@ -148,10 +148,10 @@ PassSeconds price_matmul(Pricing& p, const Kernel& k, double count) {
   const double each = cast_bytes(p.setting.run), input = k.shares_input ? 0 : k.m * k.k, weight = k.k * k.n;
   const bool is_gathered_cast = gather_bytes(p) <= 1;  // FSDP casts its own shards before it gathers them
   const double cast = each * (input + (is_gathered_cast ? 0 : weight));
-  const double cast_back = each * k.m * k.n + kTransposeBytes * (input + weight), recast = k.again ? cast : 0;
-  const double casts = cast + cast_back + recast;
+  const double cast_backward = each * k.m * k.n + kTransposeBytes * (input + weight), recast = k.again ? cast : 0;
+  const double casts = cast + cast_backward + recast;
   add_term(p, TimeTermId::Casts, moved(p, casts) * count, casts * count);
-  return {forward + moved(p, cast), backward + moved(p, cast_back), again + moved(p, recast)};
+  return {forward + moved(p, cast), backward + moved(p, cast_backward), again + moved(p, recast)};
 }
 
 PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
@@ -161,12 +161,12 @@ PassSeconds price_attention(Pricing& p, const Kernel& k, double count) {
   const double rate =
       raw_peak(p.topology, k.dtype) * p.topology.gpu.attention_efficiency * scaled(p, Assumption::Attention);
   const double written = is_flash ? 0 : kScoreBytes * k.scores,
-               written_back = is_flash ? 0 : kScoreBackwardBytes * k.scores;
+               written_backward = is_flash ? 0 : kScoreBackwardBytes * k.scores;
   const double forward = std::max(k.flops * share / rate, moved(p, k.bytes)) + moved(p, written);
   const double factor = is_flash ? kAttentionBackward : 2;
   double backward = 0;
   if (k.has_backward)
-    backward = std::max(factor * k.flops * share / rate, moved(p, k.backward_bytes)) + moved(p, written_back);
+    backward = std::max(factor * k.flops * share / rate, moved(p, k.backward_bytes)) + moved(p, written_backward);
   const double again = k.again ? forward : 0;
   const double passes = 1 + (k.has_backward ? factor : 0) + (k.again ? 1 : 0);
   add_term(p, TimeTermId::Attention, (forward + backward + again) * count, k.flops * share * passes * count);
@@ -194,12 +194,12 @@ PassSeconds price_kernel(Pricing& p, const Kernel& kernel, double count) {
 
 // Returns the share of a collective's bytes that is sent: inputs of 8-bit linears are cast before they are gathered, if
 // a tensor has one scale.
-double sent_share(const Pricing& p, const LayerWork& layer, const WaitedCall& call) {
+double sent_share(const Pricing& p, const LayerWork& layer, const BlockingCall& call) {
   const bool is_cast = p.setting.run.fp8 == Fp8::Tensorwise && layer.number >= 0;
   return is_cast && call.kind == CollectiveKind::AllGather ? 0.5 : 1;
 }
 
-PassSeconds price_call(Pricing& p, const LayerWork& layer, const WaitedCall& call, double count) {
+PassSeconds price_call(Pricing& p, const LayerWork& layer, const BlockingCall& call, double count) {
   const double all = ring_seconds(call.kind, call.bytes * sent_share(p, layer, call),
                                   p.setting.mesh.axes[call.axis].size, p.paths[call.axis]);
   const double waited = p.setting.run.async_tp ? kAsyncShare * all : all, again = call.again ? waited : 0;
@@ -294,20 +294,20 @@ void price_layer(Pricing& p, const LayerWork& layer) {
   const double count = static_cast<double>(layer.count) * batches;
   PassSeconds kernels = price_copies(p, layer, count);
   for (const Kernel& kernel : layer.kernels) kernels += price_kernel(p, kernel, count);
-  for (const WaitedCall& call : layer.calls) kernels += price_call(p, layer, call, count);
+  for (const BlockingCall& call : layer.calls) kernels += price_call(p, layer, call, count);
   for (const bool is_last : {false, true}) {
     const double times = static_cast<double>(layer.count) * (is_last ? 1 : batches - 1);
     const PassSeconds calls = data_calls(p, layer, is_last);
     add_term(p, TimeTermId::DataAxes, 0, data_bytes(p, layer, is_last) * times);
-    const bool is_alone = layer.number < 0;
-    overlap(p, is_alone ? 0 : kernels.forward, calls.forward, times);
-    overlap(p, is_alone ? 0 : kernels.backward + kernels.again, calls.backward, times);
+    const bool is_outside_layers = layer.number < 0;
+    overlap(p, is_outside_layers ? 0 : kernels.forward, calls.forward, times);
+    overlap(p, is_outside_layers ? 0 : kernels.backward + kernels.again, calls.backward, times);
   }
 }
 
 // Returns the collectives that data_calls sums up.
-std::vector<BesideCall> beside_calls(const Pricing& p, const LayerWork& layer) {
-  std::vector<BesideCall> calls;
+std::vector<OverlappedCall> overlapped_calls(const Pricing& p, const LayerWork& layer) {
+  std::vector<OverlappedCall> calls;
   const AxisId fsdp = p.setting.fsdp_axis;
   if (fsdp != kNoAxis) {
     const double weights = layer.gathered * gather_bytes(p), gradients = layer.gathered * reduce_bytes(p);
@@ -326,10 +326,10 @@ std::vector<BesideCall> beside_calls(const Pricing& p, const LayerWork& layer) {
 }
 
 LayerSeconds layer_seconds(Pricing& p, const LayerWork& layer) {
-  LayerSeconds own{.copies = price_copies(p, layer, 1), .beside = beside_calls(p, layer)};
-  for (const Kernel& kernel : layer.kernels) own.kernels.push_back(price_kernel(p, kernel, 1));
-  for (const WaitedCall& call : layer.calls) own.calls.push_back(price_call(p, layer, call, 1));
-  return own;
+  LayerSeconds layer_parts{.copies = price_copies(p, layer, 1), .overlapped = overlapped_calls(p, layer)};
+  for (const Kernel& kernel : layer.kernels) layer_parts.kernels.push_back(price_kernel(p, kernel, 1));
+  for (const BlockingCall& call : layer.calls) layer_parts.calls.push_back(price_call(p, layer, call, 1));
+  return layer_parts;
 }
 
 void price_loss(Pricing& p) {
@@ -350,16 +350,16 @@ double optimizer_bytes(const Pricing& p) {
   const TrainedBytes each = trained_bytes(s.recipe, s.work.parameter_dtype, 1);
   const auto weight = static_cast<double>(byte_size(s.work.parameter_dtype, 1));
   const auto gradient = static_cast<double>(each.gradient), state = static_cast<double>(each.state) * s.recipe.states;
-  if (s.recipe.gradient == StoredAs::None) return 0;
+  if (s.recipe.gradient == ElementDtype::None) return 0;
   const auto master = static_cast<double>(each.master);
   const double weights = master > 0 ? 2 * master + (is_sharded ? 0 : weight) : 2 * weight;
   const double clipping = 3 * gradient, once = gradient + weights + 2 * state;
   return clipping +
-         (s.run.optimizer == OptimizerKernel::Fused || s.run.compiled == Compiled::Whole ? once : 2.5 * once);
+         (s.run.optimizer == OptimizerKernel::Fused || s.run.compiled == Compiled::FullStep ? once : 2.5 * once);
 }
 
 void price_optimizer(Pricing& p) {
-  const double bytes = optimizer_bytes(p) * p.setting.own_elements;
+  const double bytes = optimizer_bytes(p) * p.setting.updated_elements;
   add_term(p, TimeTermId::Optimizer, moved(p, bytes), bytes);
 }
 
@@ -378,11 +378,11 @@ Pricing begin_pricing(const StepSetting& setting, const Topology& topology, cons
 
 // ---- the interval ----
 
-constexpr double kModelSpread = 0.09;   // of ln(seconds): what no assumption explains
-constexpr double kSlopeStep = 0.05;     // of ln(factor), for slopes
-constexpr double kFourOfFive = 1.2816;  // standard deviations to either side that hold 80 % of a normal distribution
+constexpr double kModelDeviation = 0.09;  // of ln(seconds): what no assumption explains
+constexpr double kSlopeStep = 0.05;       // of ln(factor), for slopes
+constexpr double kFourOfFive = 1.2816;    // standard deviations to either side that hold 80 % of a normal distribution
 // By Assumption, standard deviations of ln(factor): how much software changes what a GPU reaches.
-constexpr std::array<double, kAssumptions> kPriorSpread = {0.20, 0.40, 0.10, 0.15};
+constexpr std::array<double, kAssumptions> kPriorDeviations = {0.20, 0.40, 0.10, 0.15};
 
 }  // namespace
 
@@ -437,9 +437,9 @@ PricedTime step_seconds(const StepSetting& setting, const Topology& topology, co
   return step;
 }
 
-StepParts step_parts(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
+StepBreakdown step_breakdown(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
   Pricing p = begin_pricing(setting, topology, scale);
-  StepParts parts;
+  StepBreakdown parts;
   for (const LayerWork& layer : setting.work.layers) parts.layers.push_back(layer_seconds(p, layer));
   price_loss(p);
   price_optimizer(p);
@@ -450,11 +450,11 @@ StepParts step_parts(const StepSetting& setting, const Topology& topology, const
 
 AssumptionCovariance prior_covariance() {
   AssumptionCovariance covariance{};
-  for (size_t i = 0; i < kAssumptions; ++i) covariance[i][i] = kPriorSpread[i] * kPriorSpread[i];
+  for (size_t i = 0; i < kAssumptions; ++i) covariance[i][i] = kPriorDeviations[i] * kPriorDeviations[i];
   return covariance;
 }
 
-StepInterval step_interval(const SecondsOf& seconds, const AssumptionScale& scale,
+StepInterval step_interval(const StepSecondsFunction& seconds, const AssumptionScale& scale,
                            const AssumptionCovariance& covariance) {
   const double expected = seconds(scale);
   StepInterval found;
@@ -468,7 +468,7 @@ StepInterval step_interval(const SecondsOf& seconds, const AssumptionScale& scal
     found.widest = static_cast<Assumption>(i);
     found.widest_change = change;
   }
-  double variance = kModelSpread * kModelSpread;
+  double variance = kModelDeviation * kModelDeviation;
   for (size_t i = 0; i < kAssumptions; ++i) {
     for (size_t j = 0; j < kAssumptions; ++j) variance += slope[i] * covariance[i][j] * slope[j];
   }

@@ -50,8 +50,8 @@ struct StepSetting {
   const Mesh& mesh;
   std::span<const AxisId> data_axes;
   AxisId fsdp_axis = kNoAxis;
-  double own_elements = 0;   // of the trained parameters that this rank updates
-  bool has_backward = true;  // false in inference: no loss, no gradients, no optimizer
+  double updated_elements = 0;  // of the trained parameters that this rank updates
+  bool has_backward = true;     // false in inference: no loss, no gradients, no optimizer
 };
 
 // A figure that the topology lacks, and the term that needs it.
@@ -78,7 +78,7 @@ struct PassSeconds {
 };
 
 // A collective of a data axis, which runs beside the kernels of its layer.
-struct BesideCall {
+struct OverlappedCall {
   CollectiveKind kind{};
   AxisId axis = kNoAxis;
   double bytes = 0;  // payload
@@ -90,24 +90,24 @@ struct BesideCall {
 struct LayerSeconds {
   std::vector<PassSeconds> kernels, calls;  // of LayerWork::kernels and LayerWork::calls
   PassSeconds copies;                       // of FSDP
-  std::vector<BesideCall> beside;           // in the order of the backward pass
+  std::vector<OverlappedCall> overlapped;   // in the order of the backward pass
 };
 
 // The seconds of a step, part by part. step_seconds sums them up.
-struct StepParts {
+struct StepBreakdown {
   std::vector<LayerSeconds> layers;  // of StepWork::layers
   double loss = 0, optimizer = 0;    // of all micro-batches
 };
 
 // Returns the seconds of each part of a step. @pre missing_figures is empty
-[[nodiscard]] StepParts step_parts(const StepSetting& setting, const Topology& topology,
-                                   const AssumptionScale& scale = kAsGiven);
+[[nodiscard]] StepBreakdown step_breakdown(const StepSetting& setting, const Topology& topology,
+                                           const AssumptionScale& scale = kAsGiven);
 
 // The seconds of a step as a function of the assumptions.
-using SecondsOf = std::function<double(const AssumptionScale&)>;
+using StepSecondsFunction = std::function<double(const AssumptionScale&)>;
 
 // Returns the interval that holds four of five measured steps: what no assumption explains, and the assumptions.
-[[nodiscard]] StepInterval step_interval(const SecondsOf& seconds, const AssumptionScale& scale,
+[[nodiscard]] StepInterval step_interval(const StepSecondsFunction& seconds, const AssumptionScale& scale,
                                          const AssumptionCovariance& covariance);
 
 [[nodiscard]] std::string_view to_text(Assumption assumption);
@@ -119,7 +119,7 @@ struct MeasuredResidual {
 };
 
 // The time of a step as it is printed.
-struct StepAnswer {
+struct PrintedStepTime {
   PricedTime step;
   StepInterval interval;
   AssumptionScale scale = kAsGiven;

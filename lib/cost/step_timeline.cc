@@ -22,7 +22,7 @@ struct StepSection {
 
 struct TimelineDrawing {
   const StepSetting& setting;
-  const StepParts parts;
+  const StepBreakdown parts;
   double contention = 0;
   StepTimeline timeline;
   std::vector<StepSection> sections;
@@ -54,7 +54,7 @@ bool is_in_module(std::string_view path, std::string_view module) {
 // Returns the number of kernels of the section that run before a collective. In the forward pass a gather comes before
 // the kernels of its module, unless it gathers the result of a linear; all others come after them. In the
 // backward pass this is mirrored: gathers are of results' gradients, reductions of operands' gradients.
-size_t kernels_before(const TimelineDrawing& d, const StepSection& section, const WaitedCall& call) {
+size_t kernels_before(const TimelineDrawing& d, const StepSection& section, const BlockingCall& call) {
   const LayerWork& work = d.setting.work.layers[section.work];
   size_t first = section.kernels.size(), last = 0;
   bool is_of_result = false;
@@ -129,7 +129,7 @@ void add_kernel(SectionPass& pass, size_t at, TimelinePhase phase, double PassSe
 // Adds the collectives that come after `before` kernels.
 void add_waited_calls(SectionPass& pass, size_t before, TimelinePhase phase, double PassSeconds::*part) {
   for (const uint32_t id : pass.section.calls) {
-    const WaitedCall& call = pass.work.calls[id];
+    const BlockingCall& call = pass.work.calls[id];
     if (kernels_before(pass.d, pass.section, call) != before) continue;
     add_span(pass, lane_of(pass.d, LaneKind::ModelAxis, call.axis), phase, pass.seconds.calls[id].*part,
              to_text(call.kind), call.module, call.bytes);
@@ -144,7 +144,7 @@ void add_kernels(SectionPass& pass, TimelinePhase phase, double PassSeconds::*pa
   }
 }
 
-void add_kernels_back(SectionPass& pass) {
+void add_backward_kernels(SectionPass& pass) {
   for (size_t i = pass.section.kernels.size() + 1; i-- > 0;) {
     if (i < pass.section.kernels.size()) add_kernel(pass, i, TimelinePhase::Backward, &PassSeconds::backward);
     add_waited_calls(pass, i, TimelinePhase::Backward, &PassSeconds::backward);
@@ -153,10 +153,11 @@ void add_kernels_back(SectionPass& pass) {
 
 // Adds the collectives beside the kernels, which last `kernels` seconds, and what both cost each other. Gathers begin
 // with the kernels, reductions end with them.
-void add_beside(SectionPass& pass, TimelinePhase phase, double PassSeconds::*part, bool is_last_batch, double kernels) {
+void add_overlapped(SectionPass& pass, TimelinePhase phase, double PassSeconds::*part, bool is_last_batch,
+                    double kernels) {
   std::vector<TimelineSpan> calls;
   double sum = 0;
-  for (const BesideCall& call : pass.seconds.beside) {
+  for (const OverlappedCall& call : pass.seconds.overlapped) {
     const double seconds = call.seconds.*part;
     if (seconds <= 0 || (call.is_last_batch_only && !is_last_batch)) continue;
     calls.push_back({lane_of(pass.d, LaneKind::DataAxis, call.axis), phase, sum, seconds, call.bytes,
@@ -185,7 +186,7 @@ uint32_t spans_of(TimelineDrawing& d, size_t index, bool forward, bool is_last_b
   const auto part = forward ? &PassSeconds::forward : &PassSeconds::backward;
   const uint32_t elementwise = lane_of(d, LaneKind::Elementwise);
   const bool moves_data = !is_outside || section.is_first;
-  if (is_outside && moves_data && forward) add_beside(pass, phase, part, is_last_batch, 0);
+  if (is_outside && moves_data && forward) add_overlapped(pass, phase, part, is_last_batch, 0);
   if (moves_data) add_span(pass, elementwise, phase, pass.seconds.copies.*part, "FSDP copies", "");
   if (forward) {
     add_kernels(pass, phase, part);
@@ -193,10 +194,10 @@ uint32_t spans_of(TimelineDrawing& d, size_t index, bool forward, bool is_last_b
       add_span(pass, elementwise, phase, d.parts.loss / static_cast<double>(d.timeline.batches), "loss", "");
   } else {
     add_kernels(pass, TimelinePhase::Recomputed, &PassSeconds::again);
-    add_kernels_back(pass);
+    add_backward_kernels(pass);
   }
-  if (!is_outside) add_beside(pass, phase, part, is_last_batch, pass.out.seconds);
-  if (is_outside && moves_data && !forward) add_beside(pass, phase, part, is_last_batch, 0);
+  if (!is_outside) add_overlapped(pass, phase, part, is_last_batch, pass.out.seconds);
+  if (is_outside && moves_data && !forward) add_overlapped(pass, phase, part, is_last_batch, 0);
   d.timeline.spans.push_back(std::move(pass.out));
   return entry->second;
 }
@@ -258,7 +259,7 @@ void sort_lanes(StepTimeline& timeline) {
 
 StepTimeline step_timeline(const StepSetting& setting, const Topology& topology, const AssumptionScale& scale) {
   TimelineDrawing d{.setting = setting,
-                    .parts = step_parts(setting, topology, scale),
+                    .parts = step_breakdown(setting, topology, scale),
                     .contention = topology.gpu.contention,
                     .timeline = {},
                     .sections = {},

@@ -103,7 +103,7 @@ struct MemoryInterval {
 [[nodiscard]] std::vector<MemoryInterval> memory_intervals(const StepTimeline& timeline,
                                                            std::span<const ReplaySpan> replay);
 
-[[nodiscard]] BytesByGroup group_bytes(const BytesByUse& bytes);
+[[nodiscard]] BytesByGroup bytes_by_group(const BytesByUse& bytes);
 [[nodiscard]] std::string_view to_text(MemoryGroup group);
 
 }  // namespace tpplan

@@ -185,7 +185,7 @@ FusionKey fusion_key(const WorkCounting& c, uint32_t index) {
   const TracedOp& op = c.trace.ops[index];
   const uint32_t depth = c.depth[c.roots[outs_of(c, op)[0]]], layer = c.places[index].layer;
   switch (c.run.compiled) {
-    case Compiled::Whole:
+    case Compiled::FullStep:
       return {layer, depth, 0};
     case Compiled::Kernels:
       return {layer, depth, op.module};
@@ -275,7 +275,7 @@ void add_result(WorkCounting& c, CrossingValues& crossing, uint32_t reader, uint
   Kernel& kernel = kernel_of(c, made);
   // A second reader's gradient is added to the first's: two reads and a write, unless a compiler fuses the sum.
   if (crossing.is_written[root] != 0) {
-    if (wants && is_elementwise && c.run.compiled != Compiled::Whole) kernel.backward_bytes += 3 * bytes;
+    if (wants && is_elementwise && c.run.compiled != Compiled::FullStep) kernel.backward_bytes += 3 * bytes;
     return;
   }
   crossing.is_written[root] = 1;
@@ -320,7 +320,7 @@ void mark_recomputed(WorkCounting& c) {
 }
 
 // True if the backward pass repeats a forward collective of a layer. The last one of a layer is not needed again.
-bool repeats_call(const LayerPolicy& policy, const WaitedCall& call, bool is_last) {
+bool repeats_call(const LayerPolicy& policy, const BlockingCall& call, bool is_last) {
   if (!policy.recomputes || policy.only_listed || call.backward || is_last) return false;
   if ((policy.saved & kSaveCollectives) == 0) return true;
   return policy.is_mm_only && call.kind == CollectiveKind::AllGather;
@@ -372,7 +372,7 @@ bool is_equal(const Kernel& a, const Kernel& b) {
                   b.backward_bytes, b.scores, b.has_first_gradient, b.has_second_gradient, b.has_backward, b.again);
 }
 
-bool is_equal(const WaitedCall& a, const WaitedCall& b) {
+bool is_equal(const BlockingCall& a, const BlockingCall& b) {
   return std::tie(a.kind, a.axis, a.bytes, a.backward, a.again) ==
          std::tie(b.kind, b.axis, b.bytes, b.backward, b.again);
 }
@@ -406,11 +406,11 @@ void join_layers(WorkCounting& c, StepWork& work) {
 
 }  // namespace
 
-double own_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks) {
-  double own = 0;
+double updated_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks) {
+  double updated = 0;
   for (const StepParameter& parameter : parameters)
-    own += parameter.elements / static_cast<double>(parameter.is_gathered ? fsdp_ranks : 1);
-  return own;
+    updated += parameter.elements / static_cast<double>(parameter.is_gathered ? fsdp_ranks : 1);
+  return updated;
 }
 
 StepWork count_step_work(const StepSource& source, const Run& run) {

@@ -36,7 +36,7 @@ struct Kernel {
 };
 
 // A collective of a model axis, which the kernels wait for.
-struct WaitedCall {
+struct BlockingCall {
   CollectiveKind kind{};
   AxisId axis = kNoAxis;
   double bytes = 0;  // payload (sharding/collective_call.h)
@@ -52,7 +52,7 @@ struct LayerWork {
   int64_t number = -1;  // of the first; -1: outside of layers
   uint64_t count = 1;
   std::vector<Kernel> kernels;
-  std::vector<WaitedCall> calls;
+  std::vector<BlockingCall> calls;
   double gathered = 0;    // elements of parameters that FSDP gathers, without this rank's share of other axes only
   double replicated = 0;  // elements of parameters that data axes only reduce
 };
@@ -95,7 +95,7 @@ struct StepSource {
 
 // Returns the elements of the trained parameters that this rank updates, if `fsdp_ranks` ranks shard those that are
 // gathered.
-[[nodiscard]] double own_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks);
+[[nodiscard]] double updated_elements(std::span<const StepParameter> parameters, int64_t fsdp_ranks);
 
 // Returns the work of a micro-batch. Empty if the trace is empty.
 [[nodiscard]] StepWork count_step_work(const StepSource& source, const Run& run);

@@ -41,7 +41,7 @@ struct DiagnosticKind {
   bool is_size = false;                     // a size is not divisible; another axis size can fix it
   bool has_exact_fix = false;               // its edits preserve the meaning of the plan
   bool unmatches_rules = false;             // it is the cause of rules that match nothing
-  bool shards_nothing = false;              // the plan has the same shardings without its cause
+  bool has_no_sharding_effect = false;      // the plan has the same shardings without its cause
   bool is_lost_rank = false;                // the failed rank cannot report it
 };
 

@@ -155,7 +155,7 @@ std::string time_table(const TimeDiff& time) {
   const std::string machine = time.machine.empty() ? "" : fmt::format(" on {}", cell_code(time.machine));
   if (const std::string_view gap = missing_time_text(time); !gap.empty())
     return fmt::format("\nTime of a step: {}.\n", gap);
-  if (time.is_asked && time_rows(time).empty())
+  if (time.is_requested && time_rows(time).empty())
     return fmt::format("\nTime of a step{}: {}, as before.\n", machine, human_seconds(time.after->total));
   return numbers_table(fmt::format("Time of a step{}", machine), "rank 0", time_rows(time));
 }

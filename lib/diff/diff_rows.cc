@@ -48,7 +48,7 @@ std::vector<NumberRow> byte_rows(const RankBytes& before, const RankBytes& after
 std::vector<NumberRow> step_rows(const ManifestDiff& diff) {
   std::vector<NumberRow> rows;
   const StepTotals &before = diff.step.before, &after = diff.step.after;
-  if (!diff.step.is_asked || diff.same) return rows;
+  if (!diff.step.is_requested || diff.same) return rows;
   const auto add = [&rows](std::string_view name, std::optional<uint64_t> old_bytes,
                            std::optional<uint64_t> new_bytes) {
     if (!old_bytes || !new_bytes) return;
@@ -81,7 +81,7 @@ std::string step_title(const StepDiff& step) {
 }
 
 std::string tokens_note(const StepDiff& step) {
-  if (!step.is_asked || tokens_of(step.before) == tokens_of(step.after)) return {};
+  if (!step.is_requested || tokens_of(step.before) == tokens_of(step.after)) return {};
   const std::string_view noun = data_noun(step.after);
   return fmt::format("a step trains {} {} instead of {}: compare its costs per {}", tokens_of(step.after), noun,
                      tokens_of(step.before), noun.substr(0, noun.size() - 1));
@@ -107,7 +107,7 @@ std::vector<NumberRow> time_rows(const TimeDiff& time) {
 }
 
 std::string_view missing_time_text(const TimeDiff& time) {
-  if (!time.is_asked || (time.before && time.after)) return {};
+  if (!time.is_requested || (time.before && time.after)) return {};
   return time.before  ? "the new manifest has no operations of a step"
          : time.after ? "the old manifest has no operations of a step"
                       : "the manifests have no operations of a step";

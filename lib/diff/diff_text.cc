@@ -16,7 +16,7 @@ namespace {
 
 // Limits of printed lists and texts. The JSON output is complete.
 constexpr size_t kMostEntries = 100, kMostFamilies = 20, kMostTextBytes = 400;
-constexpr std::string_view kWhereAllAre = "`--format json` lists all";
+constexpr std::string_view kAllInJson = "`--format json` lists all";
 
 std::string bounded_text(std::string_view text) {
   std::string part(text);
@@ -30,7 +30,7 @@ std::string entries_text(std::string_view heading, const std::vector<std::string
   std::string out(heading);
   for (size_t i = 0; i < std::min(entries.size(), kMostEntries); ++i) out += entries[i];
   if (entries.size() > kMostEntries)
-    out += fmt::format("  and {} more: {}\n", entries.size() - kMostEntries, kWhereAllAre);
+    out += fmt::format("  and {} more: {}\n", entries.size() - kMostEntries, kAllInJson);
   return out;
 }
 
@@ -100,7 +100,7 @@ std::string group_text(const ChangeGroup& group, char sign) {
     out += '\n';
   }
   if (group.families.size() > kMostFamilies)
-    out += fmt::format("    and {} more: {}\n", group.families.size() - kMostFamilies, kWhereAllAre);
+    out += fmt::format("    and {} more: {}\n", group.families.size() - kMostFamilies, kAllInJson);
   if (sign != '~') return out + fmt::format("      {}\n", one_sided_text(group));
   const PathFamily& first = group.families[0];
   if (first.paths.size() > 1) out += fmt::format("      {:<12}  {}\n", "such as", bounded_text(first.paths[0]));
@@ -120,7 +120,7 @@ std::string list_diff_text(const ListDiff& list, std::string_view title) {
     }
     if (left > 0)
       out += fmt::format("  {} and {} more, in {}: {}\n", sign, left, counted(groups->size() - kMostEntries, "group"),
-                         kWhereAllAre);
+                         kAllInJson);
   }
   if (out.empty()) return out;
   return fmt::format("\n{}: {} changed, {} added, {} removed\n", title, list.changed_count, list.added_count,
@@ -210,7 +210,7 @@ std::string time_text(const TimeDiff& time) {
   if (const std::string_view gap = missing_time_text(time); !gap.empty())
     return fmt::format("\ntime of a step\n  {}\n", gap);
   const std::string machine = time.machine.empty() ? "" : fmt::format(" on {}", escape_for_terminal(time.machine));
-  if (time.is_asked && time_rows(time).empty())
+  if (time.is_requested && time_rows(time).empty())
     return fmt::format("\ntime of a step{}\n  {:<20}  {}, as before\n", machine, "together",
                        human_seconds(time.after->total));
   return numbers_text(fmt::format("time of a step, rank 0{}", machine), time_rows(time));

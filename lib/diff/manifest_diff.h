@@ -86,7 +86,7 @@ struct StepSeconds {
 // Step times of both manifests, set by a caller with a machine description. Does not affect ManifestDiff::same, because
 // times follow from the manifests.
 struct TimeDiff {
-  bool is_asked = false;
+  bool is_requested = false;
   std::string machine;  // its name in the topology
   std::optional<StepSeconds> before, after;
 };
@@ -112,9 +112,9 @@ struct StepTotals {
 
 // Costs of a step in both manifests, set by a caller. Does not affect ManifestDiff::same, like TimeDiff.
 struct StepDiff {
-  bool is_asked = false;    // true if a manifest lists the calls of a step
-  std::string_view recipe;  // of the memory
-  bool has_run = false;     // memory and seconds are those of `tpplan check --run`
+  bool is_requested = false;  // true if a manifest lists the calls of a step
+  std::string_view recipe;    // of the memory
+  bool has_run = false;       // memory and seconds are those of `tpplan check --run`
   StepTotals before, after;
 };
 

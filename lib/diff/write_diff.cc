@@ -234,8 +234,8 @@ bool write_diff_json(const ManifestDiff& diff, const Sink& sink) {
   next_line(json, 11);
   write_bytes(json, "after", diff.bytes_after);
   end_object(json);
-  if (diff.step.is_asked) write_step_of_both(json, diff.step);
-  if (diff.time.is_asked) write_time_of_both(json, diff.time);
+  if (diff.step.is_requested) write_step_of_both(json, diff.step);
+  if (diff.time.is_requested) write_time_of_both(json, diff.time);
   next_line(json, 0);
   end_object(json);
   return finish_json(json);

@@ -58,7 +58,7 @@ StepSetting setting_of(const CountedStep& step, const Run& run, const Recipe& re
           .mesh = mesh,
           .data_axes = step.data_axes,
           .fsdp_axis = step.fsdp_axis,
-          .own_elements = own_elements(step.parameters, fsdp_ranks_of(step, mesh)),
+          .updated_elements = updated_elements(step.parameters, fsdp_ranks_of(step, mesh)),
           .has_backward = step.has_backward};
 }
 

@@ -83,7 +83,7 @@ CheckResult run_phases(Checker& checker, const TpPlan& plan, Diagnostics& diagno
   if (plan.data && is_torch_graph(graph)) check_data_dim(plan, graph, checker.tables, checker.data_dims, diagnostics);
   if (!placements.empty()) apply_walked_placements(plan, placements, j.boundaries);
   if (!gradients.empty()) apply_walked_gradients(plan, gradients, j.boundaries);
-  if (const auto loss = resolved_loss(plan, data_gradients(walk.runtime.value_or(plan.dialect->runtime))))
+  if (const auto loss = resolved_loss(plan, data_grad_reduction(walk.runtime.value_or(plan.dialect->runtime))))
     check_loss(plan, graph, *loss, j.matches, j.shardings, walk.infer, diagnostics);
   j.costs = count_step(j.forecast.trace, graph, j.matches.patterns.remat);
   if (done(Phase::Operations)) return j;

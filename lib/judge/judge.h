@@ -20,7 +20,7 @@ namespace tpplan {
 
 // A model, and what the checks of its plans share. The caches never change a check result, whatever was checked before.
 // They depend on the model and on the mesh axis sizes of the last plan, and are cleared beyond some tens of megabytes
-// (kMostKeptNumbers in walk/state/walk_tables.h, kMostKeptHits in resolve/match/key_hits.h).
+// (kMaxCachedNumbers in walk/state/walk_tables.h, kMaxCachedHits in resolve/match/key_hits.h).
 // @pre the model is not changed, and outlives the judge. Not thread-safe: use one judge per thread.
 struct Checker {
   const ModelGraph& graph;

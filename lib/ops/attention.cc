@@ -28,7 +28,7 @@ void check_groups(OpCall& call, OpResult& result, const Operand& query, const Op
   }
   if (keys.kind != DimLayoutKind::Any &&
       layout_of_intervals(maps, queries.size, std::move(served)) != query.layout->dims[1])
-    make_wrong(result, Code::ShardsMismatch, "query heads are combined with key heads of other groups");
+    mark_wrong(result, Code::ShardsMismatch, "query heads are combined with key heads of other groups");
 }
 
 void grouped_attention(OpCall& call, OpResult& result, std::span<const Operand> operands) {
@@ -65,7 +65,7 @@ void require_replicated_dims(OpCall& call, OpResult& result, const Operand& x, s
     if (dim + 1 == x.layout->dims.size())
       crash(result, Code::OperandSizesDiffer, text);
     else
-      make_wrong(result, Code::ReductionOverShard, text);
+      mark_wrong(result, Code::ReductionOverShard, text);
   }
 }
 
@@ -75,13 +75,13 @@ void check_mask(OpCall& call, OpResult& result, const Operand& query, const Oper
   const auto mask = tensor_at(call, 3, "attn_mask");
   if (!mask) return;
   if (mask->layout->partial != 0)
-    make_wrong(result, Code::PartialUsedAsFull,
+    mark_wrong(result, Code::PartialUsedAsFull,
                "the attention mask is a pending partial sum, but is used as the full sum");
   const std::vector<DimLayoutId>&dims = mask->layout->dims, &queries = query.layout->dims, &keys = key.layout->dims;
-  for (size_t behind = 0; behind < std::min(dims.size(), queries.size()); ++behind) {
-    const DimLayoutId met = behind == 0 ? keys[keys.size() - 2] : queries[queries.size() - 1 - behind];
-    const size_t dim = dims.size() - 1 - behind;
-    join(call, result, met, dims[dim], true, fmt::format("dim {} of the mask", dim));
+  for (size_t from_end = 0; from_end < std::min(dims.size(), queries.size()); ++from_end) {
+    const DimLayoutId matmul_dim = from_end == 0 ? keys[keys.size() - 2] : queries[queries.size() - 1 - from_end];
+    const size_t dim = dims.size() - 1 - from_end;
+    join(call, result, matmul_dim, dims[dim], true, fmt::format("dim {} of the mask", dim));
   }
 }
 
@@ -97,7 +97,7 @@ void rule_multihead(OpCall& call, OpResult& result) {
   }
   for (size_t i = 0; i < operands.size(); ++i) {
     if (operands[i].layout->partial != 0)
-      make_wrong(result, Code::PartialUsedAsFull,
+      mark_wrong(result, Code::PartialUsedAsFull,
                  fmt::format("{} uses a pending partial sum as the full sum", name_of(call)));
     if (i == 1 || i == 2) require_replicated_dims(call, result, operands[i], i == 1 ? "keys" : "values");
     if (i > 2 && is_sharded(call.table, *operands[i].layout))
@@ -138,7 +138,7 @@ void rule_attention(OpCall& call, OpResult& result) {
     operands.push_back(*x);
   }
   if (operands[0].layout->partial || operands[1].layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull, "attention uses a pending partial sum as the full sum");
+    mark_wrong(result, Code::PartialUsedAsFull, "attention uses a pending partial sum as the full sum");
   check_mask(call, result, operands[0], operands[1]);
   const bool grouped = bool_at(call, 100, "enable_gqa", false) && operands[0].shape.size() == 4 &&
                        operands[1].shape[1] != operands[0].shape[1];

@@ -23,7 +23,7 @@ void rule_cat(OpCall& call, OpResult& result) {
     if (!stacks && d == dim) {
       for (const Operand& part : parts) along.push_back(part.layout->dims[d]);
       const auto map = concat_layouts(call.table.maps, along);
-      if (!map) make_wrong(result, Code::ShardsMismatch, "the joined shards split into too many intervals to track");
+      if (!map) mark_wrong(result, Code::ShardsMismatch, "the joined shards split into too many intervals to track");
       out.dims.push_back(map ? *map : joined);
       continue;
     }
@@ -34,7 +34,7 @@ void rule_cat(OpCall& call, OpResult& result) {
   if (stacks)
     out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(dim),
                     replicated_dim(call.table.maps, static_cast<int64_t>(parts.size())));
-  combine_sums(call, result, parts, Linearity::Add, false, out);
+  combine_partial_sums(call, result, parts, Linearity::Add, false, out);
   int64_t at = 0;
   for (uint32_t part = 0; part < parts.size(); ++part) {
     const int64_t size = stacks ? 1 : parts[part].shape[dim];

@@ -8,7 +8,7 @@ namespace tpplan {
 namespace {
 
 struct ChannelNorm {
-  std::string_view whole;       // factors over which statistics are computed
+  std::string_view reduced;     // factors over which statistics are computed
   std::string_view statistics;  // the argument that enables statistics; otherwise the running ones are used
   bool by_default = true;
 };
@@ -21,7 +21,7 @@ constexpr auto kNorms = by_op<ChannelNorm>({
 
 // Checks that the local channels of each rank divide by the number of groups, as torch requires.
 void check_groups(OpCall& call, OpResult& result, const Operand& x) {
-  const RankNumber groups = number_at(call, 1, "num_groups", 1);
+  const PerRankNumber groups = number_at(call, 1, "num_groups", 1);
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     const int64_t channels = local_size(call.table, *x.layout, 1, rank), count = groups.local[rank];
     if (count == 0 || channels % count != 0)
@@ -63,7 +63,7 @@ void rule_channel_norm(OpCall& call, OpResult& result) {
   add(has_groups ? 2 : 3, "weight", ", c");
   add(has_groups ? 3 : 4, "bias", " | c");
   const bool counts = has_groups || bool_at(call, 5, norm.statistics, norm.by_default);
-  text += fmt::format(" -> b c s..; whole {}; bends", counts ? norm.whole : "");
+  text += fmt::format(" -> b c s..; whole {}; bends", counts ? norm.reduced : "");
   apply_factors(call, result, text, std::move(operands));
 }
 

@@ -14,7 +14,7 @@ namespace {
 enum class Filters : uint8_t { Plain, Depthwise, Grouped };
 
 struct FilterText {
-  std::string_view channels, filter, bias, out, whole;
+  std::string_view channels, filter, bias, out, replicated;
 };
 
 // By [transposed][kind of filters]. The weight is [filters, channels / groups, ..], or [channels, filters / groups,
@@ -29,11 +29,11 @@ std::string notation_of(const FilterText& filters, size_t dims) {
                              kMade[] = {"s+", "s+ t+", "s+ t+ u+"};
   const std::string_view positions = kPositions[dims - 1], taps = kTaps[dims - 1];
   return fmt::format("b.. {} {}, {} {} | {} -> b.. {} {}; whole {} {} {}", filters.channels, positions, filters.filter,
-                     taps, filters.bias, filters.out, kMade[dims - 1], filters.whole, positions, taps);
+                     taps, filters.bias, filters.out, kMade[dims - 1], filters.replicated, positions, taps);
 }
 
 // Checks channels, filters and groups on each rank, as torch does.
-void check_groups(OpCall& call, OpResult& result, const Operand& x, const Operand& weight, const RankNumber& groups,
+void check_groups(OpCall& call, OpResult& result, const Operand& x, const Operand& weight, const PerRankNumber& groups,
                   bool is_transposed) {
   const size_t channel_dim = x.shape.size() - (weight.shape.size() - 1);
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
@@ -80,7 +80,7 @@ void rule_convolution(OpCall& call, OpResult& result) {
     return;
   check_filled(call, result, *x, *weight);
   const bool is_transposed = op_row(call.node.op).product == Contraction::Scatter;
-  const RankNumber groups = number_at(call, 6, "groups", 1);
+  const PerRankNumber groups = number_at(call, 6, "groups", 1);
   std::vector<Operand> operands{*x, *weight};
   if (const auto bias = tensor_at(call, 2, "bias")) operands.push_back(*bias);
   if (groups.traced > 1) check_groups(call, result, *x, *weight, groups, is_transposed);

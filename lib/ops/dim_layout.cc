@@ -16,8 +16,8 @@ DimLayoutId intern(DimLayoutTable& table, DimLayout map) {
     put(map.axes);
     for (const int64_t size : map.local) put(size);
   } else if (map.kind == DimLayoutKind::Sharded) {
-    for (const auto& runs : map.runs) {
-      for (const Interval& run : runs) {
+    for (const auto& intervals : map.intervals) {
+      for (const Interval& run : intervals) {
         put(run.begin);
         put(run.end);
       }
@@ -29,46 +29,46 @@ DimLayoutId intern(DimLayoutTable& table, DimLayout map) {
   return entry->second;
 }
 
-void merge(std::vector<Interval>& runs) {
-  size_t kept = 0;
-  for (const Interval& run : runs) {
+void merge(std::vector<Interval>& intervals) {
+  size_t merged = 0;
+  for (const Interval& run : intervals) {
     if (run.begin == run.end) continue;
-    if (kept > 0 && runs[kept - 1].end == run.begin)
-      runs[kept - 1].end = run.end;
+    if (merged > 0 && intervals[merged - 1].end == run.begin)
+      intervals[merged - 1].end = run.end;
     else
-      runs[kept++] = run;
+      intervals[merged++] = run;
   }
-  runs.resize(kept);
+  intervals.resize(merged);
 }
 
 // True if the intervals, in any order, cover 0..size-1 without overlaps.
-bool fills(std::vector<Interval> runs, int64_t size) {
-  std::sort(runs.begin(), runs.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
+bool fills(std::vector<Interval> intervals, int64_t size) {
+  std::sort(intervals.begin(), intervals.end(), [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
   int64_t at = 0;
-  for (const Interval& run : runs) {
+  for (const Interval& run : intervals) {
     if (run.begin != at) return false;
     at = run.end;
   }
   return at == size;
 }
 
-int64_t total(const std::vector<Interval>& runs) {
+int64_t total(const std::vector<Interval>& intervals) {
   int64_t sum = 0;
-  for (const Interval& run : runs) sum += length(run);
+  for (const Interval& run : intervals) sum += length(run);
   return sum;
 }
 
 }  // namespace
 
-void append_interval(std::vector<Interval>& runs, Interval run) {
+void append_interval(std::vector<Interval>& intervals, Interval run) {
   if (run.begin == run.end) return;
-  if (!runs.empty() && runs.back().end == run.begin)
-    runs.back().end = run.end;
+  if (!intervals.empty() && intervals.back().end == run.begin)
+    intervals.back().end = run.end;
   else
-    runs.push_back(run);
+    intervals.push_back(run);
 }
 
-void set_axes(DimLayoutTable& table, std::vector<size_t> axes) {
+void reset_for_axes(DimLayoutTable& table, std::vector<size_t> axes) {
   table.ranks = 1;
   for (const size_t size : axes) table.ranks *= size;
   table.axes = std::move(axes);
@@ -98,7 +98,7 @@ DimLayoutId replicated_dim(DimLayoutTable& table, int64_t size) {
   return table.wholes[size] = intern(table, {.kind = DimLayoutKind::Replicated,
                                              .size = size,
                                              .local = std::vector<int64_t>(table.ranks, size),
-                                             .runs = {},
+                                             .intervals = {},
                                              .axes = 0,
                                              .is_complete = true,
                                              .tiles = table.ranks == 1});
@@ -115,21 +115,21 @@ DimLayoutId shard_again(DimLayoutTable& table, DimLayoutId id, size_t axis, int6
       local.push_back(length(chunk({0, map.local[rank]}, shards, static_cast<int64_t>(coordinate(table, rank, axis)))));
     return unknown_dim(table, map.size, std::move(local), map.axes | AxisMask{1} << axis);
   }
-  RankIntervals runs(table.ranks);
+  RankIntervals intervals(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
     const auto index = static_cast<int64_t>(coordinate(table, rank, axis));
     for (int64_t segment = 0; segment < factor; ++segment) {
-      const Interval whole{0, map.local[rank]};
-      const Interval piece = chunk(factor == 1 ? whole : chunk(whole, factor, segment), shards, index);
+      const Interval local{0, map.local[rank]};
+      const Interval shard = chunk(factor == 1 ? local : chunk(local, factor, segment), shards, index);
       int64_t first = 0;  // local index of the interval's first element
       for (const Interval& run : rank_intervals(map, rank)) {
-        const int64_t begin = std::max(piece.begin, first), end = std::min(piece.end, first + length(run));
-        if (begin < end) append_interval(runs[rank], {run.begin + begin - first, run.begin + end - first});
+        const int64_t begin = std::max(shard.begin, first), end = std::min(shard.end, first + length(run));
+        if (begin < end) append_interval(intervals[rank], {run.begin + begin - first, run.begin + end - first});
         first += length(run);
       }
     }
   }
-  return layout_of_intervals(table, map.size, std::move(runs));
+  return layout_of_intervals(table, map.size, std::move(intervals));
 }
 
 }  // namespace
@@ -137,9 +137,9 @@ DimLayoutId shard_again(DimLayoutTable& table, DimLayoutId id, size_t axis, int6
 DimLayoutId sharded_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, int64_t factor) {
   const auto known = table.shardings.find({id, axis, factor});
   if (known != table.shardings.end()) return known->second;
-  const DimLayoutId cut = shard_again(table, id, axis, factor);
-  table.shardings[{id, axis, factor}] = cut;
-  return cut;
+  const DimLayoutId sharded = shard_again(table, id, axis, factor);
+  table.shardings[{id, axis, factor}] = sharded;
+  return sharded;
 }
 
 DimLayoutId unknown_dim(DimLayoutTable& table, int64_t size, std::vector<int64_t> local, AxisMask axes) {
@@ -148,35 +148,35 @@ DimLayoutId unknown_dim(DimLayoutTable& table, int64_t size, std::vector<int64_t
   return intern(table, {.kind = DimLayoutKind::Any,
                         .size = size,
                         .local = std::move(local),
-                        .runs = {},
+                        .intervals = {},
                         .axes = (axes & all_axes(table)) == 0 ? all_axes(table) : axes & all_axes(table),
                         .is_complete = false,
                         .tiles = false});
 }
 
-DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals runs) {
-  bool whole = true, complete = true, equal = true;
+DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals intervals) {
+  bool is_replicated = true, complete = true, equal = true;
   DimLayout map{.kind = DimLayoutKind::Sharded,
                 .size = size,
                 .local = {},
-                .runs = {},
+                .intervals = {},
                 .axes = 0,
                 .is_complete = false,
                 .tiles = false};
-  for (auto& rank : runs) {
+  for (auto& rank : intervals) {
     merge(rank);
-    whole = whole && (size == 0 ? rank.empty() : rank.size() == 1 && rank[0] == Interval{0, size});
+    is_replicated = is_replicated && (size == 0 ? rank.empty() : rank.size() == 1 && rank[0] == Interval{0, size});
     complete = complete && total(rank) == size && fills(rank, size);
-    equal = equal && rank == runs[0];
+    equal = equal && rank == intervals[0];
     map.local.push_back(total(rank));
   }
-  if (whole) return replicated_dim(table, size);
+  if (is_replicated) return replicated_dim(table, size);
   map.is_complete = complete && equal;
   for (size_t axis = 0; axis < table.axes.size() && !map.is_complete; ++axis) {
     const size_t stride = stride_of(table, axis);
     for (size_t rank = 0; rank < table.ranks; ++rank) {
       const size_t index = coordinate(table, rank, axis);
-      if (index > 0 && runs[rank] != runs[rank - index * stride]) map.axes |= AxisMask{1} << axis;
+      if (index > 0 && intervals[rank] != intervals[rank - index * stride]) map.axes |= AxisMask{1} << axis;
     }
   }
   // Equal intervals on all ranks are not the shards of any axis. They count as sharded along all axes.
@@ -186,10 +186,10 @@ DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankInterva
     bool counts = true;
     for (size_t axis = 0; axis < table.axes.size(); ++axis)
       counts = counts && ((map.axes >> axis & 1) != 0 || coordinate(table, rank, axis) == 0);
-    if (counts) all.insert(all.end(), runs[rank].begin(), runs[rank].end());
+    if (counts) all.insert(all.end(), intervals[rank].begin(), intervals[rank].end());
   }
   map.tiles = total(all) == size && fills(std::move(all), size);
-  map.runs = std::move(runs);
+  map.intervals = std::move(intervals);
   return intern(table, std::move(map));
 }
 
@@ -203,7 +203,7 @@ bool same_sizes(const DimLayoutTable& table, DimLayoutId a, DimLayoutId b) {
 }
 
 std::vector<Interval> rank_intervals(const DimLayout& map, size_t rank) {
-  if (map.kind == DimLayoutKind::Sharded) return map.runs[rank];
+  if (map.kind == DimLayoutKind::Sharded) return map.intervals[rank];
   if (map.kind == DimLayoutKind::Replicated && map.size > 0) return {{0, map.size}};
   return {};
 }
@@ -212,7 +212,7 @@ DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, boo
   const DimLayout map = table.maps[id];
   const size_t stride = stride_of(table, axis), shards = table.axes[axis];
   is_right = map.kind == DimLayoutKind::Sharded && map.tiles && (map.axes >> axis & 1) != 0;
-  RankIntervals runs(table.ranks);
+  RankIntervals intervals(table.ranks);
   std::vector<int64_t> local(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
     const size_t first = rank - coordinate(table, rank, axis) * stride;
@@ -220,10 +220,10 @@ DimLayoutId gathered_dim(DimLayoutTable& table, DimLayoutId id, size_t axis, boo
       const size_t other = first + i * stride;
       local[rank] += map.local[other];
       if (!is_right) continue;
-      for (const Interval& run : map.runs[other]) append_interval(runs[rank], run);
+      for (const Interval& run : map.intervals[other]) append_interval(intervals[rank], run);
     }
   }
-  if (is_right) return layout_of_intervals(table, map.size, std::move(runs));
+  if (is_right) return layout_of_intervals(table, map.size, std::move(intervals));
   return unknown_dim(table, map.size, std::move(local), map.axes);
 }
 
@@ -237,11 +237,11 @@ std::string dim_layout_text(const DimLayoutTable& table, DimLayoutId id) {
       out += fmt::format("{} of {}", map.local[rank], map.size);
       continue;
     }
-    const auto& runs = map.runs[rank];
-    if (runs.empty()) out += "none";
-    for (size_t i = 0; i < runs.size() && i < 3; ++i)
-      out += fmt::format("{}{}..{}", i == 0 ? "" : ",", runs[i].begin, runs[i].end - 1);
-    if (runs.size() > 3) out += ",...";
+    const auto& intervals = map.intervals[rank];
+    if (intervals.empty()) out += "none";
+    for (size_t i = 0; i < intervals.size() && i < 3; ++i)
+      out += fmt::format("{}{}..{}", i == 0 ? "" : ",", intervals[i].begin, intervals[i].end - 1);
+    if (intervals.size() > 3) out += ",...";
   }
   if (table.ranks > 4) out += " | ...";
   return out;

@@ -31,7 +31,7 @@ struct DimLayout {
   DimLayoutKind kind = DimLayoutKind::Replicated;
   int64_t size = 0;            // global
   std::vector<int64_t> local;  // local size by rank
-  RankIntervals runs;          // of Cut
+  RankIntervals intervals;     // of Cut
   AxisMask axes = 0;           // the axes along which ranks hold different indices
   bool is_complete = false;    // every rank holds every index once, in the same order on all ranks
   bool tiles = false;          // the ranks along `axes` together hold every index once
@@ -50,7 +50,7 @@ struct DimLayoutTable {
 // Layouts with more intervals on one rank are not tracked: no plan makes one.
 inline constexpr size_t kMaxIntervals = 4096;
 
-void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
+void reset_for_axes(DimLayoutTable& table, std::vector<size_t> axes);
 // Returns the index of a rank along one of the axes.
 [[nodiscard]] size_t coordinate(const DimLayoutTable& table, size_t rank, size_t axis);
 
@@ -61,7 +61,7 @@ void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
 [[nodiscard]] DimLayoutId unknown_dim(DimLayoutTable& table, int64_t size, std::vector<int64_t> local,
                                       AxisMask axes = kAllAxes);
 // Returns the layout with these intervals, adjacent ones joined; replicated_dim if they cover the dim in order.
-[[nodiscard]] DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals runs);
+[[nodiscard]] DimLayoutId layout_of_intervals(DimLayoutTable& table, int64_t size, RankIntervals intervals);
 
 [[nodiscard]] inline bool is_fully_replicated(const DimLayoutTable& table, DimLayoutId map) {
   return table.maps[map].kind == DimLayoutKind::Replicated;
@@ -76,7 +76,7 @@ void set_axes(DimLayoutTable& table, std::vector<size_t> axes);
 // Returns the intervals of a rank, also for Whole; empty for Any.
 [[nodiscard]] std::vector<Interval> rank_intervals(const DimLayout& map, size_t rank);
 // Appends an interval; joins it with the last one if they are adjacent.
-void append_interval(std::vector<Interval>& runs, Interval run);
+void append_interval(std::vector<Interval>& intervals, Interval run);
 
 // Returns the layout after an all_gather over one axis, which concatenates the shards in rank order. `is_right`: they
 // were shards along this axis that make up the dim; if not, only the sizes of the result are known.

@@ -19,11 +19,11 @@ std::vector<bool> named_dims(const OpCall& call, const DimSpec& row, std::string
   std::vector<bool> named(ndim, false);
   if (row.effect == DimEffect::Appended) return named;
   const GraphArg* arg = find_arg(call, static_cast<size_t>(row.dim_at), keyword);
-  std::vector<RankNumber> dims;
+  std::vector<PerRankNumber> dims;
   if (arg != nullptr && (is_number(arg) || arg->kind == ArgKind::Tuple))
     dims = numbers_at(call, static_cast<size_t>(row.dim_at), keyword);
   for (size_t dim = 0; dim < ndim && dims.empty(); ++dim) named[dim] = goes_by_default(row.absent, dim, ndim);
-  for (const RankNumber& n : dims) {
+  for (const PerRankNumber& n : dims) {
     if (dim_index(n.traced, ndim) < ndim) named[dim_index(n.traced, ndim)] = true;
   }
   return named;
@@ -35,7 +35,7 @@ std::string_view dim_keyword(OpId op) {
 
 }  // namespace
 
-std::vector<bool> dims_along(const OpCall& call) {
+std::vector<bool> dims_of_operation(const OpCall& call) {
   const auto x = tensor_at(call, 0);
   const OpRow& row = op_row(call.node.op);
   return x && row.rule == rule_dim ? named_dims(call, row.along, dim_keyword(call.node.op), x->shape.size())
@@ -54,7 +54,7 @@ void need_dim(OpCall& call, OpResult& result, DimEffect effect, size_t dim, DimL
     else
       report_sharded_dim(call, result, dim, map);
   } else if (held.kind != DimLayoutKind::Replicated && (effect == DimEffect::Same || effect == DimEffect::Resized)) {
-    make_wrong(result, Code::ReductionOverShard,
+    mark_wrong(result, Code::ReductionOverShard,
                fmt::format("{} along dim {}, whose elements are not in their global order", name_of(call), dim));
   }
 }
@@ -65,14 +65,14 @@ DimLayoutId resized_map(OpCall& call, size_t dim, const DimLayout& held, int64_t
   DimLayoutTable& maps = call.table.maps;
   const SizeRule sizes = held.kind == DimLayoutKind::Replicated ? nullptr : op_row(call.node.op).sizes;
   if (sizes == nullptr) return replicated_dim(maps, size);
-  const auto whole = tensor_at(call, 0)->shape;
+  const auto shape = tensor_at(call, 0)->shape;
   const auto result = out_shape(call);
   std::vector<int64_t> local = held.local;
-  for (int64_t& piece : local) {
-    Sizes x(whole.begin(), whole.end()), out(result.begin(), result.end());
-    x[dim] = piece;
+  for (int64_t& local_size : local) {
+    Sizes x(shape.begin(), shape.end()), out(result.begin(), result.end());
+    x[dim] = local_size;
     sizes(call, x, out);
-    piece = std::max<int64_t>(0, out[dim]);
+    local_size = std::max<int64_t>(0, out[dim]);
   }
   return unknown_dim(maps, size, std::move(local), held.axes);
 }
@@ -107,10 +107,10 @@ void rule_dim(OpCall& call, OpResult& result) {
   ValueLayout out;
   out.partial = x->layout->partial;
   if (x->layout->partial && !is_linear)
-    make_wrong(result, Code::PartialUsedAsFull,
+    mark_wrong(result, Code::PartialUsedAsFull,
                fmt::format("{} uses a pending partial sum as the full sum", name_of(call)));
   out.zero = x->layout->zero && is_linear;
-  const bool keep = row.keepdim_at >= 0 && bool_at(call, static_cast<size_t>(row.keepdim_at), "keepdim", false);
+  const bool has_keepdim = row.keepdim_at >= 0 && bool_at(call, static_cast<size_t>(row.keepdim_at), "keepdim", false);
   AxisMask summed = 0, unsummed_axes = 0;
   const auto target = out_shape(call);
   for (size_t dim = 0; dim < ndim; ++dim) {
@@ -127,16 +127,16 @@ void rule_dim(OpCall& call, OpResult& result) {
                                                                 : unknown_dim(maps, held.size, held.local, held.axes));
     else if (row.effect == DimEffect::Resized)
       out.dims.push_back(dim < target.size() ? resized_map(call, dim, held, target[dim]) : replicated_dim(maps, 1));
-    else if (keep)
+    else if (has_keepdim)
       out.dims.push_back(replicated_dim(maps, 1));
   }
   if (row.effect == DimEffect::Appended || call.node.op == OpId::Unfold)
     out.dims.push_back(replicated_dim(maps, target.back()));
   if ((out.partial & summed) != 0)
-    make_wrong(result, Code::PartialUsedAsFull,
+    mark_wrong(result, Code::PartialUsedAsFull,
                "the reduction sums a pending partial sum over a dim that is sharded over the same axis");
   if ((unsummed_axes & summed) != 0)
-    make_wrong(result, Code::ShardsMismatch,
+    mark_wrong(result, Code::ShardsMismatch,
                fmt::format("{} over one sharded dim, but another dim is sharded over the same axis", name_of(call)));
   out.partial |= summed;
   check_layout(call, result, out);

@@ -11,19 +11,19 @@ namespace {
 
 // Divides the sizes of sharded dims that may be divided. If there are none, the first repeated dim has the number of
 // heads of the code: one head of keys becomes that of each head of queries.
-void divide_counts(const OpCall& call, const Operand& x, std::vector<RankNumber>& sizes) {
+void divide_counts(const OpCall& call, const Operand& x, std::vector<PerRankNumber>& sizes) {
   if (x.layout->dims.size() > sizes.size()) return;
   const size_t added = sizes.size() - x.layout->dims.size();
   bool has_sharded = false;
   for (size_t dim = added; dim < sizes.size(); ++dim) {
     const DimLayout& held = call.table.maps.maps[x.layout->dims[dim - added]];
     const bool is_sharded = held.local.front() * call.counts->ranks == sizes[dim].traced && held.size != 1;
-    if (!is_sharded || sizes[dim].use == CountUse::Global) continue;
-    divide(call, sizes[dim]);
+    if (!is_sharded || sizes[dim].use == LiteralUse::Global) continue;
+    divide_by_ranks(call, sizes[dim]);
     has_sharded = true;
   }
-  const auto repeated = std::ranges::find(sizes, CountUse::Local, &RankNumber::use);
-  if (!has_sharded && repeated != sizes.end()) divide(call, *repeated);
+  const auto repeated = std::ranges::find(sizes, LiteralUse::Local, &PerRankNumber::use);
+  if (!has_sharded && repeated != sizes.end()) divide_by_ranks(call, *repeated);
 }
 
 }  // namespace
@@ -32,7 +32,7 @@ void rule_expand(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0);
   const auto target = out_shape(call);
   if (!x) return;
-  std::vector<RankNumber> sizes;
+  std::vector<PerRankNumber> sizes;
   if (const auto other = tensor_at(call, 1, "other")) {
     for (size_t dim = 0; dim < other->shape.size(); ++dim)
       sizes.push_back({call.table.maps.maps[other->layout->dims[dim]].local, other->shape[dim],
@@ -59,23 +59,23 @@ void rule_expand(OpCall& call, OpResult& result) {
     const DimLayoutId map = x->layout->dims[dim - added];
     const DimLayout held = call.table.maps.maps[map];
     std::vector<int64_t> local(call.table.maps.ranks);
-    bool repeats = false, keeps = true;
+    bool repeats = false, is_unchanged = true;
     for (size_t rank = 0; rank < local.size(); ++rank) {
-      const int64_t asked = sizes[dim].local[rank] == -1 ? held.local[rank] : sizes[dim].local[rank];
-      if (asked != held.local[rank] && held.local[rank] != 1)
+      const int64_t requested = sizes[dim].local[rank] == -1 ? held.local[rank] : sizes[dim].local[rank];
+      if (requested != held.local[rank] && held.local[rank] != 1)
         crash(result, Code::OperandSizesDiffer,
               fmt::format("{} of dim {} to {}, but its local size is {} (globally to {}, from {})", name_of(call), dim,
-                          asked, rank_sizes_text(held.local), target[dim], held.size));
-      repeats = repeats || (asked != held.local[rank]);
-      keeps = keeps && asked == held.local[rank];
-      local[rank] = asked;
+                          requested, rank_sizes_text(held.local), target[dim], held.size));
+      repeats = repeats || (requested != held.local[rank]);
+      is_unchanged = is_unchanged && requested == held.local[rank];
+      local[rank] = requested;
     }
-    if (keeps && held.size == target[dim]) {
+    if (is_unchanged && held.size == target[dim]) {
       out.dims.push_back(map);
       continue;
     }
     if (held.size != 1 && repeats)
-      make_wrong(
+      mark_wrong(
           result, Code::ShardsMismatch,
           fmt::format("{} repeats dim {}, because a rank holds one element of {}", name_of(call), dim, held.size));
     out.dims.push_back(unknown_dim(call.table.maps, target[dim], std::move(local), sizes[dim].axes | held.axes));

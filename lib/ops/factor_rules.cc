@@ -28,16 +28,17 @@ size_t dims_of(const DimTokens& tokens, size_t at, size_t ndim, size_t norm_dims
 }
 
 // Combines a factor of one operand with that of the previous ones. Dims of a `..` factor are aligned at the end.
-void meet(OpCall& call, OpResult& result, Factors& factors, const DimToken& token, std::span<const DimLayoutId> dims,
-          bool may_broadcast) {
+void combine_factor(OpCall& call, OpResult& result, Factors& factors, const DimToken& token,
+                    std::span<const DimLayoutId> dims, bool may_broadcast) {
   const auto [entry, is_new] = factors.try_emplace(token.factor, dims.begin(), dims.end());
   if (is_new) return;
-  std::vector<DimLayoutId>& met = entry->second;
-  if (dims.size() > met.size()) met.insert(met.begin(), dims.size() - met.size(), replicated_dim(call.table.maps, 1));
+  std::vector<DimLayoutId>& combined = entry->second;
+  if (dims.size() > combined.size())
+    combined.insert(combined.begin(), dims.size() - combined.size(), replicated_dim(call.table.maps, 1));
   for (size_t i = 0; i < dims.size(); ++i) {
-    const size_t at = met.size() - dims.size() + i;
-    met[at] = join(call, result, met[at], dims[i], token.is_many || may_broadcast,
-                   token.is_many ? fmt::format("dim {}", at) : fmt::format("`{}`", token.factor));
+    const size_t at = combined.size() - dims.size() + i;
+    combined[at] = join(call, result, combined[at], dims[i], token.is_many || may_broadcast,
+                        token.is_many ? fmt::format("dim {}", at) : fmt::format("`{}`", token.factor));
   }
 }
 
@@ -56,8 +57,8 @@ Factors combine_operands(OpCall& call, OpResult& result, const Notation& notatio
       for (size_t at = 0; at < tokens.size(); ++at) {
         const size_t begin = std::min(dim, dims.size()), count = dims_of(tokens, at, dims.size(), norm_dims);
         if (!tokens[at].is_one)
-          meet(call, result, factors, tokens[at], dims.subspan(begin, std::min(count, dims.size() - begin)),
-               addend > 0 || call.node.op == OpId::Einsum);
+          combine_factor(call, result, factors, tokens[at], dims.subspan(begin, std::min(count, dims.size() - begin)),
+                         addend > 0 || call.node.op == OpId::Einsum);
         dim += count;
       }
     }
@@ -70,30 +71,31 @@ Factors combine_operands(OpCall& call, OpResult& result, const Notation& notatio
 AxisMask sum_factors(OpCall& call, OpResult& result, const Notation& notation, const Factors& factors) {
   const DimLayoutTable& maps = call.table.maps;
   AxisMask summed = 0;
-  for (const auto& [factor, met] : factors) {
-    const bool whole = std::find(notation.whole.begin(), notation.whole.end(), factor) != notation.whole.end();
-    const bool kept = std::any_of(notation.out.begin(), notation.out.end(),
-                                  [name = factor](const DimToken& token) { return token.factor == name; });
-    for (const DimLayoutId map : met) {
+  for (const auto& [factor, layouts] : factors) {
+    const bool must_be_replicated =
+        std::find(notation.replicated.begin(), notation.replicated.end(), factor) != notation.replicated.end();
+    const bool is_in_output = std::any_of(notation.out.begin(), notation.out.end(),
+                                          [name = factor](const DimToken& token) { return token.factor == name; });
+    for (const DimLayoutId map : layouts) {
       const DimLayout& held = maps.maps[map];
       if (notation.some && std::find(held.local.begin(), held.local.end(), 0) != held.local.end())
         crash(result, Code::OperandSizesDiffer,
               fmt::format("{} fails on a rank without elements of `{}`: {}", name_of(call), factor,
                           dim_layout_text(maps, map)));
-      if (whole && held.kind != DimLayoutKind::Replicated) {
+      if (must_be_replicated && held.kind != DimLayoutKind::Replicated) {
         if (call.node.op == OpId::Embedding)
           crash(result, Code::OperandSizesDiffer,
                 fmt::format("a sharded embedding weight is looked up with global indices: {}",
                             dim_layout_text(maps, map)));
         else
-          make_wrong(result, Code::ReductionOverShard,
+          mark_wrong(result, Code::ReductionOverShard,
                      fmt::format("{} over sharded `{}` uses only the local shard: {}", name_of(call), factor,
                                  dim_layout_text(maps, map)));
-      } else if (!whole && !kept && !held.is_complete) {
+      } else if (!must_be_replicated && !is_in_output && !held.is_complete) {
         if (held.tiles)
           summed |= held.axes;
         else
-          make_wrong(result, Code::ShardsMismatch,
+          mark_wrong(result, Code::ShardsMismatch,
                      fmt::format("{} sums over `{}`, whose shards do not tile the dim: {}", name_of(call), factor,
                                  dim_layout_text(maps, map)));
       }
@@ -108,8 +110,8 @@ std::vector<DimLayoutId> out_dims(OpCall& call, const Notation& notation, const 
   for (const DimToken& token : notation.out) {
     if (token.is_new) {
       dims.push_back(replicated_dim(call.table.maps, dims.size() < target.size() ? target[dims.size()] : 1));
-    } else if (const auto met = factors.find(token.factor); met != factors.end()) {
-      dims.insert(dims.end(), met->second.begin(), met->second.end());
+    } else if (const auto layouts = factors.find(token.factor); layouts != factors.end()) {
+      dims.insert(dims.end(), layouts->second.begin(), layouts->second.end());
     }
   }
   return dims;
@@ -117,7 +119,7 @@ std::vector<DimLayoutId> out_dims(OpCall& call, const Notation& notation, const 
 
 // The axes over which the product and the addends are partial, and over which an addend is complete.
 struct Sums {
-  AxisMask product = 0, added = 0, complete_added = 0;
+  AxisMask matmul = 0, added = 0, complete_added = 0;
   bool is_partial_twice = false, is_zero = false, adds = false;
 };
 
@@ -125,22 +127,22 @@ Sums sums_of(OpCall& call, OpResult& result, const Notation& notation, std::span
              std::span<const size_t> addend_of) {
   // The product is the addend with several operands: the first one, or the second one for addmm.
   const auto& addends = notation.addends;
-  const size_t product = addends.size() > 1 && addends[0].size() == 1 && addends[1].size() > 1 ? 1 : 0;
+  const size_t matmul_addend = addends.size() > 1 && addends[0].size() == 1 && addends[1].size() > 1 ? 1 : 0;
   Sums sums;
   for (size_t i = 0; i < addend_of.size(); ++i) {
     const ValueLayout& layout = *operands[i].layout;
     if (static_cast<int64_t>(i) == notation.index) {
       if (layout.partial)
-        make_wrong(result, Code::PartialUsedAsFull,
+        mark_wrong(result, Code::PartialUsedAsFull,
                    "the indices are a pending partial sum, but are used as the full sum");
       continue;
     }
     if (static_cast<int64_t>(i) == notation.divides && layout.partial)
-      make_wrong(result, Code::PartialUsedAsFull,
+      mark_wrong(result, Code::PartialUsedAsFull,
                  fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
-    if (addend_of[i] == product) {
-      sums.is_partial_twice = sums.is_partial_twice || (sums.product & layout.partial) != 0;
-      sums.product |= layout.partial;
+    if (addend_of[i] == matmul_addend) {
+      sums.is_partial_twice = sums.is_partial_twice || (sums.matmul & layout.partial) != 0;
+      sums.matmul |= layout.partial;
       sums.is_zero = sums.is_zero || layout.zero;
     } else {
       sums.added |= layout.partial;
@@ -158,31 +160,31 @@ void add_up(OpCall& call, OpResult& result, const Notation& notation, const Sums
             ValueLayout& out) {
   const std::string name = name_of(call);
   if (sums.is_partial_twice)
-    make_wrong(
+    mark_wrong(
         result, Code::PartialUsedAsFull,
         fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
                     name));
-  if ((notation.norm >= 0 || notation.bends) && sums.product != 0)
-    make_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
-  if ((summed & sums.product) != 0)
-    make_wrong(result, Code::PartialUsedAsFull,
+  if ((notation.norm >= 0 || notation.bends) && sums.matmul != 0)
+    mark_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
+  if ((summed & sums.matmul) != 0)
+    mark_wrong(result, Code::PartialUsedAsFull,
                fmt::format("{} sums a pending partial sum over a dim that is sharded over the same axis", name));
-  const AxisMask open = summed | sums.product;
-  if ((open & sums.complete_added) != 0)
-    make_wrong(result, Code::ReplicatedValueReduced,
+  const AxisMask partial = summed | sums.matmul;
+  if ((partial & sums.complete_added) != 0)
+    mark_wrong(result, Code::ReplicatedValueReduced,
                fmt::format("{} adds a full bias to a pending partial sum: the reduction counts it {} times", name,
                            call.table.maps.ranks));
-  if ((~open & sums.added) != 0)
-    make_wrong(
+  if ((~partial & sums.added) != 0)
+    mark_wrong(
         result, Code::ReplicatedValueReduced,
         fmt::format("{} adds a pending partial sum to a full value: the reduction counts the full value on every rank",
                     name));
-  out.partial = open | sums.added;
+  out.partial = partial | sums.added;
   out.zero = sums.is_zero && !sums.adds;
   for (const DimLayoutId id : out.dims) {
     const DimLayout& map = call.table.maps.maps[id];
     if (map.kind == DimLayoutKind::Sharded && (map.axes & summed) != 0)
-      make_wrong(result, Code::ShardsMismatch,
+      mark_wrong(result, Code::ShardsMismatch,
                  fmt::format("{} sums over one sharded dim, but another dim is sharded over the same axis: each rank "
                              "has only its tile of the diagonal",
                              name));

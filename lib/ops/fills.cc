@@ -17,7 +17,7 @@ void rule_fill(OpCall& call, OpResult& result) {
   if (fill.size == FillSize::Like || fill.size == FillSize::InPlace) {
     const auto x = tensor_at(call, 0);
     if (const auto value = tensor_at(call, 1); value && value->layout->partial)
-      make_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
+      mark_wrong(result, Code::PartialUsedAsFull, fmt::format("{} uses a pending partial sum as the full sum", name));
     if (!x) return append_result(result, replicated_layout(call.table, target));
     for (size_t dim = 0; dim < x->layout->dims.size(); ++dim)
       out.dims.push_back(unknown_dim(call.table.maps, target[dim], call.table.maps.maps[x->layout->dims[dim]].local,
@@ -30,9 +30,9 @@ void rule_fill(OpCall& call, OpResult& result) {
     for (size_t i = 0; i < call.args.size(); ++i) {
       const GraphArg& arg = call.graph.args[call.args[i]];
       if (!is_number(&arg)) continue;
-      const RankNumber n = number_of(call, arg);
+      const PerRankNumber n = number_of(call, arg);
       if (std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; })) continue;
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("{} counts to the local size {}, but the global size is {}", name, n.local[0], n.traced));
       std::vector<int64_t> sizes = n.local;
       for (const int64_t size : target) out.dims.push_back(unknown_dim(call.table.maps, size, sizes, n.axes));
@@ -41,7 +41,7 @@ void rule_fill(OpCall& call, OpResult& result) {
     return append_result(result, replicated_layout(call.table, target));
   }
   if (fill.size == FillSize::Scalar) return append_result(result, replicated_layout(call.table, target));
-  std::vector<RankNumber> sizes = numbers_at(call, fill.size == FillSize::Method ? 1 : 0, "size");
+  std::vector<PerRankNumber> sizes = numbers_at(call, fill.size == FillSize::Method ? 1 : 0, "size");
   if (sizes.size() != target.size()) return append_result(result, replicated_layout(call.table, target));
   for (size_t dim = 0; dim < target.size(); ++dim)
     out.dims.push_back(unknown_dim(call.table.maps, target[dim], sizes[dim].local, sizes[dim].axes));

@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // Checks an index that is a number: it must select the same global element on every rank.
-void pick(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map, const RankNumber& number) {
+void pick(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map, const PerRankNumber& number) {
   const DimLayout held = call.table.maps.maps[map];
   std::vector<LocalSlice> local;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
@@ -28,14 +28,14 @@ void pick(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutId map
   const int64_t n = number.traced < 0 ? number.traced + held.size : number.traced;
   std::string fault;
   if (!slice_layout(call.table.maps, map, local, {n, n + 1, 1}, fault))
-    make_wrong(result, Code::ShardsMismatch,
+    mark_wrong(result, Code::ShardsMismatch,
                fmt::format("an index into dim {} selects another element of the shard than of the full tensor: {}",
                            item.dim, fault));
 }
 
 void require_replicated(OpCall& call, OpResult& result, DimLayoutId map, size_t dim, std::string_view what) {
   if (call.table.maps.maps[map].kind == DimLayoutKind::Replicated) return;
-  make_wrong(result, Code::ReductionOverShard,
+  mark_wrong(result, Code::ReductionOverShard,
              fmt::format("{} into sharded dim {} can only select from the local shard: {}", what, dim,
                          dim_layout_text(call.table.maps, map)));
 }
@@ -45,7 +45,7 @@ void require_replicated(OpCall& call, OpResult& result, DimLayoutId map, size_t 
 struct IndexedDims {
   std::vector<DimLayoutId> maps;
   size_t at = 0, groups = 0;
-  bool open = false;  // the previous item was an index tensor
+  bool follows_tensor = false;  // the previous item was an index tensor
 };
 
 // Returns the layouts that replace a dim indexed by a tensor, a list or a mask.
@@ -66,17 +66,18 @@ std::vector<DimLayoutId> maps_of_index(OpCall& call, OpResult& result, const Ope
 
 void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, size_t out_dims,
                 IndexedDims& indexed) {
-  if (!indexed.open && indexed.groups++ == 0) indexed.at = out_dims;
+  if (!indexed.follows_tensor && indexed.groups++ == 0) indexed.at = out_dims;
   if (item.tensor && item.tensor->layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
+    mark_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
   for (size_t d = 0; d < item.dims; ++d)
     require_replicated(call, result, x.layout->dims[item.dim + d], item.dim + d,
                        item.kind == IndexKind::Mask ? "a mask" : "indices");
   const std::vector<DimLayoutId> maps = maps_of_index(call, result, x, item, indexed.at);
-  std::vector<DimLayoutId>& met = indexed.maps;
-  if (maps.size() > met.size()) met.insert(met.begin(), maps.size() - met.size(), replicated_dim(call.table.maps, 1));
+  std::vector<DimLayoutId>& combined = indexed.maps;
+  if (maps.size() > combined.size())
+    combined.insert(combined.begin(), maps.size() - combined.size(), replicated_dim(call.table.maps, 1));
   for (size_t d = 0; d < maps.size(); ++d) {
-    DimLayoutId& slot = met[met.size() - maps.size() + d];
+    DimLayoutId& slot = combined[combined.size() - maps.size() + d];
     slot = join(call, result, slot, maps[d], true, "an index");
   }
 }
@@ -84,9 +85,9 @@ void index_dims(OpCall& call, OpResult& result, const Operand& x, const IndexIte
 // Returns the layout of a sliced dim. The global slice becomes a segment, for the gradient.
 DimLayoutId indexed_dim(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item) {
   DimLayoutId sliced = x.layout->dims[item.dim];
-  if (takes_all(item)) return sliced;
+  if (is_full_slice(item)) return sliced;
   std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // a failure is in `result`
-  const LocalSlice global = slice_of(call, item, x.shape[item.dim], 0, true);
+  const LocalSlice global = slice_of_item(call, item, x.shape[item.dim], 0, true);
   if (global.step == 1) result.segments.push_back({0, static_cast<uint32_t>(item.dim), global.begin, global.end});
   return sliced;
 }
@@ -118,7 +119,7 @@ void rule_getitem(OpCall& call, OpResult& result) {
     } else {
       out.dims.push_back(indexed_dim(call, result, *x, item));
     }
-    indexed.open = advanced;
+    indexed.follows_tensor = advanced;
   }
   if (indexed.groups > 0)
     out.dims.insert(out.dims.begin() + static_cast<std::ptrdiff_t>(indexed.groups == 1 ? indexed.at : 0),

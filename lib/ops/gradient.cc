@@ -9,9 +9,9 @@ GradState gradient_through(const ValueLayoutTable& table, GradState state, const
   const AxisMask x_sharded = sharding_axes(table, x), y_sharded = sharding_axes(table, y),
                  y_sharded_or_partial = y_sharded | y.partial;
   const AxisMask passes = x.partial & ~y_sharded, terms = y_sharded_or_partial & ~passes & ~x_sharded;
-  if ((state.open & ~passes & (y_sharded_or_partial | x_sharded)) != 0) return kWrongGrad;
+  if ((state.partial & ~passes & (y_sharded_or_partial | x_sharded)) != 0) return kWrongGrad;
   made_partial = terms != 0;
-  return {GradKind::Known, state.open | terms};
+  return {GradKind::Known, state.partial | terms};
 }
 
 }  // namespace tpplan

@@ -9,10 +9,10 @@ namespace tpplan {
 
 enum class GradKind : uint8_t { None, Known, Wrong };
 
-// Complete: right for the local elements. Otherwise partial over the axes in `open`.
+// Complete: right for the local elements. Otherwise partial over the axes in `partial`.
 struct GradState {
   GradKind kind = GradKind::None;
-  AxisMask open = 0;
+  AxisMask partial = 0;
   bool operator==(const GradState&) const = default;
 };
 

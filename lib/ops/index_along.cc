@@ -59,7 +59,7 @@ void combine_rows(OpCall& call, OpResult& result, const IndexCall& along, ValueL
 // Combines layouts for an index with as many dims as the operand, which can be smaller along each.
 void combine_elements(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
   for (size_t d = 0; d < out.dims.size() && d < along.index.layout->dims.size(); ++d) {
-    const DimLayoutId own = along.x.layout->dims[d];
+    const DimLayoutId dim_of_x = along.x.layout->dims[d];
     DimLayoutId by = along.index.layout->dims[d];
     if (along.source && d < along.source->layout->dims.size())
       by = join(call, result, by, along.source->layout->dims[d], false, fmt::format("dim {} of the source", d));
@@ -67,10 +67,10 @@ void combine_elements(OpCall& call, OpResult& result, const IndexCall& along, Va
       if (along.row.gathers)
         out.dims[d] = by;
       else if (!is_fully_replicated(call.table.maps, by))
-        make_wrong(result, Code::ReductionOverShard,
+        mark_wrong(result, Code::ReductionOverShard,
                    fmt::format("{} by a sharded index uses only the local shard", name_of(call)));
-    } else if (own != by && along.x.shape[d] == along.index.shape[d]) {
-      out.dims[d] = join(call, result, own, by, false, fmt::format("dim {}", d));
+    } else if (dim_of_x != by && along.x.shape[d] == along.index.shape[d]) {
+      out.dims[d] = join(call, result, dim_of_x, by, false, fmt::format("dim {}", d));
     } else if (along.row.gathers) {
       out.dims[d] = by;
     }
@@ -81,13 +81,13 @@ void combine_elements(OpCall& call, OpResult& result, const IndexCall& along, Va
 void put_source(OpCall& call, OpResult& result, const IndexCall& along, ValueLayout& out) {
   const ValueLayout &x = *along.x.layout, &source = *along.source->layout;
   if ((x.partial | source.partial) != 0 && !is_linear(call))
-    make_wrong(
+    mark_wrong(
         result, Code::PartialUsedAsFull,
         fmt::format("{} of a pending partial sum is not linear: the local results do not add up to the full result",
                     name_of(call)));
   const bool fits = x.partial == source.partial || (x.partial == 0 && x.zero) || (source.partial == 0 && source.zero);
   if (!fits)
-    make_wrong(
+    mark_wrong(
         result, Code::ReplicatedValueReduced,
         source.partial != 0
             ? fmt::format(
@@ -104,7 +104,7 @@ void put_source(OpCall& call, OpResult& result, const IndexCall& along, ValueLay
   if (rows.tiles && x.zero)
     out.partial |= rows.axes;
   else
-    make_wrong(result, Code::ReductionOverShard,
+    mark_wrong(result, Code::ReductionOverShard,
                fmt::format("{} of sharded rows uses only the local shard", name_of(call)));
 }
 
@@ -112,7 +112,7 @@ void put_number(OpCall& call, OpResult& result, const IndexCall& along, ValueLay
   const GraphArg* value = find_arg(call, 3, "value");
   const bool nonzero = value != nullptr && value->number != 0;
   if (along.x.layout->partial && nonzero)
-    make_wrong(result, Code::ReplicatedValueReduced,
+    mark_wrong(result, Code::ReplicatedValueReduced,
                fmt::format("{} writes a number into a pending partial sum: the reduction counts it on every rank",
                            name_of(call)));
   out.zero = along.x.layout->zero && !nonzero;
@@ -133,9 +133,9 @@ void rule_index_along(OpCall& call, OpResult& result) {
       .source = tensor_at(call, 3, row.by_rows ? "source" : "src"),
       .dim = dim_index(is_number(dim_arg) ? number_of(call, *dim_arg).traced : 0, x->layout->dims.size())};
   if (index->layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
+    mark_wrong(result, Code::PartialUsedAsFull, "the index is a pending partial sum, but is used as the full sum");
   if (along.dim < x->layout->dims.size() && !is_fully_replicated(call.table.maps, x->layout->dims[along.dim]))
-    make_wrong(result, Code::ReductionOverShard,
+    mark_wrong(result, Code::ReductionOverShard,
                fmt::format("{} along sharded dim {} uses only the local shard: {}", name_of(call), along.dim,
                            dim_layout_text(call.table.maps, x->layout->dims[along.dim])));
   ValueLayout out = *x->layout;
@@ -154,17 +154,17 @@ void rule_masked_scatter(OpCall& call, OpResult& result) {
   const auto x = tensor_at(call, 0), mask = tensor_at(call, 1, "mask"), source = tensor_at(call, 2, "source");
   if (!x || !mask || !source) return;
   if (mask->layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull, "the mask is a pending partial sum, but is used as the full sum");
+    mark_wrong(result, Code::PartialUsedAsFull, "the mask is a pending partial sum, but is used as the full sum");
   for (const Operand& operand : {*x, *mask, *source}) {
     if (!is_all_replicated(call.table, *operand.layout))
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("{} expects replicated operands, but one is not: {}", name_of(call),
                              layout_text(call.table, *operand.layout)));
   }
   ValueLayout out = *x->layout;
   out.is_dtensor = out.wrong = out.local_view = false;
   const Operand summed[] = {*x, *source};
-  combine_sums(call, result, summed, Linearity::Add, false, out);
+  combine_partial_sums(call, result, summed, Linearity::Add, false, out);
   check_layout(call, result, out);
   append_result(result, std::move(out));
 }

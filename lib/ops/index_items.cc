@@ -77,7 +77,7 @@ std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
   const std::vector<uint32_t> parts = index_parts(call);
   const size_t named = dims_of(call, parts);
   size_t dim = 0;
-  const auto keep = [&](size_t count) {
+  const auto add_full_dims = [&](size_t count) {
     for (; count > 0 && dim < ndim; --count) {
       IndexItem item;
       item.dim = dim++;
@@ -88,7 +88,7 @@ std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
   for (const uint32_t part : parts) {
     if (call.graph.args[part].kind == ArgKind::Ellipsis) {
       has_ellipsis = true;
-      keep(ndim > named ? ndim - named : 0);
+      add_full_dims(ndim > named ? ndim - named : 0);
       continue;
     }
     const IndexItem item = item_of(call, part, dim);
@@ -96,14 +96,14 @@ std::vector<IndexItem> read_index(const OpCall& call, size_t ndim) {
     if (dim > ndim) return items;
     items.push_back(item);
   }
-  if (!has_ellipsis) keep(ndim);
+  if (!has_ellipsis) add_full_dims(ndim);
   return items;
 }
 
-LocalSlice slice_of(const OpCall& call, const IndexItem& item, int64_t size, size_t rank, bool traced) {
+LocalSlice slice_of_item(const OpCall& call, const IndexItem& item, int64_t size, size_t rank, bool traced) {
   const auto bound = [&](const GraphArg* arg, int64_t absent) {
     if (!given(arg)) return absent;
-    const RankNumber number = number_of(call, *arg);
+    const PerRankNumber number = number_of(call, *arg);
     int64_t n = traced ? number.traced : number.local[rank];
     if (n < 0) n += size;
     return std::clamp<int64_t>(n, 0, size);
@@ -119,24 +119,24 @@ bool slice_dim(OpCall& call, OpResult& result, const IndexItem& item, DimLayoutI
   const DimLayout held = call.table.maps.maps[map];
   std::vector<LocalSlice> local;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank)
-    local.push_back(slice_of(call, item, held.local[rank], rank, false));
-  const LocalSlice whole = slice_of(call, item, held.size, 0, true);
+    local.push_back(slice_of_item(call, item, held.local[rank], rank, false));
+  const LocalSlice global = slice_of_item(call, item, held.size, 0, true);
   std::string fault;
-  if (const auto out = slice_layout(call.table.maps, map, local, whole, fault)) {
+  if (const auto out = slice_layout(call.table.maps, map, local, global, fault)) {
     sliced = *out;
     return true;
   }
-  make_wrong(result, Code::ShardsMismatch,
+  mark_wrong(result, Code::ShardsMismatch,
              fmt::format("a slice of dim {} selects other elements of the shard than of the full tensor: {}", item.dim,
                          fault));
   std::vector<int64_t> sizes;
   for (const LocalSlice& s : local) sizes.push_back((s.end - s.begin + s.step - 1) / s.step);
-  sliced = unknown_dim(call.table.maps, (whole.end - whole.begin + whole.step - 1) / whole.step, std::move(sizes),
+  sliced = unknown_dim(call.table.maps, (global.end - global.begin + global.step - 1) / global.step, std::move(sizes),
                        held.axes);
   return false;
 }
 
-bool takes_all(const IndexItem& item) {
+bool is_full_slice(const IndexItem& item) {
   return item.kind == IndexKind::Slice && !given(item.begin) && !given(item.end) && !given(item.step);
 }
 

@@ -24,7 +24,8 @@ struct IndexItem {
 [[nodiscard]] std::vector<IndexItem> read_index(const OpCall& call, size_t ndim);
 
 // Returns the slice of `size` elements that the item selects, with Python's meaning of None and negative indices.
-[[nodiscard]] LocalSlice slice_of(const OpCall& call, const IndexItem& item, int64_t size, size_t rank, bool traced);
+[[nodiscard]] LocalSlice slice_of_item(const OpCall& call, const IndexItem& item, int64_t size, size_t rank,
+                                       bool traced);
 
 // Computes the layout of a dim after a slice. Returns false with the reason in `result` if the local slices select
 // other elements than the global slice.
@@ -32,6 +33,6 @@ struct IndexItem {
                              DimLayoutId& sliced);
 
 // True if the item selects its full dim unchanged.
-[[nodiscard]] bool takes_all(const IndexItem& item);
+[[nodiscard]] bool is_full_slice(const IndexItem& item);
 
 }  // namespace tpplan

@@ -18,7 +18,7 @@ std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, s
     for (const LocalSlice& slice : local) sizes.push_back(count(slice));
     return unknown_dim(table, size, std::move(sizes), map.axes);
   }
-  RankIntervals runs(table.ranks);
+  RankIntervals intervals(table.ranks);
   for (size_t rank = 0; rank < table.ranks; ++rank) {
     const LocalSlice& slice = local[rank];
     int64_t first = 0;  // local index of the interval's first element
@@ -38,8 +38,8 @@ std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, s
                               global.begin, global.end - 1);
           return std::nullopt;
         }
-        append_interval(runs[rank], {(g - global.begin) / global.step, (g - global.begin) / global.step + n});
-        if (runs[rank].size() > kMaxIntervals) {
+        append_interval(intervals[rank], {(g - global.begin) / global.step, (g - global.begin) / global.step + n});
+        if (intervals[rank].size() > kMaxIntervals) {
           fault = "its shards have too many intervals to track";
           return std::nullopt;
         }
@@ -47,7 +47,7 @@ std::optional<DimLayoutId> slice_layout(DimLayoutTable& table, DimLayoutId id, s
       first = after;
     }
   }
-  return layout_of_intervals(table, size, std::move(runs));
+  return layout_of_intervals(table, size, std::move(intervals));
 }
 
 std::optional<DimLayoutId> concat_layouts(DimLayoutTable& table, std::span<const DimLayoutId> parts) {
@@ -62,17 +62,17 @@ std::optional<DimLayoutId> concat_layouts(DimLayoutTable& table, std::span<const
     for (size_t rank = 0; rank < table.ranks; ++rank) local[rank] += table.maps[part].local[rank];
   }
   if (any) return unknown_dim(table, size, std::move(local), axes);
-  RankIntervals runs(table.ranks);
+  RankIntervals intervals(table.ranks);
   int64_t offset = 0;
   for (const DimLayoutId part : parts) {
     for (size_t rank = 0; rank < table.ranks; ++rank) {
       for (const Interval& run : rank_intervals(table.maps[part], rank))
-        append_interval(runs[rank], {run.begin + offset, run.end + offset});
-      if (runs[rank].size() > kMaxIntervals) return std::nullopt;
+        append_interval(intervals[rank], {run.begin + offset, run.end + offset});
+      if (intervals[rank].size() > kMaxIntervals) return std::nullopt;
     }
     offset += table.maps[part].size;
   }
-  return layout_of_intervals(table, size, std::move(runs));
+  return layout_of_intervals(table, size, std::move(intervals));
 }
 
 }  // namespace tpplan

@@ -6,12 +6,12 @@
 
 namespace tpplan {
 
-CountUse count_use(const LocalCounts& counts, int64_t literal) {
-  if (literal <= 0 || literal % counts.ranks != 0) return CountUse::Global;
+LiteralUse literal_use(const LocalCounts& counts, int64_t literal) {
+  if (literal <= 0 || literal % counts.ranks != 0) return LiteralUse::Global;
   const auto is_multiple = [literal](int64_t divided) { return literal % divided == 0; };
-  if (std::ranges::none_of(counts.divided, is_multiple)) return CountUse::Global;
-  const bool is_kept = std::ranges::count(counts.kept, literal) > 0;
-  return std::ranges::count(counts.divided, literal) > 0 && !is_kept ? CountUse::Local : CountUse::Either;
+  if (std::ranges::none_of(counts.divided, is_multiple)) return LiteralUse::Global;
+  const bool is_undivided = std::ranges::count(counts.undivided, literal) > 0;
+  return std::ranges::count(counts.divided, literal) > 0 && !is_undivided ? LiteralUse::Local : LiteralUse::Either;
 }
 
 bool has_counts(OpId op) {
@@ -19,21 +19,21 @@ bool has_counts(OpId op) {
   return rule == rule_view || rule == rule_expand || op == OpId::Split || op == OpId::SplitWithSizes;
 }
 
-void divide(const OpCall& call, RankNumber& size) {
+void divide_by_ranks(const OpCall& call, PerRankNumber& size) {
   for (int64_t& local : size.local) local /= call.counts->ranks;
   size.axes |= call.counts->axis;
-  size.use = CountUse::Global;
+  size.use = LiteralUse::Global;
 }
 
-std::vector<RankNumber> sizes_at(const OpCall& call, size_t position, std::string_view keyword) {
-  std::vector<RankNumber> sizes = numbers_at(call, position, keyword);
+std::vector<PerRankNumber> sizes_at(const OpCall& call, size_t position, std::string_view keyword) {
+  std::vector<PerRankNumber> sizes = numbers_at(call, position, keyword);
   if (call.counts == nullptr) return sizes;
   uint32_t index = 0;
   const GraphArg* arg = find_arg(call, position, keyword, &index);
   for (size_t i = 0; i < sizes.size(); ++i) {
     const uint32_t at = is_number(arg) ? index : ++index;
     if (call.graph.args[at].kind != ArgKind::Int) continue;
-    sizes[i].use = count_use(*call.counts, call.graph.args[at].integer);
+    sizes[i].use = literal_use(*call.counts, call.graph.args[at].integer);
   }
   return sizes;
 }

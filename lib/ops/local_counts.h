@@ -12,15 +12,15 @@ namespace tpplan {
 // Returns whether the code divides a literal: Local if it is the value of a divided attribute only, Either if it is
 // also the value of another attribute, or a multiple of a divided one, such as `num_heads * head_dim`. A literal can
 // equal an attribute by chance, so that callers decide by the layout of the operand where they can.
-[[nodiscard]] CountUse count_use(const LocalCounts& counts, int64_t literal);
+[[nodiscard]] LiteralUse literal_use(const LocalCounts& counts, int64_t literal);
 
 // True if the operation has sizes among its arguments that sizes_at reads.
 [[nodiscard]] bool has_counts(OpId op);
 
 // Returns the sizes at an argument as numbers_at does, with `use` of literals. None is divided yet.
-[[nodiscard]] std::vector<RankNumber> sizes_at(const OpCall& call, size_t position, std::string_view keyword);
+[[nodiscard]] std::vector<PerRankNumber> sizes_at(const OpCall& call, size_t position, std::string_view keyword);
 
 // Divides a size on all ranks.
-void divide(const OpCall& call, RankNumber& size);
+void divide_by_ranks(const OpCall& call, PerRankNumber& size);
 
 }  // namespace tpplan

@@ -25,7 +25,7 @@ DimLayoutId merge_layouts(OpCall& call, OpResult& result, std::span<const DimLay
   const int64_t sizes[] = {size};
   const auto merged = regroup_layouts(maps, parts, sizes, local, fault);
   if (merged) return merged->front();
-  make_wrong(result, Code::GlobalSizeInView,
+  mark_wrong(result, Code::GlobalSizeInView,
              fmt::format("{} crosses shard boundaries of a dim: {}", name_of(call), fault));
   return unknown_dim(maps, size, std::move(local[0]), axes);
 }

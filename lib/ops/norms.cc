@@ -20,10 +20,10 @@ void check_shape(OpCall& call, OpResult& result) {
   for (size_t i = 0; i < shape.size() && i < x->layout->dims.size(); ++i) {
     for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
       const int64_t held = local_size(call.table, *x->layout, x->layout->dims.size() - 1 - i, rank);
-      const int64_t asked = shape[shape.size() - 1 - i].local[rank];
-      if (held != asked)
+      const int64_t requested = shape[shape.size() - 1 - i].local[rank];
+      if (held != requested)
         crash(result, Code::OperandSizesDiffer,
-              fmt::format("{} over {} elements, but rank {} holds {}", name_of(call), asked, rank, held));
+              fmt::format("{} over {} elements, but rank {} holds {}", name_of(call), requested, rank, held));
     }
   }
 }
@@ -47,15 +47,15 @@ void rule_weight_norm(OpCall& call, OpResult& result) {
   const auto v = tensor_at(call, 0, "v"), g = tensor_at(call, 1, "g");
   if (!v || !g) return;
   const int64_t dim = number_at(call, 2, "dim", 0).traced;
-  std::string of_v, of_g, whole;
+  std::string of_v, of_g, summed;
   for (size_t d = 0; d < v->shape.size(); ++d) {
     const char factor = static_cast<char>('a' + d);
-    const bool is_kept = static_cast<int64_t>(d) == dim;
+    const bool is_norm_dim = static_cast<int64_t>(d) == dim;
     of_v += fmt::format(" {}", factor);
-    if (!g->shape.empty()) of_g += is_kept ? fmt::format(" {}", factor) : " 1";
-    if (!is_kept) whole += fmt::format(" {}", factor);
+    if (!g->shape.empty()) of_g += is_norm_dim ? fmt::format(" {}", factor) : " 1";
+    if (!is_norm_dim) summed += fmt::format(" {}", factor);
   }
-  apply_factors(call, result, fmt::format("{},{} ->{}; whole{}; divides 0; some", of_v, of_g, of_v, whole), {*v, *g});
+  apply_factors(call, result, fmt::format("{},{} ->{}; whole{}; divides 0; some", of_v, of_g, of_v, summed), {*v, *g});
 }
 
 }  // namespace tpplan

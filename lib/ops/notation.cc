@@ -67,7 +67,7 @@ bool parse_clause(std::string_view text, Notation& notation) {
   if (row->flag != nullptr)
     notation.*row->flag = true;
   else if (row->number == nullptr)
-    notation.whole.assign(clause.begin() + 1, clause.end());
+    notation.replicated.assign(clause.begin() + 1, clause.end());
   else if (clause.size() > 1)
     notation.*row->number = clause[1][0] - '0';
   return true;

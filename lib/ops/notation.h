@@ -33,7 +33,7 @@ using DimTokens = std::vector<DimToken>;
 struct Notation {
   std::vector<std::vector<DimTokens>> addends;  // [addend][operand]
   DimTokens out;
-  std::vector<std::string_view> whole;
+  std::vector<std::string_view> replicated;
   int64_t index = -1;
   int64_t divides = -1;
   int64_t norm = -1;

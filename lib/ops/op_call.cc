@@ -12,14 +12,14 @@ void crash(OpResult& result, Code code, std::string reason) {
   result.code = code;
 }
 
-void make_wrong(OpResult& result, Code code, std::string reason) {
+void mark_wrong(OpResult& result, Code code, std::string reason) {
   if (!result.wrong.empty() || !result.crash.empty()) return;
   result.wrong = std::move(reason);
   result.code = code;
 }
 
 void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLayoutId map) {
-  make_wrong(result, Code::ReductionOverShard,
+  mark_wrong(result, Code::ReductionOverShard,
              fmt::format("{} over sharded dim {} uses only the local shard: {}", name_of(call), dim,
                          dim_layout_text(call.table.maps, map)));
 }
@@ -39,7 +39,7 @@ bool is_number(const GraphArg* arg) {
                             arg->kind == ArgKind::Host || arg->kind == ArgKind::Number);
 }
 
-RankNumber number_of(const OpCall& call, const GraphArg& arg) {
+PerRankNumber number_of(const OpCall& call, const GraphArg& arg) {
   if (arg.kind == ArgKind::Size) {
     const SizeNumber& number = call.numbers[call.size_numbers[arg.id]];
     return {number.local, call.graph.sizes[arg.id].traced, number.axes};
@@ -49,16 +49,16 @@ RankNumber number_of(const OpCall& call, const GraphArg& arg) {
   return {std::vector<int64_t>(call.table.maps.ranks, number), number, 0};
 }
 
-RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
+PerRankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent) {
   const GraphArg* arg = find_arg(call, position, keyword);
   if (is_number(arg)) return number_of(call, *arg);
   return {std::vector<int64_t>(call.table.maps.ranks, absent), absent, 0};
 }
 
-std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword) {
+std::vector<PerRankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword) {
   uint32_t index = 0;
   const GraphArg* arg = find_arg(call, position, keyword, &index);
-  std::vector<RankNumber> numbers;
+  std::vector<PerRankNumber> numbers;
   if (arg == nullptr) return numbers;
   if (is_number(arg)) return {number_of(call, *arg)};
   if (arg->kind != ArgKind::Tuple) return numbers;
@@ -127,7 +127,7 @@ DimLayoutId join(OpCall& call, OpResult& result, DimLayoutId a, DimLayoutId b, b
   if (may_broadcast && is_one(other)) return a;
   if (equal && one.kind == DimLayoutKind::Any) return b;
   if (equal && other.kind == DimLayoutKind::Any) return a;
-  make_wrong(result, Code::ShardsMismatch,
+  mark_wrong(result, Code::ShardsMismatch,
              equal ? fmt::format("the operands have different shards of {}: {} and {}", what,
                                  dim_layout_text(call.table.maps, a), dim_layout_text(call.table.maps, b))
                    : fmt::format("{} has local size 1 on some rank and is broadcast: {} and {}", what,
@@ -157,14 +157,14 @@ std::vector<DimLayoutId> broadcast_dims(OpCall& call, OpResult& result, std::spa
 // A value is partial if each rank holds one addend of it. f of a partial value is partial if f(a + b) = f(a) + f(b). A
 // product or quotient is so in one operand if the others are complete. A complete value that is added on each rank is
 // counted by all of them. A constant 0 fits both.
-void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
-                  bool number_added, ValueLayout& out) {
+void combine_partial_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
+                          bool number_added, ValueLayout& out) {
   // By axis: partial in some operand, partial in two, complete in a nonzero one.
-  AxisMask open = 0, partial_twice = 0, complete = 0;
+  AxisMask partial = 0, partial_twice = 0, complete = 0;
   size_t zero = 0, counted = 0;
   for (const Operand& operand : operands) {
-    partial_twice |= open & operand.layout->partial;
-    open |= operand.layout->partial;
+    partial_twice |= partial & operand.layout->partial;
+    partial |= operand.layout->partial;
     zero += operand.layout->partial == 0 && operand.layout->zero;
     if (operand.layout->partial == 0 && operand.layout->zero) continue;
     complete |= ~operand.layout->partial;
@@ -172,34 +172,36 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
   }
   out.zero = zero > 0 && (linearity == Linearity::Mul
                               ? true
-                              : linearity != Linearity::Other && open == 0 && counted == 0 && !number_added);
+                              : linearity != Linearity::Other && partial == 0 && counted == 0 && !number_added);
   if (linearity == Linearity::Div) out.zero = !operands.empty() && operands[0].layout->zero;
-  out.partial = open;
-  if (open == 0) return;
-  const auto say = [&](Code code, std::string reason) { make_wrong(result, code, std::move(reason)); };
+  out.partial = partial;
+  if (partial == 0) return;
+  const auto report_error = [&](Code code, std::string reason) { mark_wrong(result, code, std::move(reason)); };
   switch (linearity) {
     case Linearity::Linear:
       return;
     case Linearity::Add:
-      if ((complete & open) != 0 || number_added)
-        say(Code::ReplicatedValueReduced,
-            fmt::format("{} adds a full value to a pending partial sum: the reduction counts it {} times",
-                        name_of(call), call.table.maps.ranks));
+      if ((complete & partial) != 0 || number_added)
+        report_error(Code::ReplicatedValueReduced,
+                     fmt::format("{} adds a full value to a pending partial sum: the reduction counts it {} times",
+                                 name_of(call), call.table.maps.ranks));
       return;
     case Linearity::Mul:
       if (partial_twice != 0)
-        say(Code::PartialUsedAsFull,
+        report_error(
+            Code::PartialUsedAsFull,
             fmt::format("{} multiplies two pending partial sums: the local products do not add up to the full product",
                         name_of(call)));
       return;
     case Linearity::Div:
       if (!tensor_at(call, 0) ||  // a number divided by it
           std::any_of(operands.begin() + 1, operands.end(), [](const Operand& o) { return o.layout->partial != 0; }))
-        say(Code::PartialUsedAsFull,
-            fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
+        report_error(Code::PartialUsedAsFull,
+                     fmt::format("{} divides by a pending partial sum as if it were the full sum", name_of(call)));
       return;
     case Linearity::Other:
-      say(Code::PartialUsedAsFull,
+      report_error(
+          Code::PartialUsedAsFull,
           fmt::format("{} of a pending partial sum is not linear: the local results do not add up to the full result",
                       name_of(call)));
       return;
@@ -209,21 +211,21 @@ void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> opera
 // If one axis shards two dims, rank i has shard i of both, and no rank has (i, j). If one axis shards a partial value,
 // no sum over the axis is right, because the other ranks hold other shards.
 void check_layout(OpCall& call, OpResult& result, ValueLayout& out) {
-  AxisMask cut = 0, sharded_twice = 0;
+  AxisMask sharded = 0, sharded_twice = 0;
   for (const DimLayoutId id : out.dims) {
     const DimLayout& map = call.table.maps.maps[id];
     if (map.kind != DimLayoutKind::Sharded || map.is_complete) continue;
-    sharded_twice |= cut & map.axes;
-    cut |= map.axes;
+    sharded_twice |= sharded & map.axes;
+    sharded |= map.axes;
   }
   if (sharded_twice != 0)
-    make_wrong(
+    mark_wrong(
         result, Code::ShardsMismatch,
         fmt::format(
             "{} combines two dims that are sharded over the same axis: each rank has only its tile of the diagonal",
             name_of(call)));
-  if ((cut & out.partial) != 0)
-    make_wrong(result, Code::PartialUsedAsFull,
+  if ((sharded & out.partial) != 0)
+    mark_wrong(result, Code::PartialUsedAsFull,
                fmt::format("{} combines a shard with a pending partial sum over the same axis: partial values of the "
                            "other ranks are missing",
                            name_of(call)));
@@ -233,19 +235,19 @@ void append_result(OpResult& result, ValueLayout out) { result.outs.push_back(st
 
 std::string rank_sizes_text(std::span<const int64_t> sizes) {
   constexpr size_t kMost = 8;  // maximum number of printed groups
-  std::vector<std::string> runs;
+  std::vector<std::string> intervals;
   for (size_t i = 0; i < sizes.size();) {
     size_t end = i;
     while (end < sizes.size() && sizes[end] == sizes[i]) ++end;
     if (i == 0 && end == sizes.size()) return fmt::format("{}", sizes[0]);
-    if (runs.size() == kMost) {
-      runs.push_back("...");
+    if (intervals.size() == kMost) {
+      intervals.push_back("...");
       break;
     }
-    runs.push_back(end - i > 1 ? fmt::format("{} x {}", end - i, sizes[i]) : fmt::format("{}", sizes[i]));
+    intervals.push_back(end - i > 1 ? fmt::format("{} x {}", end - i, sizes[i]) : fmt::format("{}", sizes[i]));
     i = end;
   }
-  return fmt::format("{}", fmt::join(runs, ", "));
+  return fmt::format("{}", fmt::join(intervals, ", "));
 }
 
 std::string name_of(const OpCall& call) { return std::string(call.graph.strings[call.node.name]); }

@@ -15,14 +15,14 @@ namespace tpplan {
 
 // Whether the code divides a number of the trace by LocalCounts::ranks: never, as a divided attribute,
 // or perhaps, as a multiple of one.
-enum class CountUse : uint8_t { Global, Local, Either };
+enum class LiteralUse : uint8_t { Global, Local, Either };
 
 // A number in the program, which can differ from rank to rank.
-struct RankNumber {
+struct PerRankNumber {
   std::vector<int64_t> local;  // by rank
   int64_t traced = 0;
   AxisMask axes = 0;  // axes along which it differs
-  CountUse use = CountUse::Global;
+  LiteralUse use = LiteralUse::Global;
 };
 
 // The value of a size expression.
@@ -33,9 +33,9 @@ struct SizeNumber {
 
 // Numbers that the code of the running module divides by the number of ranks of an axis (`local_attributes`).
 struct LocalCounts {
-  std::vector<int64_t> divided;  // global values of the attributes that are divided
-  std::vector<int64_t> kept;     // values of the module's other attributes
-  int64_t ranks = 1;             // of the axis
+  std::vector<int64_t> divided;    // global values of the attributes that are divided
+  std::vector<int64_t> undivided;  // values of the module's other attributes
+  int64_t ranks = 1;               // of the axis
   AxisMask axis = 0;
   bool operator==(const LocalCounts&) const = default;
 };
@@ -78,7 +78,7 @@ struct OpResult {
 
 // A crash takes precedence over a wrong result, and the first reason of each is kept.
 void crash(OpResult& result, Code code, std::string reason);
-void make_wrong(OpResult& result, Code code, std::string reason);
+void mark_wrong(OpResult& result, Code code, std::string reason);
 
 // Makes the result wrong with TP5113: the operation covers a sharded dim.
 void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLayoutId map);
@@ -88,10 +88,10 @@ void report_sharded_dim(const OpCall& call, OpResult& result, size_t dim, DimLay
 [[nodiscard]] const GraphArg* find_arg(const OpCall& call, size_t position, std::string_view keyword,
                                        uint32_t* index = nullptr);
 [[nodiscard]] bool is_number(const GraphArg* arg);
-[[nodiscard]] RankNumber number_of(const OpCall& call, const GraphArg& arg);
-[[nodiscard]] RankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent);
+[[nodiscard]] PerRankNumber number_of(const OpCall& call, const GraphArg& arg);
+[[nodiscard]] PerRankNumber number_at(const OpCall& call, size_t position, std::string_view keyword, int64_t absent);
 // Returns the numbers of a tuple, or the single number.
-[[nodiscard]] std::vector<RankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword);
+[[nodiscard]] std::vector<PerRankNumber> numbers_at(const OpCall& call, size_t position, std::string_view keyword);
 [[nodiscard]] bool bool_at(const OpCall& call, size_t position, std::string_view keyword, bool absent);
 
 [[nodiscard]] Operand operand_of(const OpCall& call, ValueId value);
@@ -120,8 +120,8 @@ enum class Linearity : uint8_t { Linear, Add, Mul, Div, Other };
 
 // Sets `partial` and `zero` of `out` from the operands, and reports partial operands that the operation must not have.
 // `number_added`: a number other than 0 is added.
-void combine_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
-                  bool number_added, ValueLayout& out);
+void combine_partial_sums(OpCall& call, OpResult& result, std::span<const Operand> operands, Linearity linearity,
+                          bool number_added, ValueLayout& out);
 
 // Checks that no axis both shards a dim and is partial, or shards two dims: the ranks together would not hold the
 // value.

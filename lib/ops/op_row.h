@@ -71,10 +71,10 @@ struct FillSpec {
 
 // The dtype of a floating-point result, from the dtypes of the operands.
 enum class DtypeRule : uint8_t {
-  Kept,     // that of the operand which had the traced dtype of the result; Widest if the operation is elementwise
-  OneType,  // that of all operands; different ones are an error
-  Widest,   // promoted
-  Cast      // the requested one
+  AsTraced,  // that of the operand which had the traced dtype of the result; Widest if the operation is elementwise
+  OneType,   // that of all operands; different ones are an error
+  Widest,    // promoted
+  Cast       // the requested one
 };
 
 // Torch's support for an operation on DTensors (torch 2.13). ForwardOnly: its backward has no sharding strategy.
@@ -109,7 +109,7 @@ struct OpRow {
   DimSpec along{};                         // of rule_dim
   FillSpec fill{};                         // of rule_fill
   SizeRule sizes = nullptr;                // nullptr: the layout rule determines the sizes
-  DtypeRule dtypes = DtypeRule::Kept;
+  DtypeRule dtypes = DtypeRule::AsTraced;
   DtensorSupport dtensor = DtensorSupport::Full;
 };
 

@@ -6,9 +6,9 @@
 namespace tpplan {
 
 // Sets the name and arguments of the call in the form that rules expect.
-void begin_call(OpCall& call);
+void prepare_call(OpCall& call);
 // Returns a flag for each dim of the operand: true if an operation of dim_rules.cc covers it.
-[[nodiscard]] std::vector<bool> dims_along(const OpCall& call);
+[[nodiscard]] std::vector<bool> dims_of_operation(const OpCall& call);
 
 // Runs the rule of the operation, or the one in the model file (OpGraph::rules), on the actual layouts of its operands
 // (declared placements are ignored). Sets `unknown` if there is no rule.

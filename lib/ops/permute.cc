@@ -14,7 +14,7 @@ namespace {
 // Returns the source dim of each dim after a movedim. Dims that it does not name fill the other places in order.
 std::vector<size_t> moved_order(const OpCall& call, size_t ndim) {
   const auto from = numbers_at(call, 1, "source"), to = numbers_at(call, 2, "destination");
-  const auto dim_of = [ndim](const RankNumber& n) { return dim_index(n.traced, ndim) % std::max<size_t>(1, ndim); };
+  const auto dim_of = [ndim](const PerRankNumber& n) { return dim_index(n.traced, ndim) % std::max<size_t>(1, ndim); };
   std::vector<size_t> placed(ndim, ndim);
   std::vector<bool> used(ndim);
   for (size_t i = 0; i < from.size() && i < to.size(); ++i) {
@@ -52,13 +52,13 @@ std::vector<size_t> order_of(const OpCall& call, size_t ndim) {
 
 // squeeze removes dims of size 1. It would also remove a sharded dim on a rank with one element of it.
 std::vector<DimLayoutId> squeezed(OpCall& call, OpResult& result, const Operand& x) {
-  const std::vector<RankNumber> asked = numbers_at(call, 1, "dim");
+  const std::vector<PerRankNumber> requested = numbers_at(call, 1, "dim");
   const size_t ndim = x.layout->dims.size();
   std::vector<DimLayoutId> dims;
   for (size_t dim = 0; dim < ndim; ++dim) {
-    const bool drops = asked.empty() || std::any_of(asked.begin(), asked.end(), [&](const RankNumber& n) {
-                         return dim_index(n.traced, ndim) == dim;
-                       });
+    const bool drops =
+        requested.empty() || std::any_of(requested.begin(), requested.end(),
+                                         [&](const PerRankNumber& n) { return dim_index(n.traced, ndim) == dim; });
     if (drops && x.shape[dim] == 1) continue;
     const DimLayout& map = call.table.maps.maps[x.layout->dims[dim]];
     if (drops && std::any_of(map.local.begin(), map.local.end(), [](int64_t n) { return n == 1; }))

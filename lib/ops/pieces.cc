@@ -14,7 +14,7 @@ namespace {
 // is set.
 std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, bool traced, std::string& fault) {
   std::vector<Interval> bounds;
-  const auto value = [&](const RankNumber& n) { return traced ? n.traced : n.local[rank]; };
+  const auto value = [&](const PerRankNumber& n) { return traced ? n.traced : n.local[rank]; };
   const auto every = [&](int64_t step) {
     for (int64_t at = 0; at < size || bounds.empty(); at += std::max<int64_t>(1, step))
       bounds.push_back({at, std::min(size, at + step)});
@@ -28,16 +28,16 @@ std::vector<Interval> bounds_of(const OpCall& call, int64_t size, size_t rank, b
     std::string_view keyword = call.node.op == OpId::Split ? "split_size_or_sections" : "split_sizes";
     if (find_arg(call, 1, keyword) == nullptr) keyword = "split_size";
     const GraphArg* arg = find_arg(call, 1, keyword);
-    std::vector<RankNumber> sizes = sizes_at(call, 1, keyword);
+    std::vector<PerRankNumber> sizes = sizes_at(call, 1, keyword);
     int64_t global = 0, at = 0;
-    for (const RankNumber& n : sizes) global += n.traced;
-    for (RankNumber& n : sizes) {
-      if (n.use != CountUse::Global && size * call.counts->ranks == global) divide(call, n);
+    for (const PerRankNumber& n : sizes) global += n.traced;
+    for (PerRankNumber& n : sizes) {
+      if (n.use != LiteralUse::Global && size * call.counts->ranks == global) divide_by_ranks(call, n);
     }
     if (arg != nullptr && arg->kind != ArgKind::Tuple) {
       if (!sizes.empty()) every(value(sizes.front()));
     } else if (arg != nullptr) {
-      for (const RankNumber& n : sizes) {
+      for (const PerRankNumber& n : sizes) {
         bounds.push_back({at, at + value(n)});
         at += value(n);
       }
@@ -79,7 +79,7 @@ void rule_split(OpCall& call, OpResult& result) {
   const size_t outs = call.node.out_end - call.node.out_begin;
   const DimLayout held = call.table.maps.maps[x->layout->dims[dim]];
   std::string fault;
-  const std::vector<Interval> whole = bounds_of(call, held.size, 0, true, fault);
+  const std::vector<Interval> global = bounds_of(call, held.size, 0, true, fault);
   std::vector<std::vector<Interval>> local;
   fault.clear();
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
@@ -87,16 +87,16 @@ void rule_split(OpCall& call, OpResult& result) {
     if (!fault.empty())
       crash(result, Code::OperandSizesDiffer,
             fmt::format("{} of dim {}: {} on rank {} (global size {})", name_of(call), dim, fault, rank, held.size));
-    if (local.back().size() != whole.size())
+    if (local.back().size() != global.size())
       crash(result, Code::OperandSizesDiffer,
             fmt::format("{} of dim {} returns {} parts on rank {}, but the model expects {}", name_of(call), dim,
-                        local.back().size(), rank, whole.size()));
+                        local.back().size(), rank, global.size()));
   }
   for (size_t part = 0; part < outs; ++part) {
     ValueLayout out = *x->layout;
     out.is_dtensor = false;
     out.wrong = false;
-    if (result.crash.empty() && part < whole.size()) {
+    if (result.crash.empty() && part < global.size()) {
       std::vector<LocalSlice> slices;
       std::vector<int64_t> sizes;
       for (const auto& bounds : local) {
@@ -104,18 +104,18 @@ void rule_split(OpCall& call, OpResult& result) {
         sizes.push_back(length(bounds[part]));
       }
       std::string reason;
-      const auto map =
-          slice_layout(call.table.maps, x->layout->dims[dim], slices, {whole[part].begin, whole[part].end, 1}, reason);
+      const auto map = slice_layout(call.table.maps, x->layout->dims[dim], slices,
+                                    {global[part].begin, global[part].end, 1}, reason);
       if (!map)
-        make_wrong(
+        mark_wrong(
             result, Code::ShardsMismatch,
             fmt::format("part {} of {} along dim {} selects other elements of the shard than of the full tensor: {}",
                         part, name_of(call), dim, reason));
       out.dims[dim] = map ? *map
-                          : unknown_dim(call.table.maps, length(whole[part]), std::move(sizes),
+                          : unknown_dim(call.table.maps, length(global[part]), std::move(sizes),
                                         call.table.maps.maps[x->layout->dims[dim]].axes);
       result.segments.push_back(
-          {static_cast<uint32_t>(part), static_cast<uint32_t>(dim), whole[part].begin, whole[part].end});
+          {static_cast<uint32_t>(part), static_cast<uint32_t>(dim), global[part].begin, global[part].end});
     }
     if (drops) out.dims.erase(out.dims.begin() + static_cast<std::ptrdiff_t>(dim));
     append_result(result, std::move(out));

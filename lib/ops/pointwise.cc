@@ -24,9 +24,9 @@ void check_factors(OpCall& call, OpResult& result) {
   for (const uint32_t at : call.args) {
     const GraphArg& arg = call.graph.args[at];
     if (arg.kind != ArgKind::Size) continue;
-    const RankNumber factor = number_of(call, arg);
+    const PerRankNumber factor = number_of(call, arg);
     if (std::any_of(factor.local.begin(), factor.local.end(), [&](int64_t n) { return n != factor.traced; }))
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("{} by a local size: {}, but the global size is {}", name_of(call),
                              rank_sizes_text(factor.local), factor.traced));
   }
@@ -53,7 +53,7 @@ void rule_pointwise(OpCall& call, OpResult& result) {
   if (op == OpId::Where || op == OpId::MaskedFill) {
     const size_t condition = op == OpId::Where ? 0 : 1;
     if (condition < operands.size() && operands[condition].layout->partial)
-      make_wrong(result, Code::PartialUsedAsFull,
+      mark_wrong(result, Code::PartialUsedAsFull,
                  fmt::format("the condition of {} is a pending partial sum, but is used as the full sum", call.name));
     if (op == OpId::MaskedFill) {
       linearity = Linearity::Add;
@@ -67,7 +67,7 @@ void rule_pointwise(OpCall& call, OpResult& result) {
   }
   if (op == OpId::Copy) summed = std::span(operands).subspan(operands.size() > 1 ? 1 : 0);
   if (linearity == Linearity::Mul || linearity == Linearity::Div) check_factors(call, result);
-  combine_sums(call, result, summed, linearity, number_added, out);
+  combine_partial_sums(call, result, summed, linearity, number_added, out);
   if (op == OpId::Contiguous || op == OpId::To || op == OpId::Dropout || op == OpId::Type || op == OpId::Float)
     out.local_view = operands[0].layout->local_view && op != OpId::Float;
   if (call.node.in_place && !operands.empty()) {

@@ -21,14 +21,14 @@ struct FullStep {
 };
 
 FullStep full_step(const OpGraph& graph) {
-  FullStep whole{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
-  const std::vector<ValueLayoutId> layout_of_shape = replicated_layouts(whole.table, graph);
-  for (const GraphValue& value : graph.values) whole.layout_of.push_back(layout_of_shape[value.shape]);
+  FullStep full{.graph = graph, .table = {}, .layout_of = {}, .numbers = {}, .size_numbers = {}};
+  const std::vector<ValueLayoutId> layout_of_shape = replicated_layouts(full.table, graph);
+  for (const GraphValue& value : graph.values) full.layout_of.push_back(layout_of_shape[value.shape]);
   for (uint32_t id = 0; id < graph.sizes.size(); ++id) {
-    whole.numbers.push_back({{graph.sizes[id].traced}, kAllAxes});
-    whole.size_numbers.push_back(id);
+    full.numbers.push_back({{graph.sizes[id].traced}, kAllAxes});
+    full.size_numbers.push_back(id);
   }
-  return whole;
+  return full;
 }
 
 // Appends what identical operations have in common: shapes and sizes, besides the signature with name and literals.
@@ -51,13 +51,13 @@ std::string key_of(const OpGraph& graph, const GraphNode& node) {
 }
 
 // Returns why the node cannot be as traced; empty if it can, or if it has no rule.
-std::string contradiction(FullStep& whole, const GraphNode& node) {
-  OpCall call{.graph = whole.graph,
+std::string contradiction(FullStep& full, const GraphNode& node) {
+  OpCall call{.graph = full.graph,
               .node = node,
-              .table = whole.table,
-              .layouts = whole.layout_of,
-              .numbers = whole.numbers,
-              .size_numbers = whole.size_numbers,
+              .table = full.table,
+              .layouts = full.layout_of,
+              .numbers = full.numbers,
+              .size_numbers = full.size_numbers,
               .name = {},
               .args = {}};
   const OpResult result = run_rule(call);
@@ -67,7 +67,7 @@ std::string contradiction(FullStep& whole, const GraphNode& node) {
   for (size_t out = 0; out < result.outs.size(); ++out) {
     const std::span<const int64_t> traced = out_shape(call, out);
     for (size_t dim = 0; dim < traced.size(); ++dim) {
-      const int64_t size = whole.table.maps.maps[result.outs[out].dims[dim]].size;
+      const int64_t size = full.table.maps.maps[result.outs[out].dims[dim]].size;
       if (size != traced[dim])
         return fmt::format("{} returns {} elements in dim {}, but the file declares {}", name_of(call), size, dim,
                            traced[dim]);
@@ -88,11 +88,11 @@ bool prove_shapes(const OpGraph& graph, FileId file, Diagnostics& diagnostics) {
                    "b.. o; whole k\"");
     return false;
   }
-  FullStep whole = full_step(graph);
+  FullStep full = full_step(graph);
   TextSet<std::string> proven;
   for (const GraphNode& node : graph.nodes) {
     if (node.kind != NodeKind::Op || !proven.insert(key_of(graph, node)).second) continue;
-    const std::string reason = contradiction(whole, node);
+    const std::string reason = contradiction(full, node);
     if (reason.empty()) continue;
     report_message(diagnostics, Code::InvalidGraph, {file, node.offset, 1},
                    fmt::format("the traced {} is inconsistent: {}", graph.strings[node.name], reason),

@@ -33,7 +33,7 @@ struct PatternFactor {
 };
 
 // Splits a dim into its factors. If a shard splits a factor, only its size is tracked.
-void split_dim(OpCall& call, OpResult& result, std::string_view word, DimLayoutId map, const RankNumber& named,
+void split_dim(OpCall& call, OpResult& result, std::string_view word, DimLayoutId map, const PerRankNumber& named,
                std::vector<PatternFactor>& factors) {
   DimLayoutTable& maps = call.table.maps;
   if (word.size() == 1) return factors.push_back({word[0], map});
@@ -67,7 +67,7 @@ void split_dim(OpCall& call, OpResult& result, std::string_view word, DimLayoutI
   const DimLayoutId from[] = {map};
   const auto split = is_right ? regroup_layouts(maps, from, sizes, local, fault) : std::nullopt;
   if (!split)
-    make_wrong(result, Code::GlobalSizeInView,
+    mark_wrong(result, Code::GlobalSizeInView,
                fmt::format("{} crosses shard boundaries of a dim: {}", name_of(call), fault));
   for (size_t i = 0; i < word.size(); ++i)
     factors.push_back({word[i], split ? (*split)[i] : unknown_dim(maps, sizes[i], local[i], held.axes)});
@@ -84,13 +84,13 @@ void rule_rearrange(OpCall& call, OpResult& result) {
   }
   const std::vector<std::string_view> from = split(row.from, ' '), to = split(row.to, ' ');
   if (!x || !is_number(number) || x->layout->dims.size() < std::max<size_t>(2, from.size())) return;
-  const RankNumber named = number_of(call, *number);
+  const PerRankNumber named = number_of(call, *number);
   ValueLayout out = *x->layout;
   out.is_dtensor = out.wrong = out.local_view = false;
   for (const DimLayoutId map : out.dims) {
     const std::vector<int64_t>& local = call.table.maps.maps[map].local;
     if (row.removes_all && std::find(local.begin(), local.end(), 0) != local.end())
-      make_wrong(
+      mark_wrong(
           result, Code::GlobalSizeInView,
           fmt::format("{} of an empty tensor does not change its shape: {}", name_of(call), rank_sizes_text(local)));
   }

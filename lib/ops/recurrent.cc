@@ -46,7 +46,7 @@ void rule_recurrent(OpCall& call, OpResult& result) {
     if (!is_fully_replicated(maps, x->layout->dims[dim])) report_sharded_dim(call, result, dim, x->layout->dims[dim]);
   }
   if (x->layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull,
+    mark_wrong(result, Code::PartialUsedAsFull,
                fmt::format("{} uses a pending partial sum as the full sum", name_of(call)));
   for (size_t out = 0; out < static_cast<size_t>(call.node.out_end - call.node.out_begin); ++out) {
     ValueLayout made;

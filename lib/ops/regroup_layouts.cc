@@ -17,32 +17,32 @@ struct Regroup {
 };
 
 // Merges dims: computes the flat row-major indices of a rank's elements. Returns false if there are too many intervals.
-bool merge_dims(const DimLayoutTable& table, std::span<const DimLayoutId> from, size_t rank, Intervals& runs) {
-  runs.assign(1, {0, 1});
+bool merge_dims(const DimLayoutTable& table, std::span<const DimLayoutId> from, size_t rank, Intervals& intervals) {
+  intervals.assign(1, {0, 1});
   for (const DimLayoutId id : from) {
     const DimLayout& map = table.maps[id];
     const Intervals inner = rank_intervals(map, rank);
     Intervals next;
-    const bool whole = inner.size() == 1 && inner[0] == Interval{0, map.size};
-    for (const Interval& run : runs) {
-      if (whole) {
+    const bool is_full = inner.size() == 1 && inner[0] == Interval{0, map.size};
+    for (const Interval& run : intervals) {
+      if (is_full) {
         append_interval(next, {run.begin * map.size, run.end * map.size});
         continue;
       }
       for (int64_t i = run.begin; i < run.end; ++i) {
-        for (const Interval& piece : inner)
-          append_interval(next, {i * map.size + piece.begin, i * map.size + piece.end});
+        for (const Interval& interval : inner)
+          append_interval(next, {i * map.size + interval.begin, i * map.size + interval.end});
         if (next.size() > kMaxIntervals) return false;
       }
     }
-    runs.swap(next);
+    intervals.swap(next);
   }
   return true;
 }
 
 // A cursor into intervals.
 struct RunReader {
-  const Intervals& runs;
+  const Intervals& intervals;
   size_t at = 0;
   int64_t offset = 0;  // into runs[at]
 };
@@ -52,8 +52,8 @@ struct RunReader {
 bool read_row(RunReader& reader, int64_t count, int64_t inner, int64_t& row, Intervals& columns) {
   row = -1;
   for (int64_t left = count; left > 0;) {
-    if (reader.at == reader.runs.size()) return false;
-    const int64_t end = reader.runs[reader.at].end, begin = reader.runs[reader.at].begin + reader.offset;
+    if (reader.at == reader.intervals.size()) return false;
+    const int64_t end = reader.intervals[reader.at].end, begin = reader.intervals[reader.at].begin + reader.offset;
     const int64_t n = std::min({left, end - begin, inner - begin % inner});
     if (row < 0) row = begin / inner;
     if (begin / inner != row) return false;
@@ -70,14 +70,14 @@ bool read_row(RunReader& reader, int64_t count, int64_t inner, int64_t& row, Int
 
 // Splits a flat dim of size outer * inner. The intervals of each rank must be a grid of some outer rows by some inner
 // columns, because each of two dims has one list of indices.
-bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_t local_inner,
+bool split_dim(const Intervals& intervals, int64_t inner, int64_t local_outer, int64_t local_inner,
                Intervals& outer_intervals, Intervals& inner_intervals) {
   outer_intervals.clear();
   inner_intervals.clear();
-  if (local_outer == 0 || local_inner == 0) return runs.empty();
+  if (local_outer == 0 || local_inner == 0) return intervals.empty();
   if (local_inner == inner) {
     // Rows are complete: every interval begins and ends at a row border.
-    for (const Interval& run : runs) {
+    for (const Interval& run : intervals) {
       if (run.begin % inner != 0 || run.end % inner != 0) return false;
       append_interval(outer_intervals, {run.begin / inner, run.end / inner});
     }
@@ -85,7 +85,7 @@ bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_
     return true;
   }
   // Rows are sharded: the intervals come row by row, with the same columns in each.
-  RunReader reader{runs};
+  RunReader reader{intervals};
   for (int64_t i = 0; i < local_outer; ++i) {
     Intervals columns;
     int64_t row = 0;
@@ -94,7 +94,7 @@ bool split_dim(const Intervals& runs, int64_t inner, int64_t local_outer, int64_
     if (columns != inner_intervals || outer_intervals.size() > kMaxIntervals) return false;
     append_interval(outer_intervals, {row, row + 1});
   }
-  return reader.at == runs.size();
+  return reader.at == intervals.size();
 }
 
 AxisMask axes_of(const DimLayoutTable& table, std::span<const DimLayoutId> maps) {
@@ -106,10 +106,10 @@ AxisMask axes_of(const DimLayoutTable& table, std::span<const DimLayoutId> maps)
 // Regroups dims of which one is constant. It stays so after a merge or split only if the others are replicated or of
 // size 1; then only sizes are tracked.
 std::optional<std::vector<DimLayoutId>> regroup_repeats(DimLayoutTable& table, const Regroup& r, std::string& fault) {
-  const bool cut = std::any_of(r.from.begin(), r.from.end(), [&](DimLayoutId id) {
+  const bool has_shard = std::any_of(r.from.begin(), r.from.end(), [&](DimLayoutId id) {
     return table.maps[id].size != 1 && table.maps[id].kind == DimLayoutKind::Sharded;
   });
-  if (!cut) {
+  if (!has_shard) {
     std::vector<DimLayoutId> maps;
     for (size_t dim = 0; dim < r.to.size(); ++dim)
       maps.push_back(unknown_dim(table, r.to[dim], r.local[dim], axes_of(table, r.from)));
@@ -121,12 +121,12 @@ std::optional<std::vector<DimLayoutId>> regroup_repeats(DimLayoutTable& table, c
     const bool are_replicated =
         std::all_of(repeats.local.begin(), repeats.local.end(), [&](int64_t held) { return held == repeats.size; });
     if (repeats.kind == DimLayoutKind::Any && are_replicated) {
-      RankIntervals runs(table.ranks);
+      RankIntervals intervals(table.ranks);
       for (size_t rank = 0; rank < table.ranks; ++rank) {
         for (const Interval& run : rank_intervals(heads, rank))
-          append_interval(runs[rank], {run.begin * repeats.size, run.end * repeats.size});
+          append_interval(intervals[rank], {run.begin * repeats.size, run.end * repeats.size});
       }
-      return std::vector<DimLayoutId>{layout_of_intervals(table, r.to[0], std::move(runs))};
+      return std::vector<DimLayoutId>{layout_of_intervals(table, r.to[0], std::move(intervals))};
     }
   }
   fault = "the merged dims combine shards of one with repeated elements of another";
@@ -166,15 +166,15 @@ bool regroup_rank(const DimLayoutTable& table, const Regroup& r, size_t rank, st
 // Returns the layout of a new dim whose intervals have other sizes than requested. An empty shard has no information
 // about the other dims, which are then as on the ranks that have elements.
 DimLayoutId layout_of_requested_sizes(DimLayoutTable& table, const Regroup& r, size_t dim, DimLayoutId found) {
-  const std::vector<int64_t>& asked = r.local[dim];
-  if (table.maps[found].local == asked) return found;
+  const std::vector<int64_t>& requested = r.local[dim];
+  if (table.maps[found].local == requested) return found;
   const DimLayout map = table.maps[found];
   bool is_replicated_elsewhere = true;
   for (size_t rank = 0; rank < table.ranks; ++rank)
-    is_replicated_elsewhere =
-        is_replicated_elsewhere && asked[rank] == r.to[dim] && (map.local[rank] == r.to[dim] || map.local[rank] == 0);
+    is_replicated_elsewhere = is_replicated_elsewhere && requested[rank] == r.to[dim] &&
+                              (map.local[rank] == r.to[dim] || map.local[rank] == 0);
   return is_replicated_elsewhere ? replicated_dim(table, r.to[dim])
-                                 : unknown_dim(table, r.to[dim], asked, axes_of(table, r.from));
+                                 : unknown_dim(table, r.to[dim], requested, axes_of(table, r.from));
 }
 
 // True if every rank has all elements and requests the traced sizes.
@@ -204,12 +204,13 @@ std::optional<std::vector<DimLayoutId>> regroup_layouts(DimLayoutTable& table, s
   }
   if (std::any_of(from.begin(), from.end(), [&](DimLayoutId id) { return table.maps[id].kind == DimLayoutKind::Any; }))
     return regroup_repeats(table, r, fault);
-  std::vector<RankIntervals> runs(to.size(), RankIntervals(table.ranks));
+  std::vector<RankIntervals> intervals(to.size(), RankIntervals(table.ranks));
   for (size_t rank = 0; rank < table.ranks; ++rank) {
-    if (!regroup_rank(table, r, rank, runs, fault)) return std::nullopt;
+    if (!regroup_rank(table, r, rank, intervals, fault)) return std::nullopt;
   }
   for (size_t dim = 0; dim < to.size(); ++dim)
-    maps.push_back(layout_of_requested_sizes(table, r, dim, layout_of_intervals(table, to[dim], std::move(runs[dim]))));
+    maps.push_back(
+        layout_of_requested_sizes(table, r, dim, layout_of_intervals(table, to[dim], std::move(intervals[dim]))));
   return maps;
 }
 

@@ -22,34 +22,34 @@ void interleave(OpCall& call, OpResult& result, const Operand& x) {
   if (!is_number(count)) {
     const auto counts = tensor_at(call, 1, "repeats");
     if (counts && (counts->layout->partial || !is_all_replicated(call.table, *counts->layout)))
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("{} by counts that are not replicated: {}", name_of(call),
                              layout_text(call.table, *counts->layout)));
     if (held.kind != DimLayoutKind::Replicated)
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("repeats of sharded dim {} by a tensor: its counts are for the full dim", dim));
     out.dims[dim] = replicated_dim(call.table.maps, target[dim]);
     return append_result(result, std::move(out));
   }
-  const RankNumber n = number_of(call, *count);
+  const PerRankNumber n = number_of(call, *count);
   std::vector<int64_t> sizes;
-  RankIntervals runs(call.table.maps.ranks);
+  RankIntervals intervals(call.table.maps.ranks);
   bool same = true;
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
     same = same && n.local[rank] == n.traced;
     sizes.push_back(held.local[rank] * n.local[rank]);
     for (const Interval& run : rank_intervals(held, rank))
-      runs[rank].push_back({run.begin * n.traced, run.end * n.traced});
+      intervals[rank].push_back({run.begin * n.traced, run.end * n.traced});
   }
   if (held.kind == DimLayoutKind::Any || !same) {
     // A single element stays constant, however often it is repeated.
     if (!same && held.kind != DimLayoutKind::Any && held.size != 1)
-      make_wrong(result, Code::ShardsMismatch,
+      mark_wrong(result, Code::ShardsMismatch,
                  fmt::format("{} repeats dim {} {} times, but {} times in the unsharded model", name_of(call), dim,
                              n.local[0], n.traced));
     out.dims[dim] = unknown_dim(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes);
   } else {
-    out.dims[dim] = layout_of_intervals(call.table.maps, target[dim], std::move(runs));
+    out.dims[dim] = layout_of_intervals(call.table.maps, target[dim], std::move(intervals));
   }
   append_result(result, std::move(out));
 }
@@ -61,17 +61,18 @@ void rule_repeat(OpCall& call, OpResult& result) {
   if (!x) return;
   if (call.node.op == OpId::RepeatInterleave) return interleave(call, result, *x);
   const auto target = out_shape(call);
-  const std::vector<RankNumber> repeats = numbers_at(call, 1, call.node.op == OpId::Tile ? "dims" : "repeats");
+  const std::vector<PerRankNumber> repeats = numbers_at(call, 1, call.node.op == OpId::Tile ? "dims" : "repeats");
   ValueLayout out;
   out.partial = x->layout->partial;
   out.zero = x->layout->zero;
   for (size_t dim = 0; dim < target.size(); ++dim) {
-    const size_t from_back = target.size() - 1 - dim;
-    const bool has_dim = from_back < x->layout->dims.size();
+    const size_t from_end = target.size() - 1 - dim;
+    const bool has_dim = from_end < x->layout->dims.size();
     const DimLayoutId map =
-        has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_back] : replicated_dim(call.table.maps, 1);
-    const RankNumber n = from_back < repeats.size() ? repeats[repeats.size() - 1 - from_back]
-                                                    : RankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1, 0};
+        has_dim ? x->layout->dims[x->layout->dims.size() - 1 - from_end] : replicated_dim(call.table.maps, 1);
+    const PerRankNumber n = from_end < repeats.size()
+                                ? repeats[repeats.size() - 1 - from_end]
+                                : PerRankNumber{std::vector<int64_t>(call.table.maps.ranks, 1), 1, 0};
     const DimLayout held = call.table.maps.maps[map];
     const bool same = std::all_of(n.local.begin(), n.local.end(), [&](int64_t k) { return k == n.traced; });
     if (n.traced == 1 && same) {
@@ -84,7 +85,7 @@ void rule_repeat(OpCall& call, OpResult& result) {
       const std::vector<DimLayoutId> copies(static_cast<size_t>(std::clamp<int64_t>(n.traced, 0, 1024)), map);
       const auto joined = same ? concat_layouts(call.table.maps, copies) : std::nullopt;
       if (!joined)
-        make_wrong(result, Code::ShardsMismatch,
+        mark_wrong(result, Code::ShardsMismatch,
                    fmt::format("{} of dim {} repeats the shards a different number of times than the full dim",
                                name_of(call), dim));
       out.dims.push_back(joined ? *joined
@@ -92,7 +93,7 @@ void rule_repeat(OpCall& call, OpResult& result) {
       continue;
     }
     if (held.size != 1 && !same)
-      make_wrong(result, Code::ShardsMismatch,
+      mark_wrong(result, Code::ShardsMismatch,
                  fmt::format("{} of dim {} repeats it a different number of times than the unsharded model",
                              name_of(call), dim));
     out.dims.push_back(unknown_dim(call.table.maps, target[dim], std::move(sizes), held.axes | n.axes));

@@ -291,9 +291,9 @@ StepSizes traced_sizes(const OpGraph& graph) {
   for (const GraphLeaf& leaf : graph.leaves) {
     const auto shape = shape_of(graph, leaf.value);
     if (leaf.kind != LeafKind::Input || shape.empty()) continue;
-    const StepSizes own{shape[0], shape.size() > 1 ? shape[1] : 0};
-    if (own.batch == graph.batch && own.sequence == graph.sequence) return own;
-    if (first.batch == 0 || (first.sequence == 0 && own.sequence != 0)) first = own;
+    const StepSizes input_sizes{shape[0], shape.size() > 1 ? shape[1] : 0};
+    if (input_sizes.batch == graph.batch && input_sizes.sequence == graph.sequence) return input_sizes;
+    if (first.batch == 0 || (first.sequence == 0 && input_sizes.sequence != 0)) first = input_sizes;
   }
   return first;
 }
@@ -317,13 +317,14 @@ bool resize_graph(OpGraph& graph, FileId file, const StepSizes& sizes, Diagnosti
   bool has_batch = sizes.batch <= 0, has_sequence = sizes.sequence <= 0;
   for (const GraphLeaf& leaf : graph.leaves) {
     const auto shape = shape_of(graph, leaf.value);
-    std::vector<int64_t> own(shape.begin(), shape.end());
+    std::vector<int64_t> leaf_sizes(shape.begin(), shape.end());
     if (leaf.kind == LeafKind::Input) {
-      if (sizes.batch > 0 && !own.empty() && own[0] == traced.batch) has_batch = true, own[0] = sizes.batch;
-      if (sizes.sequence > 0 && own.size() > 1 && own[1] == traced.sequence)
-        has_sequence = true, own[1] = sizes.sequence;
+      if (sizes.batch > 0 && !leaf_sizes.empty() && leaf_sizes[0] == traced.batch)
+        has_batch = true, leaf_sizes[0] = sizes.batch;
+      if (sizes.sequence > 0 && leaf_sizes.size() > 1 && leaf_sizes[1] == traced.sequence)
+        has_sequence = true, leaf_sizes[1] = sizes.sequence;
     }
-    set_sizes(r, leaf.value, own);
+    set_sizes(r, leaf.value, leaf_sizes);
   }
   if (!has_batch || !has_sequence)
     return reject(r, graph.offset,

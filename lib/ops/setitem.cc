@@ -30,18 +30,18 @@ void write_by_mask(OpCall& call, OpResult& result, const Operand& x, const Index
     join(call, result, x.layout->dims[item.dim + d], item.tensor->layout->dims[d], false,
          fmt::format("dim {}", item.dim + d));
   if (item.tensor->layout->partial)
-    make_wrong(result, Code::PartialUsedAsFull, "the mask is a pending partial sum, but is used as the full sum");
+    mark_wrong(result, Code::PartialUsedAsFull, "the mask is a pending partial sum, but is used as the full sum");
 }
 
 // Checks a write by global indices, for which ranks must hold the full dim.
 void write_by_index(OpCall& call, OpResult& result, const Operand& x, const IndexItem& item, WrittenPart& part) {
   for (size_t d = 0; d < item.dims; ++d) {
     if (!is_fully_replicated(call.table.maps, x.layout->dims[item.dim + d]))
-      make_wrong(result, Code::ReductionOverShard,
+      mark_wrong(result, Code::ReductionOverShard,
                  fmt::format("a write by index to sharded dim {} reaches only the local shard", item.dim + d));
   }
   if (item.tensor && (item.tensor->layout->partial || !is_all_replicated(call.table, *item.tensor->layout)))
-    make_wrong(
+    mark_wrong(
         result, Code::ReductionOverShard,
         fmt::format("a write by an index that is not replicated: {}", layout_text(call.table, *item.tensor->layout)));
   // The dims of a single index replace the indexed one. A mask and several indices have dims of their own.
@@ -51,9 +51,11 @@ void write_by_index(OpCall& call, OpResult& result, const Operand& x, const Inde
   const size_t index_dims = item.kind == IndexKind::List ? 1 : item.tensor ? item.tensor->shape.size() : 0;
   for (size_t d = 0; by_dims && d < index_dims; ++d) {
     // A sharded index is already an error; only its size matters here.
-    const DimLayoutId own = item.tensor ? item.tensor->layout->dims[d] : replicated_dim(call.table.maps, item.list);
-    const bool is_sharded_index = call.table.maps.maps[own].kind == DimLayoutKind::Sharded;
-    add_dim(part, is_sharded_index ? replicated_dim(call.table.maps, item.tensor->shape[d]) : own, x.shape.size());
+    const DimLayoutId index_layout =
+        item.tensor ? item.tensor->layout->dims[d] : replicated_dim(call.table.maps, item.list);
+    const bool is_sharded_index = call.table.maps.maps[index_layout].kind == DimLayoutKind::Sharded;
+    add_dim(part, is_sharded_index ? replicated_dim(call.table.maps, item.tensor->shape[d]) : index_layout,
+            x.shape.size());
   }
 }
 
@@ -64,10 +66,10 @@ WrittenPart written_part(OpCall& call, OpResult& result, const Operand& x, bool 
       add_dim(part, replicated_dim(call.table.maps, 1), x.shape.size());
     } else if (item.kind == IndexKind::Slice) {
       DimLayoutId sliced = x.layout->dims[item.dim];
-      if (!takes_all(item))
+      if (!is_full_slice(item))
         std::ignore = slice_dim(call, result, item, x.layout->dims[item.dim], sliced);  // a failure is in `result`
-      part.is_all = part.is_all && takes_all(item);
-      add_dim(part, sliced, takes_all(item) ? item.dim : x.shape.size());
+      part.is_all = part.is_all && is_full_slice(item);
+      add_dim(part, sliced, is_full_slice(item) ? item.dim : x.shape.size());
     } else {
       part.is_all = false;
       if (item.kind == IndexKind::Mask && !writes_tensor)
@@ -112,13 +114,13 @@ void combine(OpCall& call, OpResult& result, const ValueLayout& x, const std::op
     out.zero = y_zero;
   } else if (y_partial != 0) {
     if (x.partial != y_partial && !x.zero)
-      make_wrong(result, Code::ReplicatedValueReduced,
+      mark_wrong(result, Code::ReplicatedValueReduced,
                  "a pending partial sum is written into a full tensor: the reduction counts the tensor on every rank");
     out.partial = y_partial;
     out.zero = false;
   } else {
     if (x.partial && !y_zero)
-      make_wrong(result, Code::ReplicatedValueReduced,
+      mark_wrong(result, Code::ReplicatedValueReduced,
                  "a full value is written into a pending partial sum: the reduction counts it on every rank");
     out.zero = x.zero && y_zero;
   }
@@ -136,7 +138,7 @@ void rule_setitem(OpCall& call, OpResult& result) {
   out.wrong = false;
   const WrittenPart part = written_part(call, result, *x, y.has_value());
   if (y && part.advanced && (!is_all_replicated(call.table, *y->layout) || !is_all_replicated(call.table, *x->layout)))
-    make_wrong(result, Code::ReductionOverShard,
+    mark_wrong(result, Code::ReductionOverShard,
                "a write by several indices or by a mask expects replicated operands, but one is not");
   if (y && !part.advanced) combine_part(call, result, part, *y, out);
   combine(call, result, *x->layout, y, part.is_all, out);

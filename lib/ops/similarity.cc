@@ -25,7 +25,7 @@ void rule_similarity(OpCall& call, OpResult& result) {
   const Operand operands[] = {*x, *y};
   ValueLayout out;
   out.dims = broadcast_dims(call, result, operands);
-  combine_sums(call, result, operands, Linearity::Other, false, out);
+  combine_partial_sums(call, result, operands, Linearity::Other, false, out);
   const int64_t named = row.dim_at == 0 ? row.absent : number_at(call, row.dim_at, "dim", row.absent).traced;
   const size_t dim = dim_index(named, out.dims.size());
   if (dim >= out.dims.size()) return;

@@ -71,10 +71,10 @@ void fft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 // begins before the first element.
 void stft_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   const int64_t length = local_number(call, 1, "n_fft", 1), step = local_number(call, 2, "hop_length", length / 4);
-  const int64_t room = x.back() + (bool_at(call, 5, "center", true) ? 2 * (length / 2) : 0) - length;
-  if (step > 0 && !out.empty()) out.back() = room / step + 1;
+  const int64_t last_start = x.back() + (bool_at(call, 5, "center", true) ? 2 * (length / 2) : 0) - length;
+  if (step > 0 && !out.empty()) out.back() = last_start / step + 1;
 }
 
-void as_traced(const OpCall&, const Sizes&, Sizes&) {}
+void use_traced_sizes(const OpCall&, const Sizes&, Sizes&) {}
 
 }  // namespace tpplan

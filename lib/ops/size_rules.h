@@ -15,6 +15,6 @@ void histc_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void fft_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 void stft_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 // For a size that depends on the data: keeps the traced one.
-void as_traced(const OpCall& call, const Sizes& x, Sizes& out);
+void use_traced_sizes(const OpCall& call, const Sizes& x, Sizes& out);
 
 }  // namespace tpplan

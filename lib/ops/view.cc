@@ -18,28 +18,28 @@ int64_t product(std::span<const int64_t> sizes) {
 }
 
 // Returns the sizes in the call; -1: inferred.
-std::vector<RankNumber> requested_sizes(const OpCall& call, const Operand& x) {
+std::vector<PerRankNumber> requested_sizes(const OpCall& call, const Operand& x) {
   const auto& maps = call.table.maps.maps;
   const size_t ndim = x.shape.size();
-  std::vector<RankNumber> sizes;
+  std::vector<PerRankNumber> sizes;
   // Adds unchanged dims.
-  const auto keep = [&](const Operand& operand, size_t begin, size_t end) {
+  const auto copy_dims = [&](const Operand& operand, size_t begin, size_t end) {
     for (size_t dim = begin; dim < end; ++dim)
       sizes.push_back({maps[operand.layout->dims[dim]].local, operand.shape[dim], 0});
   };
   if (call.node.op == OpId::Flatten) {
     const auto begin = dim_index(number_at(call, 1, "start_dim", 0).traced, ndim),
                end = dim_index(number_at(call, 2, "end_dim", -1).traced, ndim);
-    keep(x, 0, begin);
+    copy_dims(x, 0, begin);
     sizes.push_back({std::vector<int64_t>(call.table.maps.ranks, -1), -1, 0});
-    keep(x, end + 1, ndim);
+    copy_dims(x, end + 1, ndim);
   } else if (call.node.op == OpId::Unflatten) {
     const auto at = dim_index(number_at(call, 1, "dim", 0).traced, ndim);
-    keep(x, 0, at);
-    for (const RankNumber& n : sizes_at(call, 2, "sizes")) sizes.push_back(n);
-    keep(x, at + 1, ndim);
+    copy_dims(x, 0, at);
+    for (const PerRankNumber& n : sizes_at(call, 2, "sizes")) sizes.push_back(n);
+    copy_dims(x, at + 1, ndim);
   } else if (call.node.op == OpId::ViewAs || call.node.op == OpId::ReshapeAs) {
-    if (const auto other = tensor_at(call, 1, "other")) keep(*other, 0, other->shape.size());
+    if (const auto other = tensor_at(call, 1, "other")) copy_dims(*other, 0, other->shape.size());
   } else {
     sizes = sizes_at(call, 1, "shape");
   }
@@ -77,7 +77,8 @@ bool next_group(std::span<const int64_t> in, std::span<const int64_t> out, ViewG
 // Returns the size of a group that the code divides; nullptr if there is none. A group has at most one: its first
 // divided attribute, or its first size if that is a multiple of one and the ranks hold that fraction of the group,
 // because shards divide the first dim. A dim that stays as it is has none.
-RankNumber* divided_size(const OpCall& call, const Operand& x, const ViewGroup& group, std::span<RankNumber> sizes) {
+PerRankNumber* divided_size(const OpCall& call, const Operand& x, const ViewGroup& group,
+                            std::span<PerRankNumber> sizes) {
   int64_t global = 1;
   for (size_t dim = group.in_begin; dim < group.in_end; ++dim) global *= x.shape[dim];
   bool is_sharded = true;
@@ -87,22 +88,22 @@ RankNumber* divided_size(const OpCall& call, const Operand& x, const ViewGroup& 
     is_sharded = is_sharded && held == global;
   }
   if (!is_sharded && group.in_end - group.in_begin == 1 && sizes.size() == 1) return nullptr;
-  const auto local = std::ranges::find(sizes, CountUse::Local, &RankNumber::use);
+  const auto local = std::ranges::find(sizes, LiteralUse::Local, &PerRankNumber::use);
   if (local != sizes.end()) return &*local;
-  const bool is_inferred = std::ranges::count(sizes, -1, &RankNumber::traced) > 0;
-  const auto first = std::ranges::find_if(sizes, [](const RankNumber& n) { return n.traced != 1; });
-  const bool may_divide = first != sizes.end() && first->use == CountUse::Either;
+  const bool is_inferred = std::ranges::count(sizes, -1, &PerRankNumber::traced) > 0;
+  const auto first = std::ranges::find_if(sizes, [](const PerRankNumber& n) { return n.traced != 1; });
+  const bool may_divide = first != sizes.end() && first->use == LiteralUse::Either;
   return is_sharded && !is_inferred && may_divide ? &*first : nullptr;
 }
 
 void divide_counts(const OpCall& call, const Operand& x, std::span<const int64_t> target,
-                   std::vector<RankNumber>& sizes) {
+                   std::vector<PerRankNumber>& sizes) {
   if (call.counts == nullptr || sizes.size() != target.size()) return;
   ViewGroup group;
   while (group.out_end < target.size() && next_group(x.shape, target, group)) {
-    RankNumber* size =
+    PerRankNumber* size =
         divided_size(call, x, group, std::span(sizes).subspan(group.out_begin, group.out_end - group.out_begin));
-    if (size != nullptr) divide(call, *size);
+    if (size != nullptr) divide_by_ranks(call, *size);
   }
 }
 
@@ -111,7 +112,7 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
                                                std::span<const int64_t> target) {
   const size_t ranks = call.table.maps.ranks;
   std::vector<std::vector<int64_t>> wanted(target.size(), std::vector<int64_t>(ranks));
-  std::vector<RankNumber> numbers = requested_sizes(call, x);
+  std::vector<PerRankNumber> numbers = requested_sizes(call, x);
   divide_counts(call, x, target, numbers);
   if (numbers.size() != target.size()) {
     crash(result, Code::GlobalSizeInView,
@@ -122,24 +123,25 @@ std::vector<std::vector<int64_t>> wanted_sizes(OpCall& call, OpResult& result, c
     const std::vector<int64_t> local = local_shape(call.table, *x.layout, rank);
     const int64_t count = product(local);
     int64_t known = 1;
-    size_t open = target.size();
+    size_t inferred_dim = target.size();
     for (size_t dim = 0; dim < target.size(); ++dim) {
       wanted[dim][rank] = numbers[dim].local[rank];
       if (wanted[dim][rank] == -1)
-        open = dim;
+        inferred_dim = dim;
       else
         known *= wanted[dim][rank];
     }
-    bool fits = open == target.size() ? known == count : known != 0 && count % known == 0;
+    bool fits = inferred_dim == target.size() ? known == count : known != 0 && count % known == 0;
     // torch does not infer -1 next to a size of 0, even for a tensor without elements.
-    if (open < target.size()) wanted[open][rank] = fits ? count / known : 0;
+    if (inferred_dim < target.size()) wanted[inferred_dim][rank] = fits ? count / known : 0;
     if (fits) continue;
-    std::vector<int64_t> asked;
-    for (const RankNumber& n : numbers) asked.push_back(n.local[rank]);
-    crash(result, Code::GlobalSizeInView,
-          fmt::format("{} to {}, but rank {} has {}: {}", name_of(call), shape_text(asked), rank, shape_text(local),
-                      open < target.size() ? fmt::format("its {} elements are not a multiple of {}", count, known)
-                                           : fmt::format("{} elements, and the new shape has {}", count, known)));
+    std::vector<int64_t> requested;
+    for (const PerRankNumber& n : numbers) requested.push_back(n.local[rank]);
+    crash(
+        result, Code::GlobalSizeInView,
+        fmt::format("{} to {}, but rank {} has {}: {}", name_of(call), shape_text(requested), rank, shape_text(local),
+                    inferred_dim < target.size() ? fmt::format("its {} elements are not a multiple of {}", count, known)
+                                                 : fmt::format("{} elements, and the new shape has {}", count, known)));
   }
   return wanted;
 }
@@ -150,10 +152,10 @@ std::optional<std::vector<DimLayoutId>> view_group(OpCall& call, const Operand& 
                                                    std::span<const std::vector<int64_t>> wanted, const ViewGroup& group,
                                                    std::string& fault) {
   for (size_t rank = 0; rank < call.table.maps.ranks; ++rank) {
-    int64_t held = 1, asked = 1;
+    int64_t held = 1, requested = 1;
     for (size_t dim = group.in_begin; dim < group.in_end; ++dim) held *= local_size(call.table, *x.layout, dim, rank);
-    for (size_t dim = group.out_begin; dim < group.out_end; ++dim) asked *= wanted[dim][rank];
-    if (held != asked) return std::nullopt;
+    for (size_t dim = group.out_begin; dim < group.out_end; ++dim) requested *= wanted[dim][rank];
+    if (held != requested) return std::nullopt;
   }
   const size_t dims = group.out_end - group.out_begin;
   return regroup_layouts(call.table.maps,
@@ -174,22 +176,22 @@ void rule_view(OpCall& call, OpResult& result) {
   out.zero = x->layout->zero;
   out.local_view = x->layout->local_view;
   const auto wanted = wanted_sizes(call, result, *x, target);
-  const auto give_sizes = [&] {
+  const auto append_sizes_only = [&] {
     for (size_t dim = 0; dim < target.size(); ++dim)
       out.dims.push_back(unknown_dim(call.table.maps, target[dim], wanted[dim], sharding_axes(call.table, *x->layout)));
     append_result(result, out);
   };
-  if (!result.crash.empty()) return give_sizes();
-  if (product(target) == 0) return give_sizes();
+  if (!result.crash.empty()) return append_sizes_only();
+  if (product(target) == 0) return append_sizes_only();
   ViewGroup group;
   while (group.in_end < x->shape.size() || group.out_end < target.size()) {
     std::string fault = "the shards do not map to shards of the new dims";
     std::optional<std::vector<DimLayoutId>> maps;
     if (next_group(x->shape, target, group)) maps = view_group(call, *x, target, wanted, group, fault);
     if (!maps) {
-      make_wrong(result, Code::GlobalSizeInView, fmt::format("{} crosses shard boundaries: {}", name_of(call), fault));
+      mark_wrong(result, Code::GlobalSizeInView, fmt::format("{} crosses shard boundaries: {}", name_of(call), fault));
       out.dims.clear();
-      return give_sizes();
+      return append_sizes_only();
     }
     out.dims.insert(out.dims.end(), maps->begin(), maps->end());
   }

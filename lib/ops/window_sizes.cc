@@ -10,7 +10,7 @@ namespace {
 
 // An argument with one number for all dims, or one for each dim.
 struct PerDim {
-  std::vector<RankNumber> numbers;
+  std::vector<PerRankNumber> numbers;
   int64_t absent = 0;
 };
 
@@ -29,9 +29,9 @@ bool is_text(const OpCall& call, size_t position, std::string_view keyword, std:
 }
 
 int64_t windows(int64_t size, int64_t window, int64_t stride, int64_t padding, int64_t dilation, bool up) {
-  const int64_t room = size + 2 * padding - dilation * (window - 1) - 1;
+  const int64_t last_start = size + 2 * padding - dilation * (window - 1) - 1;
   if (stride <= 0) return size;
-  int64_t count = (room + (up ? stride - 1 : 0)) / stride + 1;
+  int64_t count = (last_start + (up ? stride - 1 : 0)) / stride + 1;
   // The last window must begin within the dim or its left padding (at::native::pooling_output_shape, torch 2.13).
   if (up && (count - 1) * stride >= size + padding) --count;
   return count;
@@ -83,26 +83,26 @@ void pool_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
 void adaptive_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   const size_t dims = window_dims(call), first = out.size() - std::min(dims, out.size());
   uint32_t index = 0;
-  const GraphArg* asked = find_arg(call, 1, "output_size", &index);
-  if (asked == nullptr || x.size() != out.size()) return;
-  for (size_t dim = 0; first + dim < out.size() && is_number(asked); ++dim)
-    out[first + dim] = number_of(call, *asked).local[0];
+  const GraphArg* requested = find_arg(call, 1, "output_size", &index);
+  if (requested == nullptr || x.size() != out.size()) return;
+  for (size_t dim = 0; first + dim < out.size() && is_number(requested); ++dim)
+    out[first + dim] = number_of(call, *requested).local[0];
   size_t dim = first;
-  for (uint32_t i = index + 1; asked->kind == ArgKind::Tuple && i < asked->end && dim < out.size();
+  for (uint32_t i = index + 1; requested->kind == ArgKind::Tuple && i < requested->end && dim < out.size();
        i = call.graph.args[i].end, ++dim) {
     const GraphArg& size = call.graph.args[i];
     out[dim] = is_number(&size) ? number_of(call, size).local[0] : x[dim];
   }
 }
 
-int64_t window_places(const OpCall& call, size_t position, const int64_t (&picture)[2], size_t rank) {
+int64_t count_windows(const OpCall& call, size_t position, const int64_t (&image)[2], size_t rank) {
   constexpr int64_t kMost = int64_t{1} << 31;  // keeps the products and sums below in the range of int64_t
   const PerDim window = per_dim(call, position, "kernel_size", 1),
                dilation = per_dim(call, position + 1, "dilation", 1),
                padding = per_dim(call, position + 2, "padding", 0), stride = per_dim(call, position + 3, "stride", 1);
   int64_t places = 1;
   for (size_t dim = 0; dim < 2; ++dim) {
-    const int64_t numbers[] = {picture[dim], at(window, dim, rank), at(dilation, dim, rank), at(padding, dim, rank),
+    const int64_t numbers[] = {image[dim], at(window, dim, rank), at(dilation, dim, rank), at(padding, dim, rank),
                                at(stride, dim, rank)};
     if (std::any_of(std::begin(numbers), std::end(numbers), [](int64_t n) { return n < 0 || n >= kMost; })) return -1;
     const int64_t count = windows(numbers[0], numbers[1], numbers[4], numbers[3], numbers[2], false);
@@ -114,10 +114,10 @@ int64_t window_places(const OpCall& call, size_t position, const int64_t (&pictu
 // (input, kernel_size, dilation, padding, stride): one column for each window.
 void column_sizes(const OpCall& call, const Sizes& x, Sizes& out) {
   if (x.size() < 3 || out.empty()) return;
-  out.back() = window_places(call, 1, {x[x.size() - 2], x.back()}, 0);
+  out.back() = count_windows(call, 1, {x[x.size() - 2], x.back()}, 0);
 }
 
-void picture_sizes(const OpCall& call, const Sizes&, Sizes& out) {
+void image_sizes(const OpCall& call, const Sizes&, Sizes& out) {
   const PerDim size = per_dim(call, 1, "output_size", 0);
   for (size_t dim = 0; dim < 2 && out.size() > 2; ++dim) out[out.size() - 2 + dim] = at(size, dim);
 }

@@ -13,7 +13,7 @@ namespace tpplan {
 namespace {
 
 int64_t window_of(const OpCall& call, size_t position) {
-  const std::vector<RankNumber> sizes = numbers_at(call, position, "kernel_size");
+  const std::vector<PerRankNumber> sizes = numbers_at(call, position, "kernel_size");
   if (sizes.empty()) return 0;
   return sizes.front().traced * sizes.back().traced;
 }
@@ -35,7 +35,7 @@ DimLayoutId channels_of(OpCall& call, OpResult& result, DimLayoutId map, int64_t
   const DimLayoutId from[] = {map};
   const auto split = result.crash.empty() ? regroup_layouts(maps, from, sizes, local, fault) : std::nullopt;
   if (split && is_fully_replicated(maps, split->back())) return split->front();
-  make_wrong(result, Code::GlobalSizeInView,
+  mark_wrong(result, Code::GlobalSizeInView,
              fmt::format("{} crosses shard boundaries of dim 1: {}", name_of(call), fault));
   return unknown_dim(maps, sizes[0], std::move(local[0]), held.axes);
 }
@@ -69,15 +69,17 @@ void rule_windows(OpCall& call, OpResult& result) {
   } else {
     out.dims.push_back(channels_of(call, result, x->layout->dims[channel], window));
   }
-  const std::vector<RankNumber> asked = to_columns ? std::vector<RankNumber>{} : numbers_at(call, 1, "output_size");
+  const std::vector<PerRankNumber> requested =
+      to_columns ? std::vector<PerRankNumber>{} : numbers_at(call, 1, "output_size");
   const auto requested_size = [&](size_t dim, size_t rank) {
-    return asked.empty() ? target[target.size() - 2 + dim] : asked[std::min(dim, asked.size() - 1)].local[rank];
+    return requested.empty() ? target[target.size() - 2 + dim]
+                             : requested[std::min(dim, requested.size() - 1)].local[rank];
   };
   for (size_t dim = channel + 1; dim < x->shape.size(); ++dim) {
     require_replicated(call, result, *x, dim);
     for (size_t rank = 0; rank < maps.ranks && !to_columns; ++rank) {
-      const int64_t picture[] = {requested_size(0, rank), requested_size(1, rank)};
-      const int64_t places = window_places(call, 2, picture, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
+      const int64_t image[] = {requested_size(0, rank), requested_size(1, rank)};
+      const int64_t places = count_windows(call, 2, image, rank), held = maps.maps[x->layout->dims[dim]].local[rank];
       if (held == places) continue;
       crash(result, Code::OperandSizesDiffer,
             fmt::format("{} expects {} window positions, but rank {} holds {}", name_of(call), places, rank, held));
@@ -85,8 +87,8 @@ void rule_windows(OpCall& call, OpResult& result) {
   }
   for (size_t i = 0; out.dims.size() < target.size(); ++i) {
     const int64_t size = target[out.dims.size()];
-    out.dims.push_back(asked.empty() ? replicated_dim(maps, size)
-                                     : unknown_dim(maps, size, asked[std::min(i, asked.size() - 1)].local));
+    out.dims.push_back(requested.empty() ? replicated_dim(maps, size)
+                                         : unknown_dim(maps, size, requested[std::min(i, requested.size() - 1)].local));
   }
   check_layout(call, result, out);
   append_result(result, std::move(out));

@@ -14,7 +14,7 @@ namespace tpplan {
 
 struct BoundaryMatch;
 struct StyleDim;
-struct Inference;
+struct InferenceInput;
 struct KeyHits;
 struct MatchTable;
 struct ModelGraph;
@@ -34,7 +34,7 @@ enum class PlanRuntime : uint8_t { Tpplan, Torch, Transformers, ShardMap };
 
 struct DialectRow {
   std::string_view name;
-  StyleSet styles = kOwnStyles;  // the set that defines the style names
+  StyleSet styles = kTpplanStyles;  // the set that defines the style names
   PlanRuntime runtime = PlanRuntime::Tpplan;
 
   // Keys.
@@ -61,12 +61,12 @@ struct DialectRow {
   // Finds the rule of each parameter and boundary (resolve/match/match_plan.h). The cache of earlier plans can be
   // nullptr.
   void (*match)(const TpPlan&, const ModelGraph&, MatchTable&, Diagnostics&, KeyHits*) = nullptr;
-  // supports_module: true if the style of a rule fits a module that its key names. cut: the dim of a parameter that the
-  // style shards (resolve/infer/style_dim.h). Both report errors.
-  bool (*supports_module)(const Inference&, const ParamMatch&, const Module&) = nullptr;
-  StyleDim (*cut)(const Inference&, const ParamMatch&, const Module&, const Param&) = nullptr;
+  // supports_module: true if the style of a rule fits a module that its key names. dim_of_style: the dim of a parameter
+  // that the style shards (resolve/infer/style_dim.h). Both report errors.
+  bool (*supports_module)(const InferenceInput&, const ParamMatch&, const Module&) = nullptr;
+  StyleDim (*dim_of_style)(const InferenceInput&, const ParamMatch&, const Module&, const Param&) = nullptr;
   // Reports modules that the framework rejects in any case; nullptr if it rejects none.
-  void (*check_modules)(const Inference&, const MatchTable&, const ShardingTable&) = nullptr;
+  void (*check_modules)(const InferenceInput&, const MatchTable&, const ShardingTable&) = nullptr;
 };
 
 extern const DialectRow kGlobDialect, kRegexDialect, kTorchDialect, kTransformersDialect, kKerasDialect,

@@ -44,7 +44,7 @@ constexpr ForeignRow kForeignHelps[] = {
 };
 
 // Words that are equivalent to a word of a plan.
-constexpr ForeignRow kForeignOwn[] = {
+constexpr ForeignRow kForeignEquivalents[] = {
     {"the plan",
      "base_model_tp_plan base_model_ep_plan parallelize_plan parallel_plan layout_map rules plan sharding_rules "
      "partition_rules logical_axis_rules shardings",
@@ -79,7 +79,7 @@ std::string_view foreign_word_help(std::string_view where, std::string_view word
 }
 
 std::string_view equivalent_word(std::string_view where, std::string_view word) {
-  return find_foreign_row(kForeignOwn, where, word);
+  return find_foreign_row(kForeignEquivalents, where, word);
 }
 
 }  // namespace tpplan

@@ -118,11 +118,11 @@ void take_flow(SyntaxReader& in, const YamlNode& node, PlanNode& piece) {
     if (is_map) {
       if (!entry.value.properties.empty()) reject_properties(in, {.properties = entry.value.properties});
       take_key(in, node.children[i], entry);
-      const size_t behind_key = in.at;
+      const size_t after_key = in.at;
       const size_t comments = in.comments.size();
       const Trivia colon = take_trivia(in);
       if (peek(in) != ':') {
-        in.at = behind_key;  // no value
+        in.at = after_key;  // no value
         in.comments.resize(comments);
         continue;
       }

@@ -226,10 +226,10 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
   const std::vector<YamlId>& children = node_at(reader, id).children;
   for (size_t i = 0; i + 1 < children.size(); i += 2) {
     const YamlId key = children[i];
-    const auto is_beside = [&](size_t at) {
+    const auto is_same_indent = [&](size_t at) {
       return at + 1 < children.size() && is_key_of_rule(node_at(reader, children[at]).text);
     };
-    if (node_at(reader, children[i + 1]).kind != YamlKind::Null || !is_beside(i + 2)) {
+    if (node_at(reader, children[i + 1]).kind != YamlKind::Null || !is_same_indent(i + 2)) {
       read_rule(reader, key, children[i + 1], block);
       continue;
     }
@@ -238,7 +238,7 @@ void read_rules_of(PlanReader& reader, YamlId id, std::string_view what, uint32_
                  fmt::format("key `{}` is next to rule `{}` instead of below it", node_at(reader, children[i]).text,
                              node_at(reader, key).text),
                  "indent the rule's keys by 2 spaces more than its path");
-    while (is_beside(i + 2)) i += 2;
+    while (is_same_indent(i + 2)) i += 2;
   }
 }
 
@@ -335,7 +335,7 @@ bool is_rule_value(const PlanReader& reader, YamlId value) {
   const YamlNode& node = node_at(reader, value);
   if (node.kind == YamlKind::Map)
     return find_entry(reader, value, "style").key != kNoYaml || find_entry(reader, value, "spec").key != kNoYaml;
-  constexpr StyleSet sets[] = {kOwnStyles, kTorchStyles, kTransformersStyles};
+  constexpr StyleSet sets[] = {kTpplanStyles, kTorchStyles, kTransformersStyles};
   return node.kind == YamlKind::Scalar &&
          std::ranges::any_of(sets, [&](StyleSet set) { return find_style(node.text, set) != nullptr; });
 }

@@ -130,7 +130,7 @@ std::string patterns_html(std::span<const PathPattern> patterns, size_t most, st
   return out;
 }
 
-std::string fact(std::string_view name, const std::string& value) {
+std::string description_item(std::string_view name, const std::string& value) {
   return fmt::format("<dt>{}</dt><dd>{}</dd>\n", name, value);
 }
 
@@ -158,6 +158,6 @@ std::string row_html(std::span<const std::string_view> heads, std::span<const st
 
 // A CSP hash covers the exact bytes between <style> and </style>. With any extra space in head_html, browsers ignore
 // the style sheet.
-std::string style_source() { return fmt::format("'sha256-{}'", base64_of_hex(sha256_hex(style_sheet()))); }
+std::string csp_style_source() { return fmt::format("'sha256-{}'", base64_of_hex(sha256_hex(style_sheet()))); }
 
 }  // namespace tpplan

@@ -45,7 +45,7 @@ inline constexpr size_t kMaxShownName = 240;
 [[nodiscard]] std::string patterns_html(std::span<const PathPattern> patterns, size_t most, std::string_view noun);
 
 // Returns the <dt> and <dd> of a description list. `value` is HTML.
-[[nodiscard]] std::string fact(std::string_view name, const std::string& value);
+[[nodiscard]] std::string description_item(std::string_view name, const std::string& value);
 
 // Returns a table in a scrollable box. `rows` is HTML of <tr> elements. `heads` are plain words, with a leading '#' for
 // numeric columns and '@' for columns of paths, which break anywhere. Narrow pages stack the cells of wide tables.
@@ -57,6 +57,6 @@ inline constexpr size_t kMaxShownName = 240;
 
 // Return the page's style sheet, and the CSP source expression 'sha256-...' that allows only this style sheet.
 [[nodiscard]] std::string_view style_sheet();
-[[nodiscard]] std::string style_source();
+[[nodiscard]] std::string csp_style_source();
 
 }  // namespace tpplan

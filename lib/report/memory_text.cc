@@ -19,9 +19,9 @@ std::string rank_ranges_text(std::span<const RankRange> ranks, int64_t count, si
   return shown == count ? text : fmt::format("{} and {} more", text, count - shown);
 }
 
-std::string percent_text(uint64_t part, uint64_t whole) {
-  if (part == 0 || whole == 0) return "0 %";
-  const double share = 100 * (static_cast<double>(part) / static_cast<double>(whole));
+std::string percent_text(uint64_t part, uint64_t total) {
+  if (part == 0 || total == 0) return "0 %";
+  const double share = 100 * (static_cast<double>(part) / static_cast<double>(total));
   return share < 0.01 ? "less than 0.01 %" : fmt::format("{:.{}f} %", share, share < 10 ? 2 : 1);
 }
 

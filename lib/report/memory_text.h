@@ -15,8 +15,8 @@ namespace tpplan {
 [[nodiscard]] std::string rank_ranges_text(std::span<const RankRange> ranks, int64_t count, size_t most,
                                            std::string_view dash);
 
-// Returns `part` in percent of `whole`: "0.40 %", "less than 0.01 %", "0 %".
-[[nodiscard]] std::string percent_text(uint64_t part, uint64_t whole);
+// Returns `part` in percent of `total`: "0.40 %", "less than 0.01 %", "0 %".
+[[nodiscard]] std::string percent_text(uint64_t part, uint64_t total);
 
 // Returns at most the first `most` bytes of a name, without splitting a character.
 [[nodiscard]] std::string_view truncate_name(std::string_view name, size_t most);

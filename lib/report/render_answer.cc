@@ -12,7 +12,7 @@ namespace {
 constexpr double kPercent = 100;
 
 // Returns the fit to measured steps, and how far it is from each of them.
-std::string residual_lines(const StepAnswer& answer) {
+std::string residual_lines(const PrintedStepTime& answer) {
   if (answer.residuals.empty()) return {};
   std::string out = fmt::format(" fitted to {}: efficiency of matmuls x {:.3f}, of attention x {:.3f}\n",
                                 counted(answer.residuals.size(), "measured step"), answer.scale[0], answer.scale[1]);
@@ -25,7 +25,7 @@ std::string residual_lines(const StepAnswer& answer) {
 
 }  // namespace
 
-std::string render_answer(const StepAnswer& answer, const Topology& topology, const TerminalStyle& look) {
+std::string render_answer(const PrintedStepTime& answer, const Topology& topology, const TerminalStyle& look) {
   const std::string& machine = topology.name.empty() ? topology.device : topology.name;
   std::string out = paint(fmt::format("time of a {} step, rank 0{}{}", answer.kind, machine.empty() ? "" : " on ",
                                       escape_for_terminal(machine)),
@@ -45,7 +45,7 @@ std::string render_answer(const StepAnswer& answer, const Topology& topology, co
   return out + residual_lines(answer);
 }
 
-void write_answer(JsonWriter& json, const StepAnswer& answer) {
+void write_answer(JsonWriter& json, const PrintedStepTime& answer) {
   next_line(json, 1);
   write_key(json, "step");
   begin_object(json);

@@ -10,9 +10,10 @@
 namespace tpplan {
 
 // Returns text that ends with a line break.
-[[nodiscard]] std::string render_answer(const StepAnswer& answer, const Topology& topology, const TerminalStyle& look);
+[[nodiscard]] std::string render_answer(const PrintedStepTime& answer, const Topology& topology,
+                                        const TerminalStyle& look);
 
 // Writes the fields `step` and `terms` of `costs` in schemas/diagnostics.schema.json. Numbers read back as they are.
-void write_answer(JsonWriter& json, const StepAnswer& answer);
+void write_answer(JsonWriter& json, const PrintedStepTime& answer);
 
 }  // namespace tpplan

@@ -84,7 +84,7 @@ std::string group_html(const ChangeGroup& group, std::string_view verb, std::str
   if (verb == "changed") out += fmt::format(" <span class=\"line2\">{}</span>", summary_of(group));
   out += "</summary>\n<div class=\"body\">\n" +
          fields_table(verb == "changed" ? "Differences" : "Fields in the manifest", group.fields);
-  return out + "<dl class=\"facts\">\n" + fact("Of", patterns_html(patterns, kMaxChangePatterns, noun)) +
+  return out + "<dl class=\"facts\">\n" + description_item("Of", patterns_html(patterns, kMaxChangePatterns, noun)) +
          "</dl>\n</div>\n</details>\n";
 }
 
@@ -92,15 +92,15 @@ std::string list_html(const ListDiff& list, std::string_view noun) {
   if (list.added_count + list.removed_count + list.changed_count == 0) return "";
   std::string out = fmt::format("<h3>{}: {} changed, {} added, {} removed</h3>\n", grouped(list.after, noun),
                                 grouped(list.changed_count), grouped(list.added_count), grouped(list.removed_count));
-  size_t left = kMaxChangeGroups, groups_over = 0;
+  size_t remaining_groups = kMaxChangeGroups, groups_over = 0;
   uint64_t over = 0;
   const std::pair<std::string_view, const std::vector<ChangeGroup>*> kinds[] = {
       {"changed", &list.changed}, {"added", &list.added}, {"removed", &list.removed}};
   for (const auto& [verb, groups] : kinds) {
     for (const ChangeGroup& group : *groups) {
-      if (left > 0) {
+      if (remaining_groups > 0) {
         out += group_html(group, verb, noun);
-        --left;
+        --remaining_groups;
       } else {
         over += group.count;
         ++groups_over;

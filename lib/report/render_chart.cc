@@ -69,15 +69,15 @@ size_t column_of(uint64_t bytes, uint64_t scale, size_t width) {
 // never cross: kMinChartWidth exceeds the number of parts, and each part reserves one column for each later part.
 std::string bar_text(const RankMemory& memory, uint64_t scale, size_t width, const Marks& marks, bool color) {
   std::string out;
-  size_t drawn = 0, parts_left = 0;
+  size_t drawn = 0, remaining_parts = 0;
   uint64_t sum = 0;
   const auto parts = memory_parts(memory);
-  for (const MemoryPart& part : parts) parts_left += part.bytes > 0;
+  for (const MemoryPart& part : parts) remaining_parts += part.bytes > 0;
   for (size_t i = 0; i < parts.size(); ++i) {
     if (parts[i].bytes == 0) continue;
-    --parts_left;
+    --remaining_parts;
     sum += parts[i].bytes;
-    const size_t end = std::clamp(column_of(sum, scale, width), drawn + 1, width - parts_left);
+    const size_t end = std::clamp(column_of(sum, scale, width), drawn + 1, width - remaining_parts);
     out += paint(repeated(marks.parts[i], end - drawn), kPartColors[i], color);
     drawn = end;
   }

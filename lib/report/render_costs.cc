@@ -91,13 +91,14 @@ std::string padded(std::string_view text, size_t width, bool right) {
 }
 
 // Returns the number of spaces before a column: one before the first two, otherwise two.
-size_t gap_before(size_t column) { return column <= kKind ? 1 : 2; }
+size_t spaces_before(size_t column) { return column <= kKind ? 1 : 2; }
 
 // Returns the non-empty columns of a row from `begin` to `end`.
 std::string line_of(const CostsTable& table, const Cells& cells, size_t begin, size_t end) {
   std::string out;
   for (size_t i = begin; i < end; ++i) {
-    if (table.widths[i] > 0) out += std::string(gap_before(i), ' ') + padded(cells[i], table.widths[i], i >= kPayload);
+    if (table.widths[i] > 0)
+      out += std::string(spaces_before(i), ' ') + padded(cells[i], table.widths[i], i >= kPayload);
   }
   return out;
 }
@@ -109,7 +110,7 @@ std::string trimmed(std::string line) {
 
 size_t width_of(const CostsTable& table, size_t begin, size_t end) {
   size_t width = 0;
-  for (size_t i = begin; i < end; ++i) width += table.widths[i] > 0 ? table.widths[i] + gap_before(i) : 0;
+  for (size_t i = begin; i < end; ++i) width += table.widths[i] > 0 ? table.widths[i] + spaces_before(i) : 0;
   return width;
 }
 
@@ -133,8 +134,8 @@ std::string row_text(const CostsTable& table, const Cells& cells, size_t width) 
 // Returns a line with a text and the columns of bytes.
 std::string bytes_line(const CostsTable& table, const std::string& head, const Cells& cells, size_t width) {
   const std::string numbers = line_of(table, cells, kPayload, kColumns);
-  const size_t room = std::min(width_of(table, 0, kPayload), width > numbers.size() ? width - numbers.size() : 0);
-  return padded(head, room, false) + numbers + '\n';
+  const size_t head_width = std::min(width_of(table, 0, kPayload), width > numbers.size() ? width - numbers.size() : 0);
+  return padded(head, head_width, false) + numbers + '\n';
 }
 
 Cells cells_of(const CallSums& sums) {

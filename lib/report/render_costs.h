@@ -35,8 +35,8 @@ struct Costs {
   const TrainingMemory* memory = nullptr;    // nullptr: not computed
   const StepTime* time = nullptr;            // on `topology`; nullptr without a topology
   const Topology* topology = nullptr;
-  const Run* run = nullptr;            // of --run; nullptr without it
-  const StepAnswer* answer = nullptr;  // of the run on a topology; nullptr without one
+  const Run* run = nullptr;                 // of --run; nullptr without it
+  const PrintedStepTime* answer = nullptr;  // of the run on a topology; nullptr without one
 };
 
 // Returns one phrase for each kind of collective that the forecast does not list. `units_axis` is Costs::units_axis.

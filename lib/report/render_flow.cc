@@ -39,8 +39,8 @@ bool has_inner_spans(const TimelineSpans& spans, std::string_view module) {
 std::string label_of(const StepPicture& picture, const TimelineSpans& spans, const TimelineSpan& span) {
   if (lane_kind(picture, span) == LaneKind::Attention) return "attention";
   const std::string_view below = layer_path(span.module).below;
-  const bool is_own = below.empty() || has_inner_spans(spans, span.module);
-  return std::string(is_own ? span.name : below.substr(below.rfind('.') + 1));
+  const bool names_operation = below.empty() || has_inner_spans(spans, span.module);
+  return std::string(names_operation ? span.name : below.substr(below.rfind('.') + 1));
 }
 
 // Returns the spans of a pass in the order in which they begin.

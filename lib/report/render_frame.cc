@@ -27,7 +27,7 @@ std::string head_html(const Manifest& manifest) {
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src {}; base-uri "
       "&#39;none&#39;; "
       "form-action &#39;none&#39;\">\n",
-      html(style_source()));
+      html(csp_style_source()));
   out +=
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
       "content=\"light dark\">\n";

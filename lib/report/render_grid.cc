@@ -35,15 +35,15 @@ struct Table {
 Table make_table(const ParamLayout& layout, const Mesh& mesh, const ShardGrid& grid, GridSlice slice,
                  const GridOptions& options) {
   Table table;
-  const size_t rows = extent(grid, slice.down), columns = extent(grid, slice.across);
+  const size_t rows = table_extent(grid, slice.down), columns = table_extent(grid, slice.across);
   const size_t most_columns = options.width / 4;  // a column has at least four characters
   table.more_rows = rows - std::min(rows, kMaxGridRows);
   table.more_columns = columns - std::min(columns, most_columns);
   for (size_t c = 0; slice.across && c < columns - table.more_columns; ++c)
-    table.heads.push_back(run_text(grid.runs[*slice.across][c]));
+    table.heads.push_back(interval_text(grid.intervals[*slice.across][c]));
   for (size_t r = 0; r < rows - table.more_rows; ++r) {
     if (slice.down) slice.at[*slice.down] = r;
-    table.sides.push_back(slice.down ? run_text(grid.runs[*slice.down][r]) : "");
+    table.sides.push_back(slice.down ? interval_text(grid.intervals[*slice.down][r]) : "");
     table.cells.emplace_back();
     for (size_t c = 0; c < columns - table.more_columns; ++c) {
       if (slice.across) slice.at[*slice.across] = c;
@@ -119,10 +119,11 @@ std::string render_grid(const ParamLayout& layout, const Mesh& mesh, const GridO
   if (grid.cell_count <= 1) return "";
   std::string out;
   GridSlice slice = first_slice(grid);
-  if (slice.across && extent(grid, slice.down) == 1) std::swap(slice.down, slice.across);  // one column, not one row
+  if (slice.across && table_extent(grid, slice.down) == 1)
+    std::swap(slice.down, slice.across);  // one column, not one row
   uint64_t tables = 1;
-  for (size_t dim = 0; dim < grid.runs.size(); ++dim) {
-    if (slice.down != dim && slice.across != dim) tables *= grid.runs[dim].size();
+  for (size_t dim = 0; dim < grid.intervals.size(); ++dim) {
+    if (slice.down != dim && slice.across != dim) tables *= grid.intervals[dim].size();
   }
   for (size_t drawn = 0; drawn < kMaxGridTables; ++drawn) {
     out += fmt::format("  {}", caption_text(grid, slice));

@@ -16,8 +16,9 @@
 namespace tpplan {
 
 // Writes section by section, and the shards group by group, so that the complete page is never in memory.
-bool render_html(const Manifest& manifest, const ManifestMeasure& measure, const std::optional<ReportAgainst>& against,
-                 const std::optional<ReportTime>& step, const StepPictures& pictures, const Sink& sink) {
+bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
+                 const std::optional<ReportComparison>& against, const std::optional<ReportTime>& step,
+                 const StepPictures& pictures, const Sink& sink) {
   const std::vector<ShardGroup> groups = group_by_sharding(manifest);
   return sink(head_html(manifest)) && sink(tiles_html(manifest, measure, pictures.now)) &&
          sink(notices_html(manifest, measure)) &&

@@ -14,7 +14,7 @@
 namespace tpplan {
 
 // The older manifest of a comparison, with the result of `diff_manifests`.
-struct ReportAgainst {
+struct ReportComparison {
   const Manifest* manifest = nullptr;
   const ManifestDiff* diff = nullptr;
 };
@@ -24,7 +24,7 @@ struct ReportAgainst {
 // truncated, and long lists end with the number of omitted entries. @pre `measure` is of `manifest` and does not
 // overflow.
 [[nodiscard]] bool render_html(const Manifest& manifest, const ManifestMeasure& measure,
-                               const std::optional<ReportAgainst>& against, const std::optional<ReportTime>& step,
+                               const std::optional<ReportComparison>& against, const std::optional<ReportTime>& step,
                                const StepPictures& pictures, const Sink& sink);
 
 }  // namespace tpplan

@@ -95,14 +95,14 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
   const RankMemory& full = measure.memory.fullest;
   // Replaces the `<tr>` at the beginning of row_html, four bytes.
   const auto row = [&](std::string_view style, const std::string& name, const std::string& held,
-                       const std::string& ideal, const std::string& whole) {
-    return row_html(heads, std::vector<std::string>{name, held, ideal, whole})
+                       const std::string& ideal, const std::string& total) {
+    return row_html(heads, std::vector<std::string>{name, held, ideal, total})
         .replace(0, 4, style.empty() ? "<tr>" : fmt::format("<tr class=\"{}\">", style));
   };
-  const uint64_t cut = full.parameters - std::min(full.parameters, full.replicated), all = t.bytes;
+  const uint64_t sharded = full.parameters - std::min(full.parameters, full.replicated), all = t.bytes;
   std::string rows =
       row("", "Parameters", bytes_html(full.parameters), bytes_html(t.ideal_bytes_per_rank), bytes_html(all));
-  rows += row("part", "sharded", bytes_html(cut), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
+  rows += row("part", "sharded", bytes_html(sharded), "", bytes_html(all - std::min(all, t.replicated_bytes_per_rank)));
   rows +=
       row("part", "replicated", bytes_html(t.replicated_bytes_per_rank), "", bytes_html(t.replicated_bytes_per_rank));
   static constexpr std::pair<std::string_view, uint64_t TrainingBytes::*> parts[] = {
@@ -123,7 +123,7 @@ std::string breakdown_html(const Manifest& manifest, const ManifestMeasure& meas
     rows += row("", "Activations saved for backward, rank 0", bytes_html(costs.saved), "", "") +
             row("", "Logits in float32, rank 0", bytes_html(costs.logits), "", "") +
             row("", "Largest transient of a step, rank 0", bytes_html(costs.transient), "", "");
-    if (measure.memory.recipe->gradient != StoredAs::None && !step.overflow)
+    if (measure.memory.recipe->gradient != ElementDtype::None && !step.overflow)
       rows += row("sum", "Total with a step, rank 0", bytes_html(step.total), "", "");
   } else
     rows +=

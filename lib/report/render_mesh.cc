@@ -80,17 +80,17 @@ std::string reach_html(const Mesh& mesh, const Topology& topology, const AxisRea
   const MeshAxis& axis = mesh.axes[reach.axis];
   const int64_t span = reach.stride * reach.size;
   const std::string ranks = reach.stride == 1 ? "consecutive ranks" : fmt::format("ranks {} apart", reach.stride);
-  std::string where = "the topology has no <code>host_ranks</code>";
+  std::string scope = "the topology has no <code>host_ranks</code>";
   if (host > 0 && span <= host)
-    where = "inside a host";
+    scope = "inside a host";
   else if (host > 0)
-    where =
+    scope =
         fmt::format("<strong>crosses the network</strong>, {} of a group on each host",
                     grouped(static_cast<uint64_t>(std::clamp<int64_t>(host / reach.stride, 1, reach.size)), "rank"));
   const std::string speed = reach.axis < topology.axes.size() && topology.axes[reach.axis].bandwidth > 0
                                 ? fmt::format(", {:.4g} GB/s", topology.axes[reach.axis].bandwidth / 1e9)
                                 : "";
-  return fact(code(axis.name), fmt::format("{} {}: {}{}", axis.size, ranks, where, speed));
+  return description_item(code(axis.name), fmt::format("{} {}: {}{}", axis.size, ranks, scope, speed));
 }
 
 }  // namespace

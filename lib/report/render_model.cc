@@ -24,19 +24,19 @@ constexpr size_t kColors = 5;            // one for each of the shardings with t
 
 // Returns the sharding as text: "dim 0 over fsdp × tp, dim 1 over x"; empty if the tensor is fully replicated.
 std::string sharded_over(const Manifest& manifest, const PartitionSpec& spec) {
-  std::vector<std::string> cuts;
+  std::vector<std::string> sharded_dims;
   for (size_t dim = 0; dim < spec.size(); ++dim) {
     std::vector<std::string> names;
     for (const AxisId axis : spec[dim]) {
       if (manifest.mesh.axes[axis].size > 1) names.push_back(manifest.mesh.axes[axis].name);
     }
-    if (!names.empty()) cuts.push_back(fmt::format("dim {} over {}", dim, join(names, " × ")));
+    if (!names.empty()) sharded_dims.push_back(fmt::format("dim {} over {}", dim, join(names, " × ")));
   }
-  return join(cuts, ", ");
+  return join(sharded_dims, ", ");
 }
 
 struct Color {
-  std::string style, cut;
+  std::string style, sharding;
   uint64_t bytes = 0;
 };
 
@@ -45,7 +45,7 @@ struct Picture {
   std::vector<size_t> color_of;             // of each group, an index into `colors`
   uint64_t bytes = 0;                       // of all tensors
   uint64_t omitted = 0, omitted_bytes = 0;  // of tensors that are not drawn
-  size_t pieces = 0;
+  size_t tiles = 0;
 };
 
 void choose_colors(const Manifest& manifest, std::span<const ShardGroup> groups, std::span<const ModelColumn> columns,
@@ -57,15 +57,15 @@ void choose_colors(const Manifest& manifest, std::span<const ShardGroup> groups,
   std::map<std::string, uint64_t> bytes;
   for (size_t g = 0; g < groups.size(); ++g)
     bytes[sharded_over(manifest, manifest.layouts[groups[g].layout].sharding.spec)] += bytes_of[g];
-  for (const auto& [cut, sum] : bytes) picture.colors.push_back({.style = "", .cut = cut, .bytes = sum});
+  for (const auto& [sharding, sum] : bytes) picture.colors.push_back({.style = "", .sharding = sharding, .bytes = sum});
   std::stable_sort(picture.colors.begin(), picture.colors.end(), [](const Color& a, const Color& b) {
-    return std::pair(a.cut.empty(), b.bytes) < std::pair(b.cut.empty(), a.bytes);
+    return std::pair(a.sharding.empty(), b.bytes) < std::pair(b.sharding.empty(), a.bytes);
   });
   std::map<std::string_view, size_t> known;
   for (size_t i = 0; i < picture.colors.size(); ++i) {
     Color& color = picture.colors[i];
-    color.style = color.cut.empty() ? "whole" : fmt::format("k{}", std::min(i, kColors));
-    known.emplace(color.cut, i);
+    color.style = color.sharding.empty() ? "whole" : fmt::format("k{}", std::min(i, kColors));
+    known.emplace(color.sharding, i);
   }
   for (const ShardGroup& group : groups)
     picture.color_of.push_back(known.at(sharded_over(manifest, manifest.layouts[group.layout].sharding.spec)));
@@ -81,9 +81,9 @@ std::string fitting(std::span<const std::string> texts, double pixels) {
 
 // Returns a text truncated to `pixels`: "embed_t…"; empty if fewer than five characters fit or the text is not ASCII.
 std::string shorten_to(std::string text, double pixels) {
-  const double room = (pixels - kInset) / kCharacter - 1;
-  if (room < 5 || !std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; })) return "";
-  text.resize(std::min(text.size(), static_cast<size_t>(room)));
+  const double characters = (pixels - kInset) / kCharacter - 1;
+  if (characters < 5 || !std::ranges::all_of(text, [](unsigned char c) { return c < 0x80; })) return "";
+  text.resize(std::min(text.size(), static_cast<size_t>(characters)));
   return text + "…";
 }
 
@@ -115,15 +115,15 @@ std::string cell_html(const Manifest& manifest, const ShardGroup& group, const M
   std::vector<std::string> texts = shorter_paths(cell.path);
   if (!texts.empty()) texts.insert(texts.begin(), cell.path + "  " + spec);
   if (height >= kLeastLabel)
-    labels +=
-        label_html(fitting(texts, share * kWide), y + height / 2 + 4, share, color.cut.empty() ? "on-whole" : "on");
+    labels += label_html(fitting(texts, share * kWide), y + height / 2 + 4, share,
+                         color.sharding.empty() ? "on-whole" : "on");
   const uint64_t tensors = cell.count * column.count;
   return fmt::format(
       "<svg y=\"{:.2f}\" width=\"100%\" height=\"{:.2f}\"><rect class=\"{}\" width=\"100%\" "
       "height=\"100%\"/><title>{}{}{}: {} of {} in all, {}, {}</title></svg>",
       y, height, color.style, html(column.path), cell.path.empty() ? "" : column.between, html(cell.path),
       grouped(tensors, "tensor"), human_bytes(cell.bytes * column.count), html(spec),
-      color.cut.empty() ? "replicated" : html(color.cut));
+      color.sharding.empty() ? "replicated" : html(color.sharding));
 }
 
 // Returns the lines between the layers of a column; empty if the layers are too narrow.
@@ -144,11 +144,11 @@ std::string column_html(const Manifest& manifest, std::span<const ShardGroup> gr
   double y = 0;
   for (const ModelCell& cell : column.cells) {
     const double height = kHeight * static_cast<double>(cell.bytes) / static_cast<double>(column.bytes);
-    if (height < kLeast || picture.pieces >= kMaxModelTiles) {
+    if (height < kLeast || picture.tiles >= kMaxModelTiles) {
       picture.omitted += cell.count * column.count;
       picture.omitted_bytes += cell.bytes * column.count;
     } else {
-      ++picture.pieces;
+      ++picture.tiles;
       const std::string drawn = cell_html(manifest, groups[cell.group], column, cell,
                                           picture.colors[picture.color_of[cell.group]], y, height, share, labels);
       out += cell.group < kMaxShardGroups ? fmt::format("<a href=\"#shards-{}\">{}</a>", cell.group, drawn) : drawn;
@@ -168,7 +168,7 @@ std::string legend_html(const Picture& picture) {
     out += fmt::format(
         "<li><svg aria-hidden=\"true\"><rect class=\"{}\" width=\"100%\" height=\"100%\"/></svg><span>{}, "
         "{}</span></li>\n",
-        color.style, color.cut.empty() ? "replicated" : html(color.cut), bytes_html(color.bytes));
+        color.style, color.sharding.empty() ? "replicated" : html(color.sharding), bytes_html(color.bytes));
   return out + "</ul>\n";
 }
 

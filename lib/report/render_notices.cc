@@ -22,14 +22,14 @@ struct ReplicatedParams {
 
 ReplicatedParams replicated_params(const Manifest& manifest, const RuleNode& node,
                                    const std::vector<bool>& is_counted) {
-  ReplicatedParams whole;
+  ReplicatedParams replicated;
   for (const uint32_t param : node.params) {
     const ParamLayout& layout = layout_of(manifest, manifest.parameters[param]);
     if (!is_fully_replicated(layout.sharding.spec, manifest.mesh)) continue;
-    whole.paths.push_back(path_of(manifest, manifest.parameters[param]));
-    if (is_counted[param]) whole.bytes += global_bytes(layout);
+    replicated.paths.push_back(path_of(manifest, manifest.parameters[param]));
+    if (is_counted[param]) replicated.bytes += global_bytes(layout);
   }
-  return whole;
+  return replicated;
 }
 
 std::string first_patterns(const std::vector<std::string_view>& paths) {
@@ -46,9 +46,9 @@ std::string size_text(const Manifest& manifest, uint64_t bytes) {
   return fmt::format("{}, {} of the model", bytes_html(bytes), percent_text(bytes, manifest.totals.bytes));
 }
 
-std::string uncovered_html(const Manifest& manifest, const ReplicatedParams& whole) {
-  return fmt::format("No rule names {}: replicated, {}: {}", grouped(whole.paths.size(), "parameter"),
-                     size_text(manifest, whole.bytes), first_patterns(whole.paths));
+std::string uncovered_html(const Manifest& manifest, const ReplicatedParams& replicated) {
+  return fmt::format("No rule names {}: replicated, {}: {}", grouped(replicated.paths.size(), "parameter"),
+                     size_text(manifest, replicated.bytes), first_patterns(replicated.paths));
 }
 
 std::string rule_name(const Manifest& manifest, uint32_t rule) {
@@ -57,7 +57,7 @@ std::string rule_name(const Manifest& manifest, uint32_t rule) {
 
 struct ReplicatedRule {
   uint32_t rule = 0;
-  ReplicatedParams whole;
+  ReplicatedParams replicated;
 };
 
 }  // namespace
@@ -71,20 +71,21 @@ std::string notices_html(const Manifest& manifest, const ManifestMeasure& measur
   size_t idle_rules = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
     for (const RuleNode& node : block.nodes) {
-      ReplicatedParams whole = replicated_params(manifest, node, is_counted);
+      ReplicatedParams replicated = replicated_params(manifest, node, is_counted);
       const bool has_rule = node.rule != kNoManifestRule;
-      if (!has_rule && !whole.paths.empty() && node.reason == "default")
-        items.push_back(uncovered_html(manifest, whole));
-      if (has_rule && !whole.paths.empty()) saved.push_back({node.rule, std::move(whole)});
+      if (!has_rule && !replicated.paths.empty() && node.reason == "default")
+        items.push_back(uncovered_html(manifest, replicated));
+      if (has_rule && !replicated.paths.empty()) saved.push_back({node.rule, std::move(replicated)});
       if (has_rule && node.params.empty() && node.modules.empty() && ++idle_rules <= kMostRules)
         idle.push_back(rule_name(manifest, node.rule));
     }
   }
-  std::ranges::stable_sort(saved, std::ranges::greater{}, [](const ReplicatedRule& rule) { return rule.whole.bytes; });
+  std::ranges::stable_sort(saved, std::ranges::greater{},
+                           [](const ReplicatedRule& rule) { return rule.replicated.bytes; });
   for (size_t i = 0; i < std::min(saved.size(), kMostRules); ++i)
     items.push_back(fmt::format("{} replicates {}, {}", rule_name(manifest, saved[i].rule),
-                                grouped(saved[i].whole.paths.size(), "parameter"),
-                                size_text(manifest, saved[i].whole.bytes)));
+                                grouped(saved[i].replicated.paths.size(), "parameter"),
+                                size_text(manifest, saved[i].replicated.bytes)));
   if (saved.size() > kMostRules)
     items.push_back(fmt::format("{} more with <a href=\"#replicated\">replicated parameters</a>",
                                 grouped(saved.size() - kMostRules, "rule")));

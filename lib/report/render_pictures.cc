@@ -112,15 +112,16 @@ std::string layer_caption(const StepPicture& picture) {
 
 std::string terms_table(const StepPictures& pictures) {
   static constexpr std::string_view heads[] = {"Term", "#Time", "#Before", "Formula"};
-  static constexpr std::string_view alone[] = {"Term", "#Time", "Formula"};
+  static constexpr std::string_view single_head[] = {"Term", "#Time", "Formula"};
   const auto seconds_of = [](const StepPicture& picture, std::string_view name) {
     for (const TimeTerm& term : picture.answer.step.terms) {
       if (term.name == name) return seconds_html(term.seconds);
     }
     return std::string();
   };
-  const std::span<const std::string_view> shown =
-      pictures.before == nullptr ? std::span<const std::string_view>(alone) : std::span<const std::string_view>(heads);
+  const std::span<const std::string_view> shown = pictures.before == nullptr
+                                                      ? std::span<const std::string_view>(single_head)
+                                                      : std::span<const std::string_view>(heads);
   std::string rows;
   for (const TimeTerm& term : pictures.now->answer.step.terms) {
     std::vector<std::string> cells{html(term.name), seconds_html(term.seconds)};
@@ -134,7 +135,7 @@ std::string terms_table(const StepPictures& pictures) {
 }
 
 std::string intro(const StepPicture& picture) {
-  const StepAnswer& answer = picture.answer;
+  const PrintedStepTime& answer = picture.answer;
   const std::string& machine = picture.topology.name.empty() ? picture.topology.device : picture.topology.name;
   const FoldedBatches& folded = picture.timeline.folded;
   return fmt::format("<p>{}{}: four of five such steps take {} to {}.{}</p>\n", seconds_html(answer.step.seconds),

@@ -72,16 +72,17 @@ std::string rule_html(const Manifest& manifest, const RuleNode& node) {
   out += "<dl class=\"facts\">\n";
   if (node.rule != kNoManifestRule) {
     const ManifestRule& rule = manifest.rules[node.rule];
-    out += fact("In the plan", fmt::format("line {}, matches {}", rule.line, grouped(rule.matches)));
-    if (rule.forward_dtype) out += fact("Values are sent in", html(dtypes()[*rule.forward_dtype].name));
-    if (rule.backward_dtype) out += fact("Gradients are sent in", html(dtypes()[*rule.backward_dtype].name));
+    out += description_item("In the plan", fmt::format("line {}, matches {}", rule.line, grouped(rule.matches)));
+    if (rule.forward_dtype) out += description_item("Values are sent in", html(dtypes()[*rule.forward_dtype].name));
+    if (rule.backward_dtype)
+      out += description_item("Gradients are sent in", html(dtypes()[*rule.backward_dtype].name));
   }
   if (!node.params.empty())
-    out += fact("Parameters",
-                patterns_html(patterns_of(manifest, node.params, manifest.parameters), kMaxPatterns, "parameter"));
+    out += description_item("Parameters", patterns_html(patterns_of(manifest, node.params, manifest.parameters),
+                                                        kMaxPatterns, "parameter"));
   if (!node.modules.empty())
-    out += fact("Boundaries of",
-                patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module"));
+    out += description_item(
+        "Boundaries of", patterns_html(patterns_of(manifest, node.modules, manifest.modules), kMaxPatterns, "module"));
   return out + "</dl>\n</div>\n</details>\n";
 }
 
@@ -92,10 +93,10 @@ std::string rules_html(const Manifest& manifest) {
   std::string out =
       "<section id=\"rules\">\n<h2>Rules</h2>\n<p>The parameters and module boundaries of each rule; every parameter "
       "is listed once.</p>\n";
-  size_t left = kMaxRules, reasons_left = kMaxReasons, rules_over = 0;
+  size_t remaining_rules = kMaxRules, remaining_reasons = kMaxReasons, rules_over = 0;
   uint64_t params_over = 0;
   for (const RuleBlock& block : group_by_rule(manifest)) {
-    if (left == 0 && block.nodes[0].rule != kNoManifestRule) {
+    if (remaining_rules == 0 && block.nodes[0].rule != kNoManifestRule) {
       rules_over += block.nodes.size();
       for (const RuleNode& node : block.nodes) params_over += node.params.size();
       continue;
@@ -109,10 +110,10 @@ std::string rules_html(const Manifest& manifest) {
           code(block.block), grouped(block.nodes.size(), "rule"), grouped(params, "parameter"));
     }
     for (const RuleNode& node : block.nodes) {
-      size_t& nodes_left = node.rule == kNoManifestRule ? reasons_left : left;
-      if (nodes_left > 0) {
+      size_t& remaining = node.rule == kNoManifestRule ? remaining_reasons : remaining_rules;
+      if (remaining > 0) {
         out += rule_html(manifest, node);
-        --nodes_left;
+        --remaining;
       } else {
         ++rules_over;
         params_over += node.params.size();

@@ -60,7 +60,7 @@ std::string bound_text(const SearchReport& report) {
   return human_seconds(report.answer.bound);
 }
 
-double gap_of(const SearchReport& report) {
+double optimality_gap(const SearchReport& report) {
   const double objective = objective_of(report.request, report.answer.best->figures);
   return report.answer.bound > 0 ? objective / report.answer.bound - 1 : 0;
 }
@@ -69,7 +69,7 @@ std::string proof_text(const SearchReport& report) {
   if (!report.answer.is_exact)
     return fmt::format("predicted bound {}: plans of the whole model do not cost exactly what their parts do",
                        bound_text(report));
-  const double gap = gap_of(report);
+  const double gap = optimality_gap(report);
   return fmt::format("{} in this space: bound {}, gap {}", gap < 1e-9 ? "optimal" : "near the optimum",
                      bound_text(report), gap < 1e-9 ? "0" : fmt::format("{:.2g} %", 100 * gap));
 }
@@ -140,10 +140,11 @@ std::string render_search(const SearchReport& report) {
                          human_bytes(shown.figures.wire), layers_text(report.space, shown.choice));
     }
   }
-  if (report.kept != nullptr)
-    out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.kept_name),
-                       escape_for_terminal(mesh_option_text(report.kept_mesh)), human_seconds(report.kept->seconds),
-                       human_bytes(report.kept->memory), human_bytes(report.kept->wire));
+  if (report.reference != nullptr)
+    out += fmt::format("  yours ({} on {}): {}, {}, {} sent\n", escape_for_terminal(report.reference_name),
+                       escape_for_terminal(mesh_option_text(report.reference_mesh)),
+                       human_seconds(report.reference->seconds), human_bytes(report.reference->memory),
+                       human_bytes(report.reference->wire));
   if (answer.best)
     out += fmt::format("{} (not in it: {})\npredicted by the topology, not measured\n", proof_text(report), kOutside);
   else if (answer.smallest)
@@ -174,7 +175,7 @@ std::string search_json(const SearchReport& report) {
       write_field(json, "file", report.file);
     end_object(json);
     write_exact_field(json, "bound", answer.bound);
-    write_exact_field(json, "gap", gap_of(report));
+    write_exact_field(json, "gap", optimality_gap(report));
     write_field(json, "exact", answer.is_exact);
   } else {
     write_value(json, nullptr);
@@ -191,14 +192,14 @@ std::string search_json(const SearchReport& report) {
     write_plan_row(json, row);
     end_object(json);
   });
-  if (report.kept != nullptr) {
+  if (report.reference != nullptr) {
     write_key(json, "yours");
     begin_object(json);
     write_key(json, "mesh");
     begin_object(json);
-    for (const MeshAxis& axis : report.kept_mesh.axes) write_field(json, axis.name, axis.size);
+    for (const MeshAxis& axis : report.reference_mesh.axes) write_field(json, axis.name, axis.size);
     end_object(json);
-    write_figures(json, *report.kept);
+    write_figures(json, *report.reference);
     end_object(json);
   }
   write_key(json, "left_out");

@@ -16,10 +16,10 @@ struct SearchReport {
   const SearchRequest& request;
   const SearchAnswer& answer;
   const SearchSpace& space;
-  std::string file;       // name of the plan file; empty: standard output
-  std::string kept_name;  // of the plan to compare with
-  Mesh kept_mesh;
-  const StepFigures* kept = nullptr;  // nullptr: there is none
+  std::string file;            // name of the plan file; empty: standard output
+  std::string reference_name;  // of the plan to compare with
+  Mesh reference_mesh;
+  const StepFigures* reference = nullptr;  // nullptr: there is none
 };
 
 // Returns the plan file, with the command, the prediction and the bound above it. @pre there is a best plan

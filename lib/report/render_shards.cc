@@ -17,7 +17,7 @@ namespace {
 
 // Limits, with the rest counted in a sentence: tiles of one grid and of all grids, shards along a dim, ranks of a tile,
 // rank ranges and patterns in a list.
-constexpr size_t kOpenGroups = 2;  // the groups with the most bytes start expanded
+constexpr size_t kExpandedGroups = 2;  // the groups with the most bytes start expanded
 constexpr uint64_t kMaxCells = 512, kMaxAllCells = 8192;
 constexpr int64_t kMaxShards = 64;
 constexpr int64_t kMaxRanks = 64;
@@ -36,11 +36,11 @@ struct Drawing {
 };
 
 // Returns the coordinates of a shard on the axes that shard the tensor, dim by dim, major axis first.
-std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<int64_t>& pieces) {
+std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<int64_t>& shards) {
   std::vector<int64_t> coordinates;
-  for (size_t dim = 0; dim < pieces.size(); ++dim) {
+  for (size_t dim = 0; dim < shards.size(); ++dim) {
     const DimAxes& axes = drawing.layout.sharding.spec[dim];
-    int64_t rest = pieces[dim];
+    int64_t rest = shards[dim];
     const size_t first = coordinates.size();
     for (size_t i = axes.size(); i-- > 0;) {
       const int64_t size = drawing.mesh.axes[axes[i]].size;
@@ -53,8 +53,8 @@ std::vector<int64_t> coordinates_of(const Drawing& drawing, const std::vector<in
 
 // Returns the color classes of a tile, which depend only on its shard. The first axis determines the hue, the other
 // axes the lightness. With one axis the lightness changes after each cycle of hues.
-std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
-  std::vector<int64_t> coordinates = coordinates_of(drawing, pieces);
+std::string tint(const Drawing& drawing, const std::vector<int64_t>& shards) {
+  std::vector<int64_t> coordinates = coordinates_of(drawing, shards);
   if (coordinates.empty()) return "h0 l0";
   if (coordinates.size() == 1) coordinates.push_back(coordinates[0] / kHues);
   int64_t lightness = 0;
@@ -65,9 +65,9 @@ std::string tint(const Drawing& drawing, const std::vector<int64_t>& pieces) {
 // Returns one tile of the grid as a table cell. `column` is the interval of the column, which only narrow pages show in
 // the cell.
 std::string cell_html(const Drawing& drawing, std::string_view column) {
-  const std::vector<int64_t> pieces = shards_at(drawing.grid, drawing.slice);
-  const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, pieces, kMaxRanks);
-  return fmt::format("<td class=\"{}\"{}>{}</td>", tint(drawing, pieces),
+  const std::vector<int64_t> shards = shards_at(drawing.grid, drawing.slice);
+  const CellRanks ranks = ranks_of_cell(drawing.layout, drawing.mesh, shards, kMaxRanks);
+  return fmt::format("<td class=\"{}\"{}>{}</td>", tint(drawing, shards),
                      column.empty() ? "" : fmt::format(" data-head=\"{}\"", column),
                      ranks_text(ranks.ranks, ranks.count, kMaxShardIntervals));
 }
@@ -83,14 +83,14 @@ std::string map_html(Drawing& drawing) {
       width + 2, height + 2);
   const double unit_x = width / size_of(*drawing.slice.across), unit_y = height / size_of(*drawing.slice.down);
   for (drawing.slice.at[*drawing.slice.down] = 0;
-       drawing.slice.at[*drawing.slice.down] < extent(drawing.grid, drawing.slice.down);
+       drawing.slice.at[*drawing.slice.down] < table_extent(drawing.grid, drawing.slice.down);
        ++drawing.slice.at[*drawing.slice.down]) {
-    const Interval rows = drawing.grid.runs[*drawing.slice.down][drawing.slice.at[*drawing.slice.down]].interval;
+    const Interval rows = drawing.grid.intervals[*drawing.slice.down][drawing.slice.at[*drawing.slice.down]].interval;
     for (drawing.slice.at[*drawing.slice.across] = 0;
-         drawing.slice.at[*drawing.slice.across] < extent(drawing.grid, drawing.slice.across);
+         drawing.slice.at[*drawing.slice.across] < table_extent(drawing.grid, drawing.slice.across);
          ++drawing.slice.at[*drawing.slice.across]) {
       const Interval columns =
-          drawing.grid.runs[*drawing.slice.across][drawing.slice.at[*drawing.slice.across]].interval;
+          drawing.grid.intervals[*drawing.slice.across][drawing.slice.at[*drawing.slice.across]].interval;
       out += fmt::format("<rect class=\"{}\" x=\"{:.2f}\" y=\"{:.2f}\" width=\"{:.2f}\" height=\"{:.2f}\"/>",
                          tint(drawing, shards_at(drawing.grid, drawing.slice)),
                          unit_x * static_cast<double>(columns.begin) + 1, unit_y * static_cast<double>(rows.begin) + 1,
@@ -104,7 +104,7 @@ std::string map_html(Drawing& drawing) {
 // tiles.
 std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   const std::string caption = caption_text(drawing.grid, drawing.slice);
-  const size_t columns = extent(drawing.grid, drawing.slice.across);
+  const size_t columns = table_extent(drawing.grid, drawing.slice.across);
   const bool is_wide = drawing.slice.across && columns > kFewGridColumns;
   std::string out = fmt::format(
       "<div class=\"scroll\" role=\"region\" tabindex=\"0\" aria-label=\"{0}\"><table "
@@ -114,19 +114,20 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
     out +=
         fmt::format("<thead><tr><th scope=\"col\">dim {} ↓ dim {} →</th>", *drawing.slice.down, *drawing.slice.across);
     for (size_t c = 0; c < std::min<uint64_t>(columns, most_cells); ++c)
-      out += fmt::format("<th scope=\"col\">{}</th>", run_text(drawing.grid.runs[*drawing.slice.across][c]));
+      out += fmt::format("<th scope=\"col\">{}</th>", interval_text(drawing.grid.intervals[*drawing.slice.across][c]));
     out += "</tr></thead>\n";
   }
   out += "<tbody>\n";
   const uint64_t before = drawing.cells;
-  for (size_t r = 0; r < extent(drawing.grid, drawing.slice.down) && drawing.cells - before < most_cells; ++r) {
+  for (size_t r = 0; r < table_extent(drawing.grid, drawing.slice.down) && drawing.cells - before < most_cells; ++r) {
     if (drawing.slice.down) drawing.slice.at[*drawing.slice.down] = r;
-    out +=
-        fmt::format("<tr><th scope=\"row\">{}</th>",
-                    drawing.slice.down ? run_text(drawing.grid.runs[*drawing.slice.down][r]) : std::string("scalar"));
+    out += fmt::format(
+        "<tr><th scope=\"row\">{}</th>",
+        drawing.slice.down ? interval_text(drawing.grid.intervals[*drawing.slice.down][r]) : std::string("scalar"));
     for (size_t c = 0; c < columns && drawing.cells - before < most_cells; ++c) {
       if (drawing.slice.across) drawing.slice.at[*drawing.slice.across] = c;
-      out += cell_html(drawing, is_wide ? run_text(drawing.grid.runs[*drawing.slice.across][c]) : std::string());
+      out +=
+          cell_html(drawing, is_wide ? interval_text(drawing.grid.intervals[*drawing.slice.across][c]) : std::string());
       ++drawing.cells;
     }
     out += "</tr>\n";
@@ -134,13 +135,13 @@ std::string slice_html(Drawing& drawing, uint64_t most_cells) {
   return out + "</tbody></table></div>\n";
 }
 
-// Returns the tables of a grid and subtracts the drawn tiles from `cells_left`, the limit of the page. At 0, groups
-// have no tables.
-std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cells_left) {
+// Returns the tables of a grid and subtracts the drawn tiles from `remaining_cells`, the limit of the page. At 0,
+// groups have no tables.
+std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& remaining_cells) {
   const ShardGrid grid = make_shard_grid(layout, mesh, kMaxShards);
   if (grid.cell_count == 0) return "<p>It has no elements, so no rank holds any.</p>\n";
   Drawing drawing{.layout = layout, .mesh = mesh, .grid = grid, .slice = first_slice(grid)};
-  const uint64_t most = std::min(kMaxCells, cells_left);
+  const uint64_t most = std::min(kMaxCells, remaining_cells);
   std::string out = "<div class=\"shards\">\n";
   if (most > 0) {
     out += map_html(drawing);
@@ -149,7 +150,7 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
       out += slice_html(drawing, most - drawing.cells);
     } while (drawing.cells < most && next_slice(drawing.grid, drawing.slice));
   }
-  cells_left -= drawing.cells;
+  remaining_cells -= drawing.cells;
   out += "</div>\n";
   if (!grid.complete) {
     out += fmt::format(
@@ -168,7 +169,7 @@ std::string grid_html(const ParamLayout& layout, const Mesh& mesh, uint64_t& cel
   return out;
 }
 
-std::string pieces_text(const ParamLayout& layout) {
+std::string shard_count_text(const ParamLayout& layout) {
   const auto all = [&](const auto& pick) {
     std::vector<int64_t> sizes = layout.local_shapes[0];
     for (const std::vector<int64_t>& shape : layout.local_shapes) {
@@ -199,18 +200,19 @@ std::string facts_html(const Manifest& manifest, const ShardGroup& group) {
   std::vector<std::string> gradient;
   for (const auto& [text, count] : gradients)
     gradient.push_back(gradients.size() == 1 ? text : fmt::format("{} ({})", text, grouped(count)));
-  std::string out = "<dl class=\"facts\">\n" + fact("Spec", code(to_text(layout.sharding.spec, mesh)));
-  out += fact("Placements", layout.placements ? code(to_text(*layout.placements))
-                                              : "torch has no placement for segments of unequal size");
-  if (!segments.empty()) out += fact("Segments", join(segments, ", ") + ", each sharded separately");
-  out += fact("Each rank", html(pieces_text(layout)));
-  out += fact("Copies", layout.replicas == 1 ? "every element on one rank"
-                                             : fmt::format("every element on {} ranks",
-                                                           grouped(static_cast<uint64_t>(layout.replicas))));
-  return out + fact("Gradient", join(gradient, "; "));
+  std::string out = "<dl class=\"facts\">\n" + description_item("Spec", code(to_text(layout.sharding.spec, mesh)));
+  out += description_item("Placements", layout.placements ? code(to_text(*layout.placements))
+                                                          : "torch has no placement for segments of unequal size");
+  if (!segments.empty()) out += description_item("Segments", join(segments, ", ") + ", each sharded separately");
+  out += description_item("Each rank", html(shard_count_text(layout)));
+  out += description_item(
+      "Copies", layout.replicas == 1
+                    ? "every element on one rank"
+                    : fmt::format("every element on {} ranks", grouped(static_cast<uint64_t>(layout.replicas))));
+  return out + description_item("Gradient", join(gradient, "; "));
 }
 
-std::string group_html(const Manifest& manifest, const ShardGroup& group, size_t index, uint64_t& cells_left) {
+std::string group_html(const Manifest& manifest, const ShardGroup& group, size_t index, uint64_t& remaining_cells) {
   const ParamLayout& layout = manifest.layouts[group.layout];
   std::vector<std::string_view> paths;
   for (const uint32_t param : group.params) paths.push_back(path_of(manifest, manifest.parameters[param]));
@@ -220,13 +222,13 @@ std::string group_html(const Manifest& manifest, const ShardGroup& group, size_t
     name += fmt::format(" <span class=\"muted\">and {} more</span>", grouped(patterns.size() - 1, "pattern"));
   std::string out = fmt::format(
       "<details class=\"group\"{}>\n<summary><span class=\"what\">{}</span> <span class=\"count\">{}, {}</span>",
-      index < kOpenGroups ? " open" : "", name, grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
+      index < kExpandedGroups ? " open" : "", name, grouped(group.params.size(), "parameter"), bytes_html(group.bytes));
   out += fmt::format(
       " <span class=\"line2\">{} {} → {} on each rank, {}</span></summary>\n<div class=\"body\" id=\"shards-{}\">\n",
-      html(shape_text(layout.shape)), html(dtypes()[layout.dtype].name), html(pieces_text(layout)),
+      html(shape_text(layout.shape)), html(dtypes()[layout.dtype].name), html(shard_count_text(layout)),
       html(to_text(layout.sharding.spec, manifest.mesh)), index);
-  out += grid_html(layout, manifest.mesh, cells_left) + facts_html(manifest, group);
-  return out + fact("Parameters", patterns_html(patterns, kMaxShardPatterns, "parameter")) +
+  out += grid_html(layout, manifest.mesh, remaining_cells) + facts_html(manifest, group);
+  return out + description_item("Parameters", patterns_html(patterns, kMaxShardPatterns, "parameter")) +
          "</dl>\n</div>\n</details>\n";
 }
 
@@ -239,11 +241,11 @@ bool render_shards(const Manifest& manifest, std::span<const ShardGroup> groups,
       "first axis that shards the parameter, the lightness the others.</p>\n";
   if (groups.empty()) head += "<p>The manifest has no parameters.</p>\n";
   if (!sink(head)) return false;
-  uint64_t cells_left = kMaxAllCells, rest = 0;
+  uint64_t remaining_cells = kMaxAllCells, rest = 0;
   for (size_t i = 0; i < groups.size(); ++i) {
     if (i >= kMaxShardGroups)
       rest += groups[i].params.size();
-    else if (!sink(group_html(manifest, groups[i], i, cells_left)))
+    else if (!sink(group_html(manifest, groups[i], i, remaining_cells)))
       return false;
   }
   std::string tail;

@@ -130,8 +130,8 @@ std::string render_suggestion(const Suggestion& suggestion, size_t width) {
   for (const MeshTrial& trial : suggestion.trials) {
     if (!trial.is_right) continue;
     if (trial.limit != ForecastLimit::None) limit = trial.limit;
-    out += fmt::format("{} {:<{}}  {:>5}", trial.is_own ? '*' : ' ', escape_for_terminal(mesh_option_text(trial.mesh)),
-                       mesh_width, device_count(trial.mesh)) +
+    out += fmt::format("{} {:<{}}  {:>5}", trial.is_of_plan ? '*' : ' ',
+                       escape_for_terminal(mesh_option_text(trial.mesh)), mesh_width, device_count(trial.mesh)) +
            mesh_row(suggestion, &trial);
   }
   if (limit != ForecastLimit::None)
@@ -170,7 +170,7 @@ std::string suggestion_json(const Suggestion& suggestion, std::string_view tool)
     for (const MeshAxis& axis : trial.mesh.axes) write_field(json, axis.name, axis.size);
     end_object(json);
     write_field(json, "ranks", device_count(trial.mesh));
-    write_field(json, "own", trial.is_own);
+    write_field(json, "own", trial.is_of_plan);
     write_field(json, "right", trial.is_right);
     if (trial.is_right) {
       write_field(json, "parameter_bytes", trial.parameter_bytes);

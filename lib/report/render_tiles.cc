@@ -32,9 +32,9 @@ std::string peak_tile(const StepPicture& picture) {
 
 std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure, const StepPicture* picture) {
   const ManifestTotals& t = manifest.totals;
-  uint64_t whole = 0;
+  uint64_t replicated = 0;
   for (const ManifestParam& param : manifest.parameters)
-    whole += is_fully_replicated(layout_of(manifest, param).sharding.spec, manifest.mesh);
+    replicated += is_fully_replicated(layout_of(manifest, param).sharding.spec, manifest.mesh);
   const auto ranks = static_cast<uint64_t>(device_count(manifest.mesh));
   std::string out = "<dl class=\"tiles\">\n";
   out += tile(
@@ -46,11 +46,11 @@ std::string tiles_html(const Manifest& manifest, const ManifestMeasure& measure,
               t.max_bytes_per_rank > t.ideal_bytes_per_rank + t.ideal_bytes_per_rank / 20);
   out += tile("Replicated", bytes_html(t.replicated_bytes_per_rank),
               fmt::format("{} of the model, {} of {}", percent_text(t.replicated_bytes_per_rank, t.bytes),
-                          grouped(whole), grouped(manifest.parameters.size(), "parameter")),
+                          grouped(replicated), grouped(manifest.parameters.size(), "parameter")),
               ranks > 1 && t.replicated_bytes_per_rank > t.bytes / 20);
   if (picture != nullptr && picture->memory.peak) return out + peak_tile(*picture) + "</dl>\n";
   const Recipe& recipe = *measure.memory.recipe;
-  const bool trains = recipe.gradient != StoredAs::None;
+  const bool trains = recipe.gradient != ElementDtype::None;
   const TrainingMemory step = measure_training(manifest, recipe);
   const bool has_step = trains && step.has_step && !step.overflow;
   out += tile(trains ? "In training" : "Without training",

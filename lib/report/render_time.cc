@@ -52,13 +52,14 @@ std::string axes_table(const Manifest& manifest, const ReportTime& step) {
   static constexpr std::string_view heads[] = {"Axis", "#Ranks n", "#Calls", "#Latency a", "#Bandwidth B", "#Time", ""};
   std::string rows;
   for (const AxisTime& axis : step.time.axes) {
-    const MeshAxis& own = manifest.mesh.axes[axis.axis];
+    const MeshAxis& mesh_axis = manifest.mesh.axes[axis.axis];
     std::string how = axis.overlaps ? "may overlap with matmuls, not added" : "later operations wait for it";
     if (axis.link.timings > 0) how += fmt::format("; measured, {}", grouped(axis.link.timings, "timing"));
-    rows += row_html(heads, std::vector<std::string>{code(own.name), grouped(static_cast<uint64_t>(own.size)),
-                                                     grouped(axis.calls), seconds_html(axis.link.latency),
-                                                     fmt::format("{:.1f} GB/s", axis.link.bandwidth / 1e9),
-                                                     seconds_html(axis.seconds), how});
+    rows +=
+        row_html(heads, std::vector<std::string>{code(mesh_axis.name), grouped(static_cast<uint64_t>(mesh_axis.size)),
+                                                 grouped(axis.calls), seconds_html(axis.link.latency),
+                                                 fmt::format("{:.1f} GB/s", axis.link.bandwidth / 1e9),
+                                                 seconds_html(axis.seconds), how});
   }
   return table_html("Collectives of the step", heads, rows);
 }

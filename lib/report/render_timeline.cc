@@ -19,10 +19,11 @@ constexpr double kThin = 0.6;         // percent of a width below which a rectan
 constexpr double kCurveUnits = 1000;  // of the curve's view box, in both directions
 constexpr double kFlat = 0.5;         // units that a point of the curve may be off
 
-std::string lane_row(std::string_view who, const std::string& sum, std::string_view style, const std::string& svg) {
+std::string lane_row(std::string_view lane_name, const std::string& sum, std::string_view style,
+                     const std::string& svg) {
   return fmt::format(
-      "<li><span class=\"who\">{}</span> <span class=\"sum\">{}</span> <svg class=\"bar{}\" {}</svg></li>\n", who, sum,
-      style, svg);
+      "<li><span class=\"who\">{}</span> <span class=\"sum\">{}</span> <svg class=\"bar{}\" {}</svg></li>\n", lane_name,
+      sum, style, svg);
 }
 
 std::string rect(std::string_view style, double x, double width, double y, double height) {
@@ -37,18 +38,18 @@ struct BlockRun {
   size_t first = 0, last = 0;
 };
 
-std::vector<BlockRun> block_runs(const StepTimeline& timeline) {
-  std::vector<BlockRun> runs;
+std::vector<BlockRun> merge_equal_blocks(const StepTimeline& timeline) {
+  std::vector<BlockRun> intervals;
   for (size_t i = 0; i < timeline.blocks.size(); ++i) {
     const TimelineBlock& block = timeline.blocks[i];
-    const TimelineBlock* before = runs.empty() ? nullptr : &timeline.blocks[runs.back().last];
+    const TimelineBlock* before = intervals.empty() ? nullptr : &timeline.blocks[intervals.back().last];
     if (before != nullptr && before->spans == block.spans && before->phase == block.phase &&
         before->batch == block.batch)
-      runs.back().last = i;
+      intervals.back().last = i;
     else
-      runs.push_back({i, i});
+      intervals.push_back({i, i});
   }
-  return runs;
+  return intervals;
 }
 
 std::string block_run_text(const StepTimeline& timeline, const BlockRun& run) {
@@ -71,9 +72,10 @@ std::array<double, kTimelinePhases> phase_seconds(const TimelineSpans& spans, ui
   return seconds;
 }
 
-std::string lane_rects(const StepTimeline& timeline, const std::vector<BlockRun>& runs, uint32_t lane, double axis) {
+std::string lane_rects(const StepTimeline& timeline, const std::vector<BlockRun>& intervals, uint32_t lane,
+                       double axis) {
   std::string out;
-  for (const BlockRun& run : runs) {
+  for (const BlockRun& run : intervals) {
     const TimelineBlock& block = timeline.blocks[run.first];
     const TimelineSpans& spans = timeline.spans[block.spans];
     const auto busy = phase_seconds(spans, lane);
@@ -111,13 +113,13 @@ struct CurvePoint {
 
 // Removes the points that a line between their neighbours meets.
 std::vector<CurvePoint> without_collinear(const std::vector<CurvePoint>& points) {
-  std::vector<CurvePoint> kept;
+  std::vector<CurvePoint> simplified;
   for (size_t i = 0; i < points.size(); ++i) {
-    if (kept.empty() || i + 1 == points.size()) {
-      kept.push_back(points[i]);
+    if (simplified.empty() || i + 1 == points.size()) {
+      simplified.push_back(points[i]);
       continue;
     }
-    const CurvePoint &a = kept.back(), &b = points[i + 1];
+    const CurvePoint &a = simplified.back(), &b = points[i + 1];
     size_t from = i;
     while (from > 0 && points[from - 1].x > a.x) --from;
     bool is_straight = true;
@@ -125,9 +127,9 @@ std::vector<CurvePoint> without_collinear(const std::vector<CurvePoint>& points)
       const double share = b.x > a.x ? (points[k].x - a.x) / (b.x - a.x) : 0;
       is_straight = b.x > a.x && std::abs(a.y + share * (b.y - a.y) - points[k].y) <= kFlat;
     }
-    if (!is_straight) kept.push_back(points[i]);
+    if (!is_straight) simplified.push_back(points[i]);
   }
-  return kept;
+  return simplified;
 }
 
 // Returns the upper edge of the groups up to `group`, a point at the begin, middle and end of the intervals' row.
@@ -202,7 +204,7 @@ std::string legend(const std::vector<std::pair<std::string_view, std::string_vie
 
 }  // namespace
 
-double percent_of(double part, double whole) { return whole > 0 ? 100 * part / whole : 0; }
+double percent_of(double part, double total) { return total > 0 ? 100 * part / total : 0; }
 
 std::string_view style_of(TimelinePhase phase) {
   static constexpr std::string_view kPhaseStyles[] = {"forward", "again", "backward", "grad"};
@@ -230,15 +232,15 @@ std::string group_legend() {
 std::string lanes_html(const StepPicture& picture, const StepScale& scale) {
   const StepTimeline& timeline = picture.timeline;
   const std::vector<double> sums = lane_seconds(timeline);
-  const std::vector<BlockRun> runs = block_runs(timeline);
+  const std::vector<BlockRun> intervals = merge_equal_blocks(timeline);
   std::string out = "<ul class=\"bars lanes\">\n";
   for (uint32_t lane = 0; lane < timeline.lanes.size(); ++lane) {
     const std::string name = html(lane_text(timeline.lanes[lane], picture.mesh));
-    const bool is_beside = timeline.lanes[lane].kind == LaneKind::DataAxis;
+    const bool is_data_lane = timeline.lanes[lane].kind == LaneKind::DataAxis;
     const std::string svg =
-        fmt::format("role=\"img\" aria-label=\"{}{}: {} of {}\">{}{}", name, is_beside ? ", beside the kernels" : "",
+        fmt::format("role=\"img\" aria-label=\"{}{}: {} of {}\">{}{}", name, is_data_lane ? ", beside the kernels" : "",
                     human_seconds(sums[lane]), human_seconds(timeline.seconds),
-                    lane_rects(timeline, runs, lane, scale.seconds), folded_rect(timeline.folded, scale.seconds));
+                    lane_rects(timeline, intervals, lane, scale.seconds), folded_rect(timeline.folded, scale.seconds));
     out += lane_row(name, seconds_html(sums[lane]), "", svg);
   }
   return out + "</ul>\n";

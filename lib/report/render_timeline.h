@@ -8,8 +8,8 @@
 
 namespace tpplan {
 
-// Returns `part` in percent of `whole`; 0 if `whole` is 0.
-[[nodiscard]] double percent_of(double part, double whole);
+// Returns `part` in percent of `total`; 0 if `total` is 0.
+[[nodiscard]] double percent_of(double part, double total);
 
 // The ends of both axes: the same for the two plans of a comparison.
 struct StepScale {

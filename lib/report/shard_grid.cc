@@ -12,11 +12,11 @@ namespace {
 constexpr int64_t kAny = -1;
 constexpr size_t kMaxCaptionDims = 16;  // dims listed in a caption
 
-// Sets the coordinates on `axes` to those of shard index `piece`, major axis first.
-void set_coordinates(const DimAxes& axes, const Mesh& mesh, int64_t piece, std::vector<int64_t>& coordinate) {
+// Sets the coordinates on `axes` to those of shard index `shard`, major axis first.
+void set_coordinates(const DimAxes& axes, const Mesh& mesh, int64_t shard, std::vector<int64_t>& coordinate) {
   for (size_t k = axes.size(); k-- > 0;) {
-    coordinate[axes[k]] = piece % mesh.axes[axes[k]].size;
-    piece /= mesh.axes[axes[k]].size;
+    coordinate[axes[k]] = shard % mesh.axes[axes[k]].size;
+    shard /= mesh.axes[axes[k]].size;
   }
 }
 
@@ -57,45 +57,47 @@ CellRanks matching_ranks(const Mesh& mesh, const std::vector<int64_t>& fixed, in
 // their product.
 ShardGrid make_shard_grid(const ParamLayout& layout, const Mesh& mesh, int64_t max_shards) {
   ShardGrid grid;
-  grid.runs.resize(layout.shape.size());
+  grid.intervals.resize(layout.shape.size());
   grid.cell_count = 1;
   const auto first_slice = shard_slice(layout.shape, layout.sharding, mesh, std::vector<int64_t>(mesh.axes.size(), 0));
   for (size_t dim = 0; dim < layout.shape.size(); ++dim) {
     const DimAxes& axes = layout.sharding.spec[dim];
-    const int64_t pieces = shard_count(axes, mesh);
-    grid.complete = grid.complete && pieces <= max_shards;
+    const int64_t shards = shard_count(axes, mesh);
+    grid.complete = grid.complete && shards <= max_shards;
     std::vector<int64_t> coordinate(mesh.axes.size(), 0);
-    for (int64_t piece = 0; piece < std::min(pieces, max_shards); ++piece) {
-      set_coordinates(axes, mesh, piece, coordinate);
+    for (int64_t shard = 0; shard < std::min(shards, max_shards); ++shard) {
+      set_coordinates(axes, mesh, shard, coordinate);
       const auto slice =
-          piece == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
+          shard == 0 ? first_slice[dim] : shard_slice(layout.shape, layout.sharding, mesh, coordinate)[dim];
       for (const Interval& run : slice) {
         if (length(run) == 0) continue;
-        if (grid.runs[dim].size() < kMaxGridIntervals)
-          grid.runs[dim].push_back({run, piece});
+        if (grid.intervals[dim].size() < kMaxGridIntervals)
+          grid.intervals[dim].push_back({run, shard});
         else
           grid.complete = false;
       }
     }
-    std::sort(grid.runs[dim].begin(), grid.runs[dim].end(),
-              [](const GridRun& a, const GridRun& b) { return a.interval.begin < b.interval.begin; });
-    if (__builtin_mul_overflow(grid.cell_count, grid.runs[dim].size(), &grid.cell_count))
+    std::sort(grid.intervals[dim].begin(), grid.intervals[dim].end(),
+              [](const GridInterval& a, const GridInterval& b) { return a.interval.begin < b.interval.begin; });
+    if (__builtin_mul_overflow(grid.cell_count, grid.intervals[dim].size(), &grid.cell_count))
       grid.cell_count = ~uint64_t{0};
   }
   return grid;
 }
 
-std::string run_text(const GridRun& run) { return fmt::format("{}:{}", run.interval.begin, run.interval.end); }
+std::string interval_text(const GridInterval& run) {
+  return fmt::format("{}:{}", run.interval.begin, run.interval.end);
+}
 
 GridSlice first_slice(const ShardGrid& grid) {
   std::vector<size_t> chosen;
-  for (const bool cut : {true, false}) {
-    for (size_t dim = grid.runs.size(); dim-- > 0 && chosen.size() < 2;) {
-      if ((grid.runs[dim].size() > 1) == cut) chosen.push_back(dim);
+  for (const bool is_sharded_dim : {true, false}) {
+    for (size_t dim = grid.intervals.size(); dim-- > 0 && chosen.size() < 2;) {
+      if ((grid.intervals[dim].size() > 1) == is_sharded_dim) chosen.push_back(dim);
     }
   }
   std::sort(chosen.begin(), chosen.end());
-  GridSlice slice{.down = {}, .across = {}, .at = std::vector<size_t>(grid.runs.size())};
+  GridSlice slice{.down = {}, .across = {}, .at = std::vector<size_t>(grid.intervals.size())};
   if (!chosen.empty()) slice.down = chosen[0];
   if (chosen.size() > 1) slice.across = chosen[1];
   return slice;
@@ -104,18 +106,20 @@ GridSlice first_slice(const ShardGrid& grid) {
 bool next_slice(const ShardGrid& grid, GridSlice& slice) {
   for (size_t dim = slice.at.size(); dim-- > 0;) {
     if (slice.down == dim || slice.across == dim) continue;
-    if (++slice.at[dim] < grid.runs[dim].size()) return true;
+    if (++slice.at[dim] < grid.intervals[dim].size()) return true;
     slice.at[dim] = 0;
   }
   return false;
 }
 
-size_t extent(const ShardGrid& grid, const std::optional<size_t>& dim) { return dim ? grid.runs[*dim].size() : 1; }
+size_t table_extent(const ShardGrid& grid, const std::optional<size_t>& dim) {
+  return dim ? grid.intervals[*dim].size() : 1;
+}
 
 std::vector<int64_t> shards_at(const ShardGrid& grid, const GridSlice& slice) {
-  std::vector<int64_t> pieces;
-  for (size_t dim = 0; dim < slice.at.size(); ++dim) pieces.push_back(grid.runs[dim][slice.at[dim]].piece);
-  return pieces;
+  std::vector<int64_t> shards;
+  for (size_t dim = 0; dim < slice.at.size(); ++dim) shards.push_back(grid.intervals[dim][slice.at[dim]].shard);
+  return shards;
 }
 
 std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
@@ -124,7 +128,7 @@ std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
   for (size_t dim = 0; dim < slice.at.size(); ++dim) {
     if (slice.down == dim || slice.across == dim) continue;
     if (parts.size() < kMaxCaptionDims)
-      parts.push_back(fmt::format("dim {} {}", dim, run_text(grid.runs[dim][slice.at[dim]])));
+      parts.push_back(fmt::format("dim {} {}", dim, interval_text(grid.intervals[dim][slice.at[dim]])));
     else
       ++omitted;
   }
@@ -134,9 +138,9 @@ std::string caption_text(const ShardGrid& grid, const GridSlice& slice) {
   return text;
 }
 
-CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> pieces, int64_t most) {
+CellRanks ranks_of_cell(const ParamLayout& layout, const Mesh& mesh, std::span<const int64_t> shards, int64_t most) {
   std::vector<int64_t> fixed(mesh.axes.size(), kAny);
-  for (size_t dim = 0; dim < pieces.size(); ++dim) set_coordinates(layout.sharding.spec[dim], mesh, pieces[dim], fixed);
+  for (size_t dim = 0; dim < shards.size(); ++dim) set_coordinates(layout.sharding.spec[dim], mesh, shards[dim], fixed);
   return matching_ranks(mesh, fixed, most);
 }
 

@@ -14,7 +14,7 @@ namespace tpplan {
 struct StepPicture {
   Mesh mesh;
   Topology topology;  // on `mesh`
-  StepAnswer answer;
+  PrintedStepTime answer;
   TrainingMemory memory;  // with `peak` if `intervals` is not empty
   StepTimeline timeline;
   std::vector<MemoryInterval> intervals;

@@ -23,7 +23,7 @@ const Topology& topology_of(Appraiser& appraiser, const Mesh& mesh) {
 }
 
 bool has_backward(const Appraiser& appraiser, const Run& run) {
-  return !appraiser.inputs->infer && find_recipe(run.recipe)->gradient != StoredAs::None;
+  return !appraiser.inputs->infer && find_recipe(run.recipe)->gradient != ElementDtype::None;
 }
 
 // Sets the seconds of the figures.
@@ -81,7 +81,7 @@ JudgedStep judge_step(const Appraiser& appraiser, const TpPlan& plan, CheckedCho
   if (!judged.why.empty()) return judged;
   Diagnostics ignored;  // a glob of layers that the model does not have cannot be made
   checked.result.matches.patterns.remat = match_patterns(plan, *appraiser.graph, ignored).remat;
-  judged.run = settled_run(appraiser.inputs->run, plan, appraiser.graph->operations);
+  judged.run = completed_run(appraiser.inputs->run, plan, appraiser.graph->operations);
   const Recipe& recipe = *find_recipe(judged.run.recipe);
   const TrainingMemory memory =
       measure_run_memory(*appraiser.graph, plan, checked.manifest, checked.result, judged.run, recipe, &judged.log);
@@ -102,7 +102,7 @@ StepFigures figures_on(Appraiser& appraiser, const JudgedStep& judged, const Mes
     figures.active = peak_of(spans);
     if (appraiser.layers > 0) figures.profile = profile_of(spans, appraiser.layers);
   }
-  figures.memory = reserved_for(figures.active);
+  figures.memory = reserved_bytes_for(figures.active);
   price_step(appraiser, setting_of(judged.step, judged.run, *find_recipe(judged.run.recipe), mesh), figures);
   return figures;
 }
@@ -113,7 +113,7 @@ StepFigures least_figures(Appraiser& appraiser, const JudgedStep& judged, const 
   StepSetting setting = setting_of(judged.step, judged.run, *find_recipe(judged.run.recipe), mesh);
   setting.data_axes = {};
   setting.fsdp_axis = kNoAxis;
-  setting.own_elements = 0;
+  setting.updated_elements = 0;
   price_step(appraiser, setting, figures);
   return figures;
 }

@@ -128,19 +128,19 @@ bool fits(const Searching& s, const MeshPlan& plan) {
 
 SolveLimits limits_of(const Searching& s) {
   SolveLimits limits{.layers = s.space.layers, .memory = {}, .objective = s.request.objective};
-  if (s.memory) limits.memory = active_within(*s.memory);
+  if (s.memory) limits.memory = active_bytes_within(*s.memory);
   return limits;
 }
 
 double predicted(const Searching& s, const Solution& found) {
-  return objective_of(s.request,
-                      {.is_right = true, .why = {}, .seconds = found.seconds, .memory = reserved_for(found.memory)});
+  return objective_of(
+      s.request, {.is_right = true, .why = {}, .seconds = found.seconds, .memory = reserved_bytes_for(found.memory)});
 }
 
 // Returns the bound of a solution as an objective: the solver's are seconds, or bytes that are alive.
 double bound_of(const Searching& s, const Solution& found) {
   if (s.request.objective == Objective::Memory)
-    return static_cast<double>(reserved_for(static_cast<uint64_t>(found.bound)));
+    return static_cast<double>(reserved_bytes_for(static_cast<uint64_t>(found.bound)));
   return objective_of(s.request, {.is_right = true, .why = {}, .seconds = found.bound});
 }
 
@@ -194,7 +194,7 @@ std::optional<MeshPlan> fitting_plan(Searching& s, const MeshWork& work, size_t 
     MeshPlan plan = judge_whole(s, work.mesh, work.costs, *found);
     if (fits(s, plan)) return plan;
     if (!plan.figures.is_right || !s.memory) return std::nullopt;
-    const uint64_t over = plan.figures.active - active_within(*s.memory);
+    const uint64_t over = plan.figures.active - active_bytes_within(*s.memory);
     if (over >= found->memory) return std::nullopt;
     limits.memory = found->memory - over;
   }

@@ -208,7 +208,7 @@ SpaceUnit make_unit(SpaceBuilder& b, const DraftUnit& unit, UnitKind kind, const
   if (add_members(b, unit, whole, [](const DraftLayer&) { return std::string_view{}; })) add_way(made, whole);
   const bool is_end = kind == UnitKind::Vocabulary || kind == UnitKind::Head;
   for (const UnitStrategy& row : unit_strategies()) {
-    if (is_end || !is_for(row, unit)) continue;
+    if (is_end || !applies_to_unit(row, unit)) continue;
     SpaceWay way{.state = ResidualState::Replicated, .comment = std::string(row.comment), .rules = {}};
     if (add_members(b, unit, way, [&](const DraftLayer& m) { return style_of(row, m.role); }))
       add_way(made, std::move(way));

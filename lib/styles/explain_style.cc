@@ -12,7 +12,7 @@ namespace tpplan {
 namespace {
 
 const StyleRow* row_of(std::string_view name) {
-  for (const StyleSet set : {kOwnStyles, kTorchStyles, kTransformersStyles}) {
+  for (const StyleSet set : {kTpplanStyles, kTorchStyles, kTransformersStyles}) {
     if (const StyleRow* row = find_style(name, set)) return row;
   }
   return nullptr;

@@ -11,13 +11,13 @@
 namespace tpplan {
 
 // Sets of style names, as bits: a row can be in several. A dialect uses one of them (plan/dialects.h).
-enum StyleSet : uint8_t { kOwnStyles = 1, kTorchStyles = 2, kTransformersStyles = 4 };
+enum StyleSet : uint8_t { kTpplanStyles = 1, kTorchStyles = 2, kTransformersStyles = 4 };
 inline constexpr std::string_view kSequenceParallel = "sequence_parallel";
 
 // The dim of a parameter that a style shards if only the number of dims decides (transformers): an index, negative from
 // the end.
 using DimPosition = int8_t;
-inline constexpr DimPosition kShardsNothing = 100, kRejects = 101;
+inline constexpr DimPosition kNoShardedDim = 100, kRejects = 101;
 
 // The modules that a style fits in dialects that use dim names.
 enum class StyleModules : uint8_t { Any, LinearOrEmbedding, EmbeddingOnly, WithDims };
@@ -34,12 +34,12 @@ struct BoundaryRow {
 
 struct StyleRow {
   std::string_view name;
-  uint8_t sets = 0;                           // StyleSets in which this row defines the name
-  std::string_view shard_dim{};               // name of the sharded dim; empty: parameters are replicated
-  DimPosition at_one_dim = kShardsNothing;    // transformers: in 1-D parameters
-  DimPosition at_more_dims = kShardsNothing;  // transformers: in all others
-  bool is_bias_replicated = false;            // transformers: a parameter called `bias` is replicated
-  uint8_t packed_segments = 1;                // number of fused segments of the sharded dim, if the model names none
+  uint8_t sets = 0;                          // StyleSets in which this row defines the name
+  std::string_view shard_dim{};              // name of the sharded dim; empty: parameters are replicated
+  DimPosition at_one_dim = kNoShardedDim;    // transformers: in 1-D parameters
+  DimPosition at_more_dims = kNoShardedDim;  // transformers: in all others
+  bool is_bias_replicated = false;           // transformers: a parameter called `bias` is replicated
+  uint8_t packed_segments = 1;               // number of fused segments of the sharded dim, if the model names none
   StyleModules modules = StyleModules::Any;
   bool touches_parameters = true;         // false: boundaries only, never in conflict over a parameter
   bool use_local = true;                  // outputs leave as local tensors

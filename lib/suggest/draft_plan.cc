@@ -156,8 +156,9 @@ bool has_clash(const TpPlan& plan) {
 ChosenUnit choose(const Drafting& in, const std::vector<ChosenUnit>& before, const DraftUnit& unit) {
   ChosenUnit choice{.unit = &unit, .strategy = nullptr, .reason = {}};
   for (const UnitStrategy& strategy : unit_strategies()) {
-    if (!is_for(strategy, unit) || !has_styles(in, unit, strategy) || !shards_any(in, unit, strategy)) continue;
-    std::string fault = unseen_error(in.graph, unit, strategy);
+    if (!applies_to_unit(strategy, unit) || !has_styles(in, unit, strategy) || !shards_any(in, unit, strategy))
+      continue;
+    std::string fault = unverifiable_reason(in.graph, unit, strategy);
     if (fault.empty()) {
       std::vector<ChosenUnit> with = before;
       with.push_back({&unit, &strategy, {}});
@@ -188,7 +189,7 @@ DraftPlan draft_plan(Checker& checker, const DialectRow& dialect, const Mesh& me
   DraftPlan draft = assemble(in, chosen);
   draft.findings = new_diagnostics(in, draft.plan, true);
   for (const ChosenUnit& unit : chosen) {
-    draft.cut += unit.strategy != nullptr;
+    draft.sharded_units += unit.strategy != nullptr;
     if (unit.strategy == nullptr && !unit.reason.empty()) draft.reasons.push_back(unit.reason);
     draft.fallbacks += unit.unit->kind != UnitKind::Whole && (unit.strategy == nullptr || !unit.strategy->is_best);
   }

@@ -14,7 +14,7 @@ namespace tpplan {
 struct DraftPlan {
   TpPlan plan;
   PlanComments comments;
-  size_t cut = 0;                     // count of sharded units
+  size_t sharded_units = 0;           // count of sharded units
   size_t fallbacks = 0;               // count of units with a known sharding but without the best strategy
   std::vector<std::string> reasons;   // why units are replicated
   std::vector<std::string> findings;  // diagnostics of the plan; empty if it is correct

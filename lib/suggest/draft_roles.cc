@@ -86,7 +86,7 @@ DraftRole linear_role(const ModelGraph& graph, ModuleId id) {
   return role == DraftRole::None && leaf == "output" ? DraftRole::Out : role;
 }
 
-bool is_down(const ModelGraph& graph, ModuleId id) { return mlp_role_of(graph, id) == MlpRole::Down; }
+bool is_down_projection(const ModelGraph& graph, ModuleId id) { return mlp_role_of(graph, id) == MlpRole::Down; }
 
 DraftRole norm_role(std::string_view leaf) {
   return std::ranges::find(kHeadNorms, leaf) == std::end(kHeadNorms) ? DraftRole::None : DraftRole::HeadNorm;
@@ -103,7 +103,7 @@ bool is_activation_name(std::string_view leaf) {
   return std::ranges::find(names, leaf) != std::end(names);
 }
 
-bool is_wrapper(std::string_view parent, std::string_view leaf) {
+bool is_wrapper_module(std::string_view parent, std::string_view leaf) {
   return std::ranges::any_of(kWrappers, [&](const RoleName& row) { return is_row_for(row, parent, leaf); });
 }
 

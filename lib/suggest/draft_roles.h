@@ -46,7 +46,7 @@ enum class DraftRole : uint8_t {
 [[nodiscard]] DraftRole linear_role(const ModelGraph& graph, ModuleId id);
 
 // True for the down projection of an MLP.
-[[nodiscard]] bool is_down(const ModelGraph& graph, ModuleId id);
+[[nodiscard]] bool is_down_projection(const ModelGraph& graph, ModuleId id);
 
 // True for names of activations.
 [[nodiscard]] bool is_activation_name(std::string_view leaf);
@@ -58,7 +58,7 @@ enum class DraftRole : uint8_t {
 [[nodiscard]] DraftRole expert_role(std::string_view param);
 
 // True for a module that only wraps layers of its parent: `attention.self.query` is a query of `attention`.
-[[nodiscard]] bool is_wrapper(std::string_view parent, std::string_view leaf);
+[[nodiscard]] bool is_wrapper_module(std::string_view parent, std::string_view leaf);
 
 // True for position and token-type embeddings, which are small and added to every token.
 [[nodiscard]] bool is_position_table(std::string_view leaf);

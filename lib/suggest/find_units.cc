@@ -94,7 +94,8 @@ ModuleId scope_of(const ModelGraph& graph, ModuleId id) {
   while (scope != kNone) {
     const ModuleId above = parent_of(graph, scope);
     if (above == kNone) return scope;
-    if (!is_wrapper(leaf_of(graph, graph.modules[above].path), leaf_of(graph, graph.modules[scope].path))) return scope;
+    if (!is_wrapper_module(leaf_of(graph, graph.modules[above].path), leaf_of(graph, graph.modules[scope].path)))
+      return scope;
     scope = above;
   }
   return scope;
@@ -115,7 +116,7 @@ int64_t size_of(const ModelGraph& graph, const Module& module, std::string_view 
   return 0;
 }
 
-void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftLayer layer) {
+void add_layer(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftLayer layer) {
   const std::string name = std::to_string(static_cast<int>(kind)) + "|" + scope.block + "|" + scope.name;
   const auto [at, is_new] = finder.known.emplace(name, finder.units.size());
   if (is_new) finder.units.push_back({.kind = kind, .scope = scope, .layers = {}});
@@ -133,13 +134,13 @@ void add_member(UnitFinder& finder, UnitKind kind, const DraftKey& scope, DraftL
 void add_module(UnitFinder& finder, UnitKind kind, ModuleId scope, ModuleId id, DraftRole role) {
   const DraftKey key = key_of_path(finder, id);
   const DraftKey place = scope == kNone ? key : key_of_path(finder, scope, false);
-  add_member(finder, kind, place,
-             {.key = key,
-              .role = role,
-              .module = id,
-              .modules = {},
-              .param = {},
-              .elements = largest_tensor(finder.graph, finder.graph.modules[id])});
+  add_layer(finder, kind, place,
+            {.key = key,
+             .role = role,
+             .module = id,
+             .modules = {},
+             .param = {},
+             .elements = largest_tensor(finder.graph, finder.graph.modules[id])});
 }
 
 bool is_linear(const ModelGraph& graph, const Module& module) {
@@ -200,8 +201,8 @@ bool is_inside(const ModelGraph& graph, const std::set<ModuleId>& scopes, Module
 std::set<ModuleId> tied_to(const ModelGraph& graph, ModuleId id) {
   std::set<ModuleId> modules{id};
   for (const Tie& tie : graph.ties) {
-    const auto is_own = [&](ParamId param) { return graph.params[param].module == id; };
-    if (std::ranges::none_of(tie.params, is_own)) continue;
+    const auto is_of_module = [&](ParamId param) { return graph.params[param].module == id; };
+    if (std::ranges::none_of(tie.params, is_of_module)) continue;
     for (const ParamId param : tie.params) modules.insert(graph.params[param].module);
   }
   return modules;
@@ -243,11 +244,11 @@ void add_linear(UnitFinder& finder, ModuleId id) {
   const ModuleId scope = scope_of(graph, id);
   const DraftRole role = linear_role(graph, id);
   const bool is_attention = finder.attentions.contains(scope), is_mlp = finder.mlps.contains(scope);
-  const bool is_out = role == DraftRole::Out || (role == DraftRole::None && is_down(graph, id));
+  const bool is_out = role == DraftRole::Out || (role == DraftRole::None && is_down_projection(graph, id));
   const bool is_large = largest_tensor(graph, module) > finder.large;
   if (role == DraftRole::Up || role == DraftRole::FusedUp)
     add_module(finder, UnitKind::Mlp, scope, id, role);
-  else if (is_mlp && is_down(graph, id))
+  else if (is_mlp && is_down_projection(graph, id))
     add_module(finder, UnitKind::Mlp, scope, id, DraftRole::Down);
   else if (is_attention && is_out)
     add_module(finder, UnitKind::Attention, scope, id, DraftRole::Out);
@@ -273,8 +274,8 @@ void add_norm(UnitFinder& finder, ModuleId id) {
     if (row.role != HeadRole::Query && row.role != HeadRole::Key) return false;
     std::string path(graph.modules[scope].path);
     if (!path.empty()) path += separator(graph.framework);
-    const ModuleId beside = find_module(graph, path.append(row.leaf));
-    return beside != kNone && size_of(graph, graph.modules[beside], kDimOut) == size;
+    const ModuleId sibling = find_module(graph, path.append(row.leaf));
+    return sibling != kNone && size_of(graph, graph.modules[sibling], kDimOut) == size;
   });
   add_module(finder, UnitKind::Attention, scope, id, norm_spans_heads ? DraftRole::FullNorm : DraftRole::HeadNorm);
 }
@@ -299,29 +300,29 @@ void add_head_params(UnitFinder& finder, ModuleId id) {
   const bool is_projection = !finder.attentions.contains(id);
   const ModuleId scope = is_projection ? scope_of(graph, id) : id;
   const std::vector<int64_t> heads = heads_above(graph, id);
-  bool has_own = false;  // the attention module has parameters with a dim of heads
+  bool has_head_params = false;  // the attention module has parameters with a dim of heads
   for (const Param& param : params_of(graph, module)) {
     const std::span<const int64_t> shape = shape_of(graph, param);
     const auto dim = std::ranges::find_first_of(shape, heads);
     const bool has_heads = dim != shape.end() && (!is_projection || shape.size() > 1);
     DraftRole role = has_heads ? DraftRole::HeadParam : DraftRole::HeadOther;
     if (is_projection) role = linear_role(graph, id);
-    has_own |= role == DraftRole::HeadParam;
+    has_head_params |= role == DraftRole::HeadParam;
     if (is_projection && !has_heads) continue;  // such as the bias of the output projection
-    add_member(finder, UnitKind::Attention, key_of_path(finder, scope, false),
-               {.key = key_of_path(finder, id, true, param.name),
-                .role = role,
-                .module = id,
-                .modules = {},
-                .param = param.name,
-                .elements = elements_of(shape),
-                .ndim = has_heads ? shape.size() : 0,
-                .heads_at = has_heads ? static_cast<size_t>(dim - shape.begin()) : 0});
+    add_layer(finder, UnitKind::Attention, key_of_path(finder, scope, false),
+              {.key = key_of_path(finder, id, true, param.name),
+               .role = role,
+               .module = id,
+               .modules = {},
+               .param = param.name,
+               .elements = elements_of(shape),
+               .ndim = has_heads ? shape.size() : 0,
+               .heads_at = has_heads ? static_cast<size_t>(dim - shape.begin()) : 0});
   }
-  if (!has_own) return;
+  if (!has_head_params) return;
   const DraftKey key = key_of_path(finder, id);
-  add_member(finder, UnitKind::Attention, key_of_path(finder, scope, false),
-             {.key = key, .role = DraftRole::HeadsModule, .module = id, .modules = {}, .param = {}});
+  add_layer(finder, UnitKind::Attention, key_of_path(finder, scope, false),
+            {.key = key, .role = DraftRole::HeadsModule, .module = id, .modules = {}, .param = {}});
 }
 
 // Adds the experts module and its parameters, each with a separate key.
@@ -330,16 +331,16 @@ void add_experts(UnitFinder& finder, ModuleId id) {
   const Module& module = graph.modules[id];
   const DraftKey scope = key_of_path(finder, id);
   for (const Param& param : params_of(graph, module)) {
-    add_member(finder, UnitKind::Experts, scope,
-               {.key = key_of_path(finder, id, true, param.name),
-                .role = expert_role(param.name),
-                .module = id,
-                .modules = {},
-                .param = param.name,
-                .elements = elements_of(shape_of(graph, param))});
+    add_layer(finder, UnitKind::Experts, scope,
+              {.key = key_of_path(finder, id, true, param.name),
+               .role = expert_role(param.name),
+               .module = id,
+               .modules = {},
+               .param = param.name,
+               .elements = elements_of(shape_of(graph, param))});
   }
-  add_member(finder, UnitKind::Experts, scope,
-             {.key = scope, .role = DraftRole::ExpertsModule, .module = id, .modules = {}, .param = {}});
+  add_layer(finder, UnitKind::Experts, scope,
+            {.key = scope, .role = DraftRole::ExpertsModule, .module = id, .modules = {}, .param = {}});
 }
 
 // Marks units that the traced step does not use, such as a vision tower for a text input.

@@ -48,7 +48,7 @@ void join_size_diagnostics(Checker& checker, const TpPlan& plan, const WalkOptio
   if (count_of_sizes(diagnostics) < 2 || axis == kNoAxis || checker.graph.params.size() > kMostParams) return;
   std::vector<std::string> sizes = fitting_sizes(checker, plan, axis, walk);
   if (sizes.empty()) return;
-  const MeshAxis& cut = plan.mesh.axes[axis];
+  const MeshAxis& mesh_axis = plan.mesh.axes[axis];
   Diagnostic joined;
   joined.span = axis < plan.axis_spans.size() ? plan.axis_spans[axis] : Span{};
   size_t found = 0;
@@ -58,8 +58,9 @@ void join_size_diagnostics(Checker& checker, const TpPlan& plan, const WalkOptio
     if (found <= kShown) joined.notes.push_back({d.message, d.span});
   }
   if (found > kShown) joined.notes.push_back({fmt::format("and {} more with the same cause", found - kShown), {}});
-  joined.message = fmt::format("the model is not divisible by `{}` of {}, in {} places", cut.name, cut.size, found);
-  joined.help = fmt::format("set `{}` to {} to fit the whole plan", cut.name, alternatives(std::move(sizes)));
+  joined.message =
+      fmt::format("the model is not divisible by `{}` of {}, in {} places", mesh_axis.name, mesh_axis.size, found);
+  joined.help = fmt::format("set `{}` to {} to fit the whole plan", mesh_axis.name, alternatives(std::move(sizes)));
   remove_diagnostics(diagnostics, is_of_sizes);
   diagnostics.list.push_back(std::move(joined));
 }

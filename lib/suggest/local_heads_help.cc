@@ -42,7 +42,7 @@ std::vector<std::string> head_counts(const ModuleAttributes& attributes) {
 }
 
 // True if the check reports the same failure at the same place.
-bool has_finding(const Diagnostics& diagnostics, const Diagnostic& finding) {
+bool has_diagnostic(const Diagnostics& diagnostics, const Diagnostic& finding) {
   return std::ranges::any_of(diagnostics.list, [&](const Diagnostic& other) {
     return other.code == finding.code && other.message == finding.message;
   });
@@ -72,7 +72,7 @@ void add_local_heads_help(Checker& checker, const TpPlan& plan, const MatchTable
   std::ignore = check_plan(checker, changed, trial, Phase::Operations, walk);
   const bool is_rejected = std::ranges::any_of(
       trial.list, [](const Diagnostic& d) { return d.severity == Severity::Error && d.fails == FirstFailure::None; });
-  if (is_rejected || has_finding(trial, finding)) return;
+  if (is_rejected || has_diagnostic(trial, finding)) return;
   const bool divides = walk.runtime.value_or(plan.dialect->runtime) == PlanRuntime::Tpplan;
   finding.help += fmt::format("{}{}add `local_attributes: {{\"{}\": [{}]}}`", separator,
                               divides ? "to divide the heads per rank, " : "if the code divides its heads per rank, ",

@@ -28,7 +28,7 @@ AxisId axis_of_styles(const TpPlan& plan) {
   return axis;
 }
 
-bool cuts(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
+bool shards_a_dim(const PlanRule& rule) { return rule.style == nullptr || !rule.style->shard_dim.empty(); }
 
 bool is_on_embeddings(const ChangeInput& in, RuleId rule) {
   for (ParamId id = 0; id < in.matches.params.size(); ++id) {
@@ -92,10 +92,11 @@ std::vector<PlanChange> other_styles(const ChangeInput& in, RuleId id) {
   std::vector<const StyleRow*> rows;
   const bool on_embeddings = is_on_embeddings(in, id);
   for (const StyleRow& row : style_table()) {
-    const bool is_own = (row.sets & in.plan.dialect->styles) != 0;
+    const bool is_in_dialect = (row.sets & in.plan.dialect->styles) != 0;
     const bool fits = (rule.style->is_for_experts || !row.is_for_experts) &&
                       (row.modules != StyleModules::EmbeddingOnly || on_embeddings);
-    if (is_own && fits && row.name != rule.style->name && (!cuts(rule) || !row.shard_dim.empty())) rows.push_back(&row);
+    if (is_in_dialect && fits && row.name != rule.style->name && (!shards_a_dim(rule) || !row.shard_dim.empty()))
+      rows.push_back(&row);
   }
   const auto is_used = [&](const StyleRow* row) {
     return std::ranges::any_of(in.plan.rules, [row](const PlanRule& r) { return r.style == row; });
@@ -118,11 +119,11 @@ std::vector<PlanChange> other_styles(const ChangeInput& in, RuleId id) {
 }
 
 std::vector<PlanChange> similar_styles(const ChangeInput& in, RuleId id) {
-  const StyleRow* own = in.plan.rules[id].style;
+  const StyleRow* current_style = in.plan.rules[id].style;
   std::vector<PlanChange> edits = other_styles(in, id);
   std::erase_if(edits, [&](const PlanChange& edit) {
     const StyleRow* style = edit.plan.rules[id].style;
-    return style->shard_dim != own->shard_dim;
+    return style->shard_dim != current_style->shard_dim;
   });
   return edits;
 }
@@ -196,7 +197,7 @@ PlanChange with_dtensor_outputs(const ChangeInput& in, std::span<const RuleId> r
 }
 
 std::vector<PlanChange> without_rule(const ChangeInput& in, RuleId id) {
-  if (cuts(in.plan.rules[id])) return {};
+  if (shards_a_dim(in.plan.rules[id])) return {};
   PlanChange edit{in.plan, fmt::format("remove the rule `{}`", in.plan.rules[id].key), {}};
   edit.edits.push_back({.span = in.plan.rules[id].key_span, .text = {}, .is_entry = true});
   edit.plan.rules.erase(edit.plan.rules.begin() + id);

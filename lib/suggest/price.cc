@@ -9,7 +9,7 @@
 namespace tpplan {
 
 TrainingMemory measure_step_memory(const Manifest& manifest, const Forecast& forecast, const Recipe& recipe) {
-  return forecast.infer ? measure_inference(manifest, count_results(forecast.trace))
+  return forecast.infer ? measure_inference(manifest, output_bytes_of_step(forecast.trace))
                         : measure_training(manifest, recipe);
 }
 
@@ -18,21 +18,21 @@ TrainingMemory measure_run_memory(const ModelGraph& graph, const TpPlan& plan, c
                                   MemoryLog* log) {
   const Forecast& forecast = plan_result.forecast;
   TrainingMemory memory = measure_step_memory(manifest, forecast, recipe);
-  if (forecast.limit == ForecastLimit::None && !forecast.infer && recipe.gradient != StoredAs::None) {
+  if (forecast.limit == ForecastLimit::None && !forecast.infer && recipe.gradient != ElementDtype::None) {
     const PatternMatches& patterns = plan_result.matches.patterns;
     TrainingMemory peak =
         measure_peak(forecast.trace, graph, plan, manifest, run, patterns.fsdp_units, patterns.remat, log);
     if (peak.peak) memory = std::move(peak);
   } else if (memory.infer && memory.has_step) {
-    memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};
+    memory.peak = {.reserved = reserved_bytes_for(memory.total), .phase = "forward"};
   }
   return memory;
 }
 
-Run settled_run(const Run& run, const TpPlan& plan, const OpGraph& graph) {
+Run completed_run(const Run& run, const TpPlan& plan, const OpGraph& graph) {
   RunFile file{.run = run, .keys = {}};
   Diagnostics ignored;
-  settle_run(file, plan, graph, ignored);
+  complete_run(file, plan, graph, ignored);
   return std::move(file.run);
 }
 
@@ -67,7 +67,7 @@ std::optional<TrainingMemory> memory_of_plan(const ModelGraph& model, const TpPl
   if (has_errors(ignored)) return std::nullopt;
   Manifest manifest = build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, j.init, plan.dialect->runtime);
   manifest.costs = j.costs;
-  const Run run = settled_run(inputs.run, plan, graph.operations);
+  const Run run = completed_run(inputs.run, plan, graph.operations);
   TrainingMemory memory = price_checked_run(graph, plan, manifest, j, run, nullptr, inputs.scale).memory;
   memory.capacity = capacity_of(topology);
   return memory;

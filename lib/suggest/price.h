@@ -52,7 +52,7 @@ struct RunPrice {
                                                 MemoryLog* log = nullptr);
 
 // Returns the run of a step with this plan, as `tpplan check` settles it. Ignores contradictions with the plan.
-[[nodiscard]] Run settled_run(const Run& run, const TpPlan& plan, const OpGraph& graph);
+[[nodiscard]] Run completed_run(const Run& run, const TpPlan& plan, const OpGraph& graph);
 
 // Returns the costs of a step from the check result of its plan. `run` is settled. `topology` is of the plan's mesh;
 // nullptr: no time.

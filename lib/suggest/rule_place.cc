@@ -55,10 +55,10 @@ size_t common_atoms(const std::vector<std::string_view>& a, const std::vector<st
   return count;
 }
 
-// Returns the key with the suffix `own` replaced by `other`; empty if the key does not end with `own`.
-std::string other_end(const TpPlan& plan, std::string_view key, const std::string& own, const std::string& other) {
-  const std::string end = key_in_dialect(*plan.dialect, glob_of_name(own));
-  if (own.empty() || other.empty() || !key.ends_with(end)) return {};
+// Returns the key with the suffix `replaced` replaced by `other`; empty if the key does not end with `replaced`.
+std::string other_end(const TpPlan& plan, std::string_view key, const std::string& replaced, const std::string& other) {
+  const std::string end = key_in_dialect(*plan.dialect, glob_of_name(replaced));
+  if (replaced.empty() || other.empty() || !key.ends_with(end)) return {};
   const std::string_view before = key.substr(0, key.size() - end.size());
   if (!before.empty() && is_word_char(before.back())) return {};
   return std::string(before) + key_in_dialect(*plan.dialect, glob_of_name(other));
@@ -80,7 +80,7 @@ std::string key_in_dialect(const DialectRow& dialect, std::string_view glob) {
   return dialect.keys_are_names ? name_of_glob(glob) : std::string(glob);
 }
 
-std::vector<std::string> first_paths(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches) {
+std::vector<std::string> first_matched_paths(const TpPlan& plan, const ModelGraph& graph, const MatchTable& matches) {
   std::vector<std::string> firsts(plan.rules.size());
   for (ParamId id = 0; id < matches.params.size(); ++id) {
     const ParamMatch& match = matches.params[id];
@@ -102,11 +102,11 @@ std::optional<RulePlace> place_next_to(const TpPlan& plan, const ModelGraph& gra
   size_t most = 0;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     if (firsts[id].empty()) continue;
-    const std::vector<std::string_view> own = split(firsts[id], dot);
-    const size_t common = common_atoms(own, wanted);
+    const std::vector<std::string_view> parts = split(firsts[id], dot);
+    const size_t common = common_atoms(parts, wanted);
     if (best && common < most) continue;
-    std::string key = other_end(plan, plan.rules[id].key, joined(own, common, dot), joined(wanted, common, dot));
-    if (key.empty() && own.size() == wanted.size() && common + 1 == own.size())
+    std::string key = other_end(plan, plan.rules[id].key, joined(parts, common, dot), joined(wanted, common, dot));
+    if (key.empty() && parts.size() == wanted.size() && common + 1 == parts.size())
       key = other_leaf(plan, plan.rules[id].key, dot, wanted.back());
     if (key.empty()) continue;
     best = {.key = std::move(key), .block = plan.rules[id].block, .after = id};

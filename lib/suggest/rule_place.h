@@ -27,11 +27,11 @@ struct RulePlace {
 [[nodiscard]] std::string key_in_dialect(const DialectRow& dialect, std::string_view glob);
 
 // Returns, by rule, the path of the first module or parameter that it applies to; empty if there is none.
-[[nodiscard]] std::vector<std::string> first_paths(const TpPlan& plan, const ModelGraph& graph,
-                                                   const MatchTable& matches);
+[[nodiscard]] std::vector<std::string> first_matched_paths(const TpPlan& plan, const ModelGraph& graph,
+                                                           const MatchTable& matches);
 
 // Returns a key for `path` in the form of the nearest rule's key: next to `*.attn.wq` it is `*.attn.wk`. `firsts` is
-// the result of first_paths. Returns nullopt if no rule's key can be adapted.
+// the result of first_matched_paths. Returns nullopt if no rule's key can be adapted.
 [[nodiscard]] std::optional<RulePlace> place_next_to(const TpPlan& plan, const ModelGraph& graph,
                                                      const std::vector<std::string>& firsts, std::string_view path);
 

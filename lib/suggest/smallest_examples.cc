@@ -17,7 +17,7 @@ struct SmallSearch {
   Checker& checker;
   TpPlan plan;
   WalkOptions walk;
-  uint64_t operations_left = kMostWalked;
+  uint64_t remaining_operations = kMostWalked;
 };
 
 bool is_same_error(const Example& a, const Example& b) {
@@ -30,8 +30,8 @@ bool is_same_error(const Example& a, const Example& b) {
 std::optional<Example> found_at(SmallSearch& search, Checker& checker, const Example& wanted) {
   const ModelGraph& graph = checker.graph;
   const uint64_t operations = std::max<uint64_t>(graph.operations.nodes.size(), 1);
-  if (search.operations_left < operations) return std::nullopt;
-  search.operations_left -= operations;
+  if (search.remaining_operations < operations) return std::nullopt;
+  search.remaining_operations -= operations;
   Diagnostics unheard;
   const CheckResult j = check_plan(checker, search.plan, unheard, Phase::Operations, search.walk);
   const auto& examples = j.forecast.examples;
@@ -46,14 +46,14 @@ std::optional<Example> found_at(SmallSearch& search, Checker& checker, const Exa
 
 // Returns candidate steps, those with the fewest tokens first. Batches are 1, 2 and the traced one; sequence lengths
 // are 2^a and 3 * 2^a below the traced one, and the traced one.
-std::vector<StepSizes> steps_up_to(const OpGraph& recorded) {
-  std::vector<int64_t> lengths{1, recorded.sequence};
-  for (int64_t two = 2; two < recorded.sequence; two *= 2) {
+std::vector<StepSizes> steps_up_to(const OpGraph& traced) {
+  std::vector<int64_t> lengths{1, traced.sequence};
+  for (int64_t two = 2; two < traced.sequence; two *= 2) {
     lengths.push_back(two);
-    if (two / 2 * 3 < recorded.sequence) lengths.push_back(two / 2 * 3);
+    if (two / 2 * 3 < traced.sequence) lengths.push_back(two / 2 * 3);
   }
   std::vector<StepSizes> steps;
-  for (int64_t batch = 1; batch <= recorded.batch; batch = batch < 2 ? 2 : std::max(batch + 1, recorded.batch)) {
+  for (int64_t batch = 1; batch <= traced.batch; batch = batch < 2 ? 2 : std::max(batch + 1, traced.batch)) {
     for (const int64_t length : lengths) steps.push_back({.batch = batch, .sequence = length});
   }
   std::ranges::stable_sort(steps, {},
@@ -62,11 +62,11 @@ std::vector<StepSizes> steps_up_to(const OpGraph& recorded) {
 }
 
 std::optional<Example> found_at_a_step(SmallSearch& search, const Example& wanted) {
-  const OpGraph& recorded = search.checker.graph.operations;
-  if (recorded.batch == 0 || recorded.sequence == 0) return std::nullopt;
+  const OpGraph& traced = search.checker.graph.operations;
+  if (traced.batch == 0 || traced.sequence == 0) return std::nullopt;
   ModelGraph other = search.checker.graph;
-  for (const StepSizes& step : steps_up_to(recorded)) {
-    other.operations = recorded;
+  for (const StepSizes& step : steps_up_to(traced)) {
+    other.operations = traced;
     Diagnostics unheard;
     if (!resize_graph(other.operations, other.file, step, unheard)) continue;
     Checker checker = make_checker(other);
@@ -75,44 +75,44 @@ std::optional<Example> found_at_a_step(SmallSearch& search, const Example& wante
   return std::nullopt;
 }
 
-std::vector<int64_t> sizes_up_to(int64_t own) {
+std::vector<int64_t> sizes_up_to(int64_t plan_size) {
   std::vector<int64_t> sizes;
-  for (int64_t size = 2; size < own; ++size) {
+  for (int64_t size = 2; size < plan_size; ++size) {
     int64_t rest = size;
     while (rest % 2 == 0) rest /= 2;
     while (rest % 3 == 0) rest /= 3;
     if (rest == 1) sizes.push_back(size);
   }
-  sizes.push_back(own);
+  sizes.push_back(plan_size);
   return sizes;
 }
 
-Example smallest(SmallSearch& search, const TpPlan& plan, AxisId axis, const Example& own) {
+Example smallest(SmallSearch& search, const TpPlan& plan, AxisId axis, const Example& of_plan) {
   for (const int64_t size : sizes_up_to(std::min<int64_t>(plan.mesh.axes[axis].size, 64))) {
     search.plan = plan;
     search.plan.mesh.axes[axis].size = size;
-    auto example = found_at(search, search.checker, own);
+    auto example = found_at(search, search.checker, of_plan);
     if (!example) continue;
-    if (auto smaller = found_at_a_step(search, own)) return *smaller;
+    if (auto smaller = found_at_a_step(search, of_plan)) return *smaller;
     return *example;
   }
-  return own;
+  return of_plan;
 }
 
 }  // namespace
 
 std::vector<Example> smallest_examples(Checker& checker, const TpPlan& plan, const WalkOptions& walk,
-                                       std::vector<Example> own) {
+                                       std::vector<Example> examples) {
   const AxisId axis = main_axis(plan);
   SmallSearch search{.checker = checker, .plan = plan, .walk = walk};
-  for (Example& example : own) {
+  for (Example& example : examples) {
     if (!example.in_shapes) continue;
     example.mesh = to_text(plan.mesh);
     example.batch = checker.graph.operations.batch;
     example.sequence = checker.graph.operations.sequence;
     if (axis != kNoAxis) example = smallest(search, plan, axis, example);
   }
-  return own;
+  return examples;
 }
 
 }  // namespace tpplan

@@ -39,7 +39,7 @@ void price_run_trial(const Trying& t, const TpPlan& plan, const CheckResult& j, 
   Diagnostics ignored;
   const Topology topology = read_speeds(t.step->speeds, plan.mesh, ignored);
   const bool is_timed = !t.step->speeds.empty() && !has_errors(ignored);
-  RunPrice price = price_checked_run(graph, plan, manifest, j, settled_run(t.step->run, plan, graph.operations),
+  RunPrice price = price_checked_run(graph, plan, manifest, j, completed_run(t.step->run, plan, graph.operations),
                                      is_timed ? &topology : nullptr, t.step->scale);
   trial.seconds = price.seconds;
   price.memory.capacity = capacity_of(topology);
@@ -71,8 +71,8 @@ MeshTrial try_mesh(const Trying& t, const TpPlan& plan) {
   return trial;
 }
 
-std::set<int64_t> sizes_to_try(int64_t own, int64_t most, bool threes) {
-  std::set<int64_t> sizes{own};
+std::set<int64_t> sizes_to_try(int64_t plan_size, int64_t most, bool threes) {
+  std::set<int64_t> sizes{plan_size};
   for (int64_t two = 1; two <= most; two *= 2) {
     for (int64_t size = two; size <= most; size *= 3) {
       sizes.insert(size);
@@ -99,17 +99,17 @@ std::vector<MeshTrial> suggest_meshes(Checker& checker, const TpPlan& plan, cons
                                       const Recipe& recipe, const CostInputs* step) {
   const Trying trying{.checker = checker, .walk = walk, .recipe = recipe, .step = step};
   const AxisId axis = main_axis(plan), fsdp = plan.fsdp ? plan.fsdp->axis : kNoAxis;
-  const auto own = [&plan](AxisId id) { return id == kNoAxis ? int64_t{1} : plan.mesh.axes[id].size; };
+  const auto plan_size = [&plan](AxisId id) { return id == kNoAxis ? int64_t{1} : plan.mesh.axes[id].size; };
   std::vector<MeshTrial> trials;
   TpPlan other = plan;
-  for (const int64_t size : sizes_to_try(own(axis), axis == kNoAxis ? 1 : most_ranks, true)) {
+  for (const int64_t size : sizes_to_try(plan_size(axis), axis == kNoAxis ? 1 : most_ranks, true)) {
     if (axis != kNoAxis) other.mesh.axes[axis].size = size;
-    for (const int64_t groups : sizes_to_try(own(fsdp), fsdp == kNoAxis ? 1 : kMostFsdp, false)) {
+    for (const int64_t groups : sizes_to_try(plan_size(fsdp), fsdp == kNoAxis ? 1 : kMostFsdp, false)) {
       if (fsdp != kNoAxis) other.mesh.axes[fsdp].size = groups;
-      const bool is_own = size == own(axis) && groups == own(fsdp);
-      if (!is_own && device_count(other.mesh) > most_ranks) continue;
+      const bool is_of_plan = size == plan_size(axis) && groups == plan_size(fsdp);
+      if (!is_of_plan && device_count(other.mesh) > most_ranks) continue;
       trials.push_back(try_mesh(trying, other));
-      trials.back().is_own = is_own;
+      trials.back().is_of_plan = is_of_plan;
       if (!trials.back().is_right && groups == 1) break;
     }
   }

@@ -16,8 +16,8 @@ namespace tpplan {
 // A checked mesh with its costs.
 struct MeshTrial {
   Mesh mesh;
-  bool is_own = false;    // the mesh of the plan
-  bool is_right = false;  // no error; otherwise `code` and `reason` are those of the first error
+  bool is_of_plan = false;  // the mesh of the plan
+  bool is_right = false;    // no error; otherwise `code` and `reason` are those of the first error
   Code code{};
   std::string reason;
   uint64_t parameter_bytes = 0;          // maximum over ranks

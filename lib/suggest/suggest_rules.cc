@@ -29,15 +29,15 @@ struct Suggesting {
   const MeshSizes& sizes;
   const WalkOptions& walk;
   const TextTrial& base;
-  const RuleWants wants;
+  const RuleDraftInput wants;
   TextTrial current;
-  std::vector<std::string> firsts;  // first_paths of the base (rule_place.h)
+  std::vector<std::string> firsts;  // first_matched_paths of the base (rule_place.h)
   std::vector<TextEdit> edits;
 };
 
 TextTrial try_edits(const Suggesting& s, const std::vector<TextEdit>& edits) {
   const SourceFile file{.name = s.file.name, .text = with_edits(s.file.text, edits), .id = s.file.id};
-  return try_text(s.checker, file, s.sizes, s.walk);
+  return check_plan_text(s.checker, file, s.sizes, s.walk);
 }
 
 enum class KeyNotation : uint8_t { Neighbour, Pattern, Paths };
@@ -79,7 +79,7 @@ std::string attempt(Suggesting& s, const std::vector<WantedRule>& targets, std::
   }
   std::ranges::stable_sort(edits, {}, &TextEdit::offset);
   TextTrial trial = try_edits(s, edits);
-  if (std::string fault = new_error(s.current, trial); !fault.empty()) return fault;
+  if (std::string fault = first_new_diagnostic(s.current, trial); !fault.empty()) return fault;
   if (!preserves_rules(s.current, trial)) return "its keys also match other layers";
   for (const WantedRule& target : targets) {
     const bool is_covered_everywhere = std::ranges::all_of(
@@ -108,7 +108,7 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
   if (s.base.plan.dialect->keys == KeySyntax::Names)
     return "rules use names of dims, and only the model defines what a name means";
   const bool is_new = std::ranges::all_of(unit.layers, [&](const DraftLayer& layer) {
-    return uncovered(s.graph, s.current.matches, layer).size() == layer.modules.size();
+    return uncovered_modules(s.graph, s.current.matches, layer).size() == layer.modules.size();
   });
   std::string reason;
   bool is_settled = false;
@@ -119,7 +119,7 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
       is_settled = true;
       continue;
     }
-    if (std::string fault = unseen_error(s.graph, unit, *strategy); !fault.empty()) {
+    if (std::string fault = unverifiable_reason(s.graph, unit, *strategy); !fault.empty()) {
       if (reason.empty()) reason = std::move(fault);
       continue;
     }
@@ -131,24 +131,27 @@ std::string suggest_for(Suggesting& s, const DraftUnit& unit) {
     s.current = before;
   }
   if (is_settled) return {};
-  const std::vector<WantedRule> whole = wanted_rules(s.wants, s.current.matches, unit, nullptr);
-  if (!whole.empty() && try_rules(s, whole, is_new ? unit_comment(unit, nullptr, {}) : "", reason)) return {};
+  const std::vector<WantedRule> replicating = wanted_rules(s.wants, s.current.matches, unit, nullptr);
+  if (!replicating.empty() && try_rules(s, replicating, is_new ? unit_comment(unit, nullptr, {}) : "", reason))
+    return {};
   return reason.empty() ? "no sharding is known for it" : reason;
 }
 
-void add_uncovered(const Suggesting& s, const DraftUnit& unit, std::string reason, std::vector<UncoveredUnit>& left) {
-  const bool is_open = std::ranges::any_of(
-      unit.layers, [&](const DraftLayer& layer) { return !uncovered(s.graph, s.current.matches, layer).empty(); });
-  if (!is_open) return;
+void add_uncovered(const Suggesting& s, const DraftUnit& unit, std::string reason,
+                   std::vector<UncoveredUnit>& uncovered_units) {
+  const bool is_uncovered = std::ranges::any_of(unit.layers, [&](const DraftLayer& layer) {
+    return !uncovered_modules(s.graph, s.current.matches, layer).empty();
+  });
+  if (!is_uncovered) return;
   DraftKey key = unit.layers.size() == 1 ? unit.layers.front().key : unit.scope;
   if (!key.block.empty() && !key.name.empty()) key.block += separator(s.graph.framework);
-  left.push_back({key.block + key.name, std::move(reason)});
+  uncovered_units.push_back({key.block + key.name, std::move(reason)});
 }
 
 // Returns the rules that the original plan does not have, with the parameters that each covers.
 std::vector<SuggestedRule> new_rules(const Suggesting& s) {
   const TpPlan& plan = s.current.plan;
-  const std::vector<bool> known = known_rules(plan, s.base.plan);
+  const std::vector<bool> known = rules_in_both(plan, s.base.plan);
   std::map<RuleId, SuggestedRule> rules;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     if (known[id]) continue;
@@ -172,7 +175,7 @@ std::vector<SuggestedRule> new_rules(const Suggesting& s) {
 RuleSuggestion suggest_rules(Checker& checker, const SourceFile& file, const MeshSizes& mesh_sizes,
                              const WalkOptions& walk) {
   const ModelGraph& graph = checker.graph;
-  const TextTrial base = try_text(checker, file, mesh_sizes, walk);
+  const TextTrial base = check_plan_text(checker, file, mesh_sizes, walk);
   RuleSuggestion suggestion{.text = file.text, .before = base.counts, .after = base.counts};
   if (!base.is_read) return suggestion;
   Suggesting s{.checker = checker,
@@ -183,10 +186,10 @@ RuleSuggestion suggest_rules(Checker& checker, const SourceFile& file, const Mes
                .base = base,
                .wants = {.graph = graph, .plan = base.plan, .matches = base.matches, .axis = axis_of(base.plan)},
                .current = base,
-               .firsts = first_paths(base.plan, graph, base.matches)};
+               .firsts = first_matched_paths(base.plan, graph, base.matches)};
   for (const DraftUnit& unit : find_units(graph, kLargeParameter)) {
     std::string reason = suggest_for(s, unit);
-    if (!reason.empty()) add_uncovered(s, unit, std::move(reason), suggestion.left);
+    if (!reason.empty()) add_uncovered(s, unit, std::move(reason), suggestion.uncovered_units);
   }
   if (!preserves_other_values(file, s.edits)) return suggestion;
   suggestion.rules = new_rules(s);

@@ -29,7 +29,7 @@ struct RuleSuggestion {
   std::vector<SuggestedRule> rules;
   std::vector<TextEdit> edits;  // add `rules` to the plan; disjoint, ascending
   std::string text;             // of the edited plan
-  std::vector<UncoveredUnit> left;
+  std::vector<UncoveredUnit> uncovered_units;
   FoundCounts before, after;  // diagnostics of the plan without and with `rules`
   bool is_walked = false;     // the walk checked the operations; false: only names, shapes and heads were checked
 };

@@ -26,7 +26,7 @@ bool has_boundary(const MatchTable& matches, ModuleId module) {
 
 }  // namespace
 
-TextTrial try_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes, const WalkOptions& walk) {
+TextTrial check_plan_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes, const WalkOptions& walk) {
   TextTrial trial;
   Diagnostics diagnostics;
   trial.plan = read_plan(file, sizes, diagnostics);
@@ -50,7 +50,7 @@ bool is_better(const TextTrial& before, const TextTrial& after) {
   return std::pair(errors_of(after), after.findings.size()) < std::pair(errors_of(before), before.findings.size());
 }
 
-std::string new_error(const TextTrial& before, const TextTrial& after) {
+std::string first_new_diagnostic(const TextTrial& before, const TextTrial& after) {
   if (!after.is_read) return "the plan has no place for it";
   const bool was_wrong = errors_of(before) > 0;
   for (const TrialDiagnostic& found : after.findings) {
@@ -65,8 +65,8 @@ std::string new_error(const TextTrial& before, const TextTrial& after) {
 RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id) {
   const Module& module = graph.modules[id];
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
-    const bool is_asked = layer.param.empty() || graph.params[param].name == layer.param;
-    if (is_asked && matches.params[param].rule != kNoRule) return matches.params[param].rule;
+    const bool is_param_of_layer = layer.param.empty() || graph.params[param].name == layer.param;
+    if (is_param_of_layer && matches.params[param].rule != kNoRule) return matches.params[param].rule;
   }
   return kNoRule;
 }
@@ -76,7 +76,7 @@ bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftL
   return rule_of(graph, matches, layer, id) != kNoRule;
 }
 
-std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer) {
+std::vector<ModuleId> uncovered_modules(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer) {
   std::vector<ModuleId> modules;
   for (const ModuleId id : layer.modules) {
     if (!is_covered(graph, matches, layer, id)) modules.push_back(id);
@@ -84,13 +84,13 @@ std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& match
   return modules;
 }
 
-RuleName name_of(const TpPlan& plan, RuleId id) {
+RuleBlockAndKey name_of(const TpPlan& plan, RuleId id) {
   const PlanRule& rule = plan.rules[id];
   return {rule.block == kNoRule ? std::string_view{} : std::string_view(plan.blocks[rule.block].text), rule.key};
 }
 
-std::vector<bool> known_rules(const TpPlan& plan, const TpPlan& other) {
-  std::set<RuleName> names;
+std::vector<bool> rules_in_both(const TpPlan& plan, const TpPlan& other) {
+  std::set<RuleBlockAndKey> names;
   for (RuleId id = 0; id < other.rules.size(); ++id) names.insert(name_of(other, id));
   std::vector<bool> known;
   for (RuleId id = 0; id < plan.rules.size(); ++id) known.push_back(names.contains(name_of(plan, id)));

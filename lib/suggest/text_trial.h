@@ -38,8 +38,8 @@ struct TextTrial {
   FoundCounts counts;                     // of all diagnostics
 };
 
-[[nodiscard]] TextTrial try_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes,
-                                 const WalkOptions& walk);
+[[nodiscard]] TextTrial check_plan_text(Checker& checker, const SourceFile& file, const MeshSizes& sizes,
+                                        const WalkOptions& walk);
 
 // True if `after` has fewer errors, or as many errors and fewer diagnostics.
 [[nodiscard]] bool is_better(const TextTrial& before, const TextTrial& after);
@@ -47,7 +47,7 @@ struct TextTrial {
 // Returns the text of the first diagnostic in `after` that `before` does not have; empty if there is none. A diagnostic
 // counts as known if its code covers fewer layers than before: its text names the first layer, which may differ. If
 // `before` has errors, new warnings are ignored, because later phases may not have run.
-[[nodiscard]] std::string new_error(const TextTrial& before, const TextTrial& after);
+[[nodiscard]] std::string first_new_diagnostic(const TextTrial& before, const TextTrial& after);
 
 // Returns the first rule that applies to the parameters of a member in a module; kNoRule if there is none.
 [[nodiscard]] RuleId rule_of(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id);
@@ -55,15 +55,15 @@ struct TextTrial {
 [[nodiscard]] bool is_covered(const ModelGraph& graph, const MatchTable& matches, const DraftLayer& layer, ModuleId id);
 
 // Returns the modules of a member that no rule covers.
-[[nodiscard]] std::vector<ModuleId> uncovered(const ModelGraph& graph, const MatchTable& matches,
-                                              const DraftLayer& layer);
+[[nodiscard]] std::vector<ModuleId> uncovered_modules(const ModelGraph& graph, const MatchTable& matches,
+                                                      const DraftLayer& layer);
 
-using RuleName = std::pair<std::string_view, std::string_view>;  // block and key
+using RuleBlockAndKey = std::pair<std::string_view, std::string_view>;  // block and key
 
-[[nodiscard]] RuleName name_of(const TpPlan& plan, RuleId id);
+[[nodiscard]] RuleBlockAndKey name_of(const TpPlan& plan, RuleId id);
 
 // Returns, for each rule of `plan`, whether `other` has a rule with the same name.
-[[nodiscard]] std::vector<bool> known_rules(const TpPlan& plan, const TpPlan& other);
+[[nodiscard]] std::vector<bool> rules_in_both(const TpPlan& plan, const TpPlan& other);
 
 // True if every parameter with a rule in `before` has the same rule in `after`, and `after` has no fewer boundaries.
 [[nodiscard]] bool preserves_rules(const TextTrial& before, const TextTrial& after);

@@ -122,7 +122,7 @@ constexpr UnitStrategy kStrategies[] = {
 
 std::span<const UnitStrategy> unit_strategies() { return kStrategies; }
 
-bool is_for(const UnitStrategy& strategy, const DraftUnit& unit) {
+bool applies_to_unit(const UnitStrategy& strategy, const DraftUnit& unit) {
   return strategy.kind == unit.kind &&
          (strategy.needs == DraftRole::None ||
           std::ranges::find(unit.layers, strategy.needs, &DraftLayer::role) != unit.layers.end());

@@ -24,7 +24,7 @@ struct UnitStrategy {
 
 [[nodiscard]] std::span<const UnitStrategy> unit_strategies();
 
-[[nodiscard]] bool is_for(const UnitStrategy& strategy, const DraftUnit& unit);
+[[nodiscard]] bool applies_to_unit(const UnitStrategy& strategy, const DraftUnit& unit);
 
 // Returns the style of a role; empty if the strategy has no rule for it.
 [[nodiscard]] std::string_view style_of(const UnitStrategy& strategy, DraftRole role);

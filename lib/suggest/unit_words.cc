@@ -45,7 +45,7 @@ std::string unit_comment(const DraftUnit& unit, const UnitStrategy* strategy, st
   return reason.empty() ? text + "." : fmt::format("{}, because {}.", text, reason);
 }
 
-std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy) {
+std::string unverifiable_reason(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy) {
   if (graph.operations.is_there && !unit.is_unseen) return {};
   for (const DraftLayer& layer : unit.layers) {
     const bool is_other =

@@ -18,6 +18,7 @@ namespace tpplan {
 
 // Returns why a strategy cannot be verified for a unit without operations; empty if it can. Reasons are a norm over all
 // heads, a parameter of unknown use, or a missing output projection.
-[[nodiscard]] std::string unseen_error(const ModelGraph& graph, const DraftUnit& unit, const UnitStrategy& strategy);
+[[nodiscard]] std::string unverifiable_reason(const ModelGraph& graph, const DraftUnit& unit,
+                                              const UnitStrategy& strategy);
 
 }  // namespace tpplan

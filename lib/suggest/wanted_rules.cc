@@ -30,8 +30,8 @@ bool set_style(const DialectRow& dialect, std::string_view name, PlanRule& rule)
   const auto written = std::ranges::find(kWrittenStyles, name, &WrittenStyle::name);
   if (written == std::end(kWrittenStyles)) return false;
   rule.style = find_style(written->style, dialect.styles);
-  const std::vector<Layout> whole{Placement{.kind = PlacementKind::Replicate}};
-  (written->is_input ? rule.options.input_layouts : rule.options.output_layouts) = whole;
+  const std::vector<Layout> replicated{Placement{.kind = PlacementKind::Replicate}};
+  (written->is_input ? rule.options.input_layouts : rule.options.output_layouts) = replicated;
   return rule.style != nullptr;
 }
 
@@ -52,16 +52,17 @@ bool shards_identically(const PlanRule& a, const PlanRule& b) {
 }
 
 // Returns the count of the unit's layers whose existing rule differs from the strategy.
-size_t disagreements(const RuleWants& w, const DraftUnit& unit, const UnitStrategy& strategy) {
+size_t disagreements(const RuleDraftInput& w, const DraftUnit& unit, const UnitStrategy& strategy) {
   size_t count = 0;
   for (const DraftLayer& layer : unit.layers) {
     PlanRule rule;
     const std::string_view style = style_of(strategy, layer.role);
     const bool has_style = !style.empty() && set_style(*w.plan.dialect, style, rule);
     for (const ModuleId id : layer.modules) {
-      const RuleId own = rule_of(w.graph, w.matches, layer, id);
-      if (own == kNoRule) continue;
-      count += has_style ? !shards_identically(rule, w.plan.rules[own]) : shards_tensors(w.plan.rules[own]);
+      const RuleId current_rule = rule_of(w.graph, w.matches, layer, id);
+      if (current_rule == kNoRule) continue;
+      count += has_style ? !shards_identically(rule, w.plan.rules[current_rule])
+                         : shards_tensors(w.plan.rules[current_rule]);
       break;
     }
   }
@@ -85,7 +86,7 @@ AxisId shared_axis(const TpPlan& plan) {
 
 // Returns a spec that shards `dim` over the plan's axis. If the plan has a shared_axis, it also shards the largest
 // other dim that this axis divides.
-SpecTemplate spec_of(const RuleWants& w, const Param& param, size_t dim) {
+SpecTemplate spec_of(const RuleDraftInput& w, const Param& param, size_t dim) {
   SpecTemplate spec;
   spec.before.resize(param.ndim);
   spec.before[dim] = {w.axis};
@@ -102,7 +103,7 @@ SpecTemplate spec_of(const RuleWants& w, const Param& param, size_t dim) {
 }
 
 // Returns the spec that shards a parameter like the style; nullopt if the style does not shard it.
-std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftLayer& layer, const Param& param,
+std::optional<SpecTemplate> spec_for(const RuleDraftInput& w, const DraftLayer& layer, const Param& param,
                                      const StyleRow& style) {
   const Module& module = w.graph.modules[layer.module];
   const int dim =
@@ -112,7 +113,7 @@ std::optional<SpecTemplate> spec_for(const RuleWants& w, const DraftLayer& layer
 }
 
 // Adds one rule with a spec per parameter, for plans whose keys name parameters.
-void add_param_rules(const RuleWants& w, const DraftLayer& layer, const std::vector<ModuleId>& modules,
+void add_param_rules(const RuleDraftInput& w, const DraftLayer& layer, const std::vector<ModuleId>& modules,
                      const StyleRow& style, std::vector<WantedRule>& wanted) {
   const char dot = separator(w.graph.framework);
   for (const Param& param : params_of(w.graph, w.graph.modules[layer.module])) {
@@ -127,8 +128,8 @@ void add_param_rules(const RuleWants& w, const DraftLayer& layer, const std::vec
   }
 }
 
-void add_module_rule(const RuleWants& w, const DraftLayer& layer, const std::vector<ModuleId>& modules, PlanRule rule,
-                     std::vector<WantedRule>& wanted) {
+void add_module_rule(const RuleDraftInput& w, const DraftLayer& layer, const std::vector<ModuleId>& modules,
+                     PlanRule rule, std::vector<WantedRule>& wanted) {
   WantedRule target{.layer = &layer, .modules = modules, .paths = {}, .key = layer.key, .rule = std::move(rule)};
   for (const ModuleId id : modules) {
     std::string path(w.graph.modules[id].path);
@@ -173,7 +174,7 @@ AxisId axis_of(const TpPlan& plan) {
   return static_cast<AxisId>(std::ranges::max_element(uses) - uses.begin());
 }
 
-std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit) {
+std::vector<const UnitStrategy*> strategies_of(const RuleDraftInput& w, const DraftUnit& unit) {
   std::vector<std::pair<size_t, const UnitStrategy*>> strategies;
   for (const UnitStrategy& strategy : unit_strategies()) {
     const bool is_reported = std::ranges::all_of(unit.layers, [&](const DraftLayer& layer) {
@@ -181,7 +182,7 @@ std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUn
       const std::string_view style = style_of(strategy, layer.role);
       return style.empty() || set_style(*w.plan.dialect, style, rule);
     });
-    if (!is_for(strategy, unit) || !is_reported) continue;
+    if (!applies_to_unit(strategy, unit) || !is_reported) continue;
     const size_t count = disagreements(w, unit, strategy);
     if (count == 0 || w.graph.operations.is_there) strategies.emplace_back(count, &strategy);
   }
@@ -191,12 +192,12 @@ std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUn
   return sorted;
 }
 
-std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& current, const DraftUnit& unit,
+std::vector<WantedRule> wanted_rules(const RuleDraftInput& w, const MatchTable& current, const DraftUnit& unit,
                                      const UnitStrategy* strategy) {
   const DialectRow& dialect = *w.plan.dialect;
   std::vector<WantedRule> wanted;
   for (const DraftLayer& layer : unit.layers) {
-    const std::vector<ModuleId> modules = uncovered(w.graph, current, layer);
+    const std::vector<ModuleId> modules = uncovered_modules(w.graph, current, layer);
     std::string_view style = strategy == nullptr ? std::string_view{} : style_of(*strategy, layer.role);
     if (style.empty() && (strategy != nullptr || is_replicated_on_purpose(layer))) style = dialect.replicate_style;
     PlanRule rule;

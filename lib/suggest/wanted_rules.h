@@ -13,7 +13,7 @@
 namespace tpplan {
 
 // A model and the original plan, before rules are added.
-struct RuleWants {
+struct RuleDraftInput {
   const ModelGraph& graph;
   const TpPlan& plan;
   const MatchTable& matches;
@@ -36,12 +36,12 @@ struct WantedRule {
 // Returns the strategies of a unit that the plan's dialect can express, sorted by the count of layers whose existing
 // rules disagree. Without operations, returns only strategies without disagreement, because the walk cannot check
 // others.
-[[nodiscard]] std::vector<const UnitStrategy*> strategies_of(const RuleWants& w, const DraftUnit& unit);
+[[nodiscard]] std::vector<const UnitStrategy*> strategies_of(const RuleDraftInput& w, const DraftUnit& unit);
 
 // Returns the rules of strategy `strategy` for layers without a rule in `current`, the matches of the edited plan.
 // `strategy` is nullptr to replicate the unit. Large layers without a style in the strategy get an explicit replicate
 // rule if the dialect has one.
-[[nodiscard]] std::vector<WantedRule> wanted_rules(const RuleWants& w, const MatchTable& current, const DraftUnit& unit,
-                                                   const UnitStrategy* strategy);
+[[nodiscard]] std::vector<WantedRule> wanted_rules(const RuleDraftInput& w, const MatchTable& current,
+                                                   const DraftUnit& unit, const UnitStrategy* strategy);
 
 }  // namespace tpplan

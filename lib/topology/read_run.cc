@@ -26,7 +26,7 @@ constexpr std::string_view kLossKernelNames[] = {"plain", "fused", "parallel", "
 constexpr std::string_view kFp8Names[] = {"none", "tensorwise", "rowwise", "delayed"};
 constexpr std::string_view kOptimizerNames[] = {"foreach", "fused"};
 static_assert(std::size(kCheckpointingNames) == static_cast<size_t>(Checkpointing::SelectiveOps) + 1);
-static_assert(std::size(kCompiledNames) == static_cast<size_t>(Compiled::Whole) + 1);
+static_assert(std::size(kCompiledNames) == static_cast<size_t>(Compiled::FullStep) + 1);
 static_assert(std::size(kAttentionKernelNames) == static_cast<size_t>(AttentionKernel::Unfused) + 1);
 static_assert(std::size(kLossKernelNames) == static_cast<size_t>(LossKernel::Chunked) + 1);
 static_assert(std::size(kFp8Names) == static_cast<size_t>(Fp8::Delayed) + 1);
@@ -157,7 +157,7 @@ void read_bool(RunReader& r, YamlId id, std::string_view what, bool& value) {
 
 void read_compiled(RunReader& r, YamlId id) {
   static constexpr std::string_view kWords[] = {"true", "false", "kernels"};
-  static constexpr Compiled kValues[] = {Compiled::Whole, Compiled::Eager, Compiled::Kernels};
+  static constexpr Compiled kValues[] = {Compiled::FullStep, Compiled::Eager, Compiled::Kernels};
   if (const auto index = read_name(r, id, "`compiled`", kWords)) r.run.compiled = kValues[*index];
 }
 

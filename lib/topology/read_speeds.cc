@@ -11,7 +11,7 @@ namespace tpplan {
 namespace {
 
 // Assigns to the remaining axes the narrowest link that contains a group along them.
-void give_links(SpeedTable& table, const Mesh& mesh, Span place, Diagnostics& diagnostics) {
+void set_links(SpeedTable& table, const Mesh& mesh, Span place, Diagnostics& diagnostics) {
   int64_t apart = 1;  // difference of adjacent ranks along the axis
   for (size_t axis = mesh.axes.size(); axis-- > 0;) {
     const MeshAxis& own = mesh.axes[axis];
@@ -121,8 +121,8 @@ Topology read_speeds(std::span<const SpeedFile> files, const Mesh& mesh, Diagnos
   for (const SpeedFile& from : files) {
     if (!has_errors(own) && speed_file_kind(from.file) != SpeedFileKind::Topology) take_timings(table, from, mesh, own);
   }
-  table.topology.is_own_axis = table.known;
-  if (!has_errors(own) && !files.empty()) give_links(table, mesh, {files[0].file.id, 0, 1}, own);
+  table.topology.is_measured_axis = table.known;
+  if (!has_errors(own) && !files.empty()) set_links(table, mesh, {files[0].file.id, 0, 1}, own);
   diagnostics.list.insert(diagnostics.list.end(), own.list.begin(), own.list.end());
   return std::move(table.topology);
 }

@@ -27,7 +27,7 @@ enum CheckpointedOps : uint8_t {
   kSaveCollectives = 8         // of tp
 };
 
-enum class Compiled : uint8_t { Eager, Kernels, Whole };  // Kernels: hand-fused norms, activations and loss
+enum class Compiled : uint8_t { Eager, Kernels, FullStep };  // Kernels: hand-fused norms, activations and loss
 enum class AttentionKernel : uint8_t { Flash, Unfused };
 enum class LossKernel : uint8_t { Plain, Fused, Parallel, Chunked };
 enum class Fp8 : uint8_t { None, Tensorwise, Rowwise, Delayed };

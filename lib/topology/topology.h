@@ -55,9 +55,10 @@ struct Topology {
   std::vector<std::pair<DType, double>> peak;  // FLOP/s by dtype; empty if only links were measured
   double efficiency = 1;                       // share of the peak that large matmuls reach
   GpuFigures gpu;
-  std::vector<RankLink> links;    // from the innermost on
-  std::vector<LinkSpeed> axes;    // by mesh axis; unset for axes of size 1
-  std::vector<bool> is_own_axis;  // by mesh axis: `axes` was measured or given for this axis, not taken from `links`
+  std::vector<RankLink> links;  // from the innermost on
+  std::vector<LinkSpeed> axes;  // by mesh axis; unset for axes of size 1
+  std::vector<bool>
+      is_measured_axis;  // by mesh axis: `axes` was measured or given for this axis, not taken from `links`
   std::vector<MeasuredStep> calibrate;
 };
 

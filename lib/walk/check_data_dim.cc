@@ -51,19 +51,19 @@ bool is_rearrangement(OpId op) {
 // Returns by node how its results are determined. A rank indexes its samples from 0, so that a range over the batch
 // that is used as an index is right. Under context_parallel() attention is right, and torch shards positions and masks
 // beside the inputs. Experts compute each token separately, in whatever order they group them.
-std::vector<OnShards> nodes_on_shards(const ModelGraph& model, const ModelTables& tables, int64_t size,
-                                      SequenceAttention attention) {
+std::vector<ShardedResult> nodes_on_shards(const ModelGraph& model, const ModelTables& tables, int64_t size,
+                                           SequenceAttention attention) {
   const OpGraph& graph = model.operations;
   const auto is_index = [](const GraphNode& node, bool is_first) { return node.op == OpId::GetItem && !is_first; };
   const auto passes = [](const GraphNode& node, bool is_first) { return is_first && is_rearrangement(node.op); };
   const std::vector<bool> used = has_other_uses(graph, graph.outputs, is_index, passes);
   std::vector<bool> is_range(graph.values.size());
-  std::vector<OnShards> nodes(graph.nodes.size());
+  std::vector<ShardedResult> nodes(graph.nodes.size());
   for (size_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
     for (const Crossing& crossing : crossings_of(graph, node)) is_range[crossing.to] = is_range[crossing.from];
     if (node.kind == NodeKind::Enter && model.modules[tables.module_of_string[node.name]].kind == ModuleKind::Experts)
-      nodes[i] = OnShards::Skip;
+      nodes[i] = ShardedResult::Skip;
     if (node.kind != NodeKind::Op || node.out_begin == node.out_end) continue;
     const ValueId result = graph.outs[node.out_begin];
     const auto shape = shape_of(graph, result);
@@ -75,14 +75,14 @@ std::vector<OnShards> nodes_on_shards(const ModelGraph& model, const ModelTables
     });
     const bool is_number = is_trainable(dtype_of(graph.strings[graph.values[result].dtype]));
     if (node.op == OpId::Arange && !used[result] && shape[0] == size) {
-      nodes[i] = OnShards::Range;
+      nodes[i] = ShardedResult::Range;
       is_range[result] = true;
     } else if (indexes && node.op == OpId::GetItem) {
-      nodes[i] = OnShards::Right;
+      nodes[i] = ShardedResult::Right;
     } else if (rearranges && is_rearrangement(node.op)) {
       is_range[result] = true;
     } else if (attention != SequenceAttention::Local && (op_row(node.op).rule == rule_attention || !is_number)) {
-      nodes[i] = OnShards::Right;
+      nodes[i] = ShardedResult::Right;
     }
   }
   return nodes;
@@ -156,7 +156,7 @@ std::optional<Cause> find_cause(const ModelGraph& model, const ModelTables& tabl
                         .loss = {},
                         .data_dim = data.dim,
                         .data_size = size,
-                        .on_shards = nodes_on_shards(model, tables, size, data.attention)};
+                        .sharded_result_of = nodes_on_shards(model, tables, size, data.attention)};
   Diagnostics unused;
   WalkMemory memory;
   WalkOutput output{.diagnostics = unused};

@@ -8,7 +8,7 @@ namespace tpplan {
 namespace {
 
 struct LimitRow {
-  std::string_view text, remedy, unchecked;
+  std::string_view text, fix, unchecked;
 };
 
 // By ForecastLimit.
@@ -39,7 +39,7 @@ static_assert(std::size(kLimits) == static_cast<size_t>(ForecastLimit::Compiled)
 }  // namespace
 
 std::string_view to_text(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].text; }
-std::string_view fix_of(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].remedy; }
+std::string_view fix_of(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].fix; }
 std::string_view unchecked_by(ForecastLimit limit) { return kLimits[static_cast<size_t>(limit)].unchecked; }
 
 std::string unchecked_text(ForecastLimit limit) {

@@ -54,17 +54,17 @@ WalkPlan plan_walk(const ResolvedPlan& resolved, const ModelTables& tables, cons
   const TpPlan& plan = resolved.plan;
   const OpGraph& graph = resolved.model.operations;
   const bool is_local = tables.is_shard_map;
-  const PlanRuntime asked = options.runtime.value_or(is_local ? PlanRuntime::ShardMap : plan.dialect->runtime);
+  const PlanRuntime requested = options.runtime.value_or(is_local ? PlanRuntime::ShardMap : plan.dialect->runtime);
   WalkPlan walk_plan;
-  if (is_local != (asked == PlanRuntime::ShardMap)) {
+  if (is_local != (requested == PlanRuntime::ShardMap)) {
     walk_plan.limit = is_local ? ForecastLimit::Global : ForecastLimit::Elsewhere;
     return walk_plan;
   }
-  const RuntimeRow& runtime = runtime_row(asked);
+  const RuntimeRow& runtime = runtime_row(requested);
   const std::vector<AxisId> axes = walked_axes(resolved, runtime);
   std::vector<AxisId> data_axes = used_data_axes(plan, runtime);
   if (!runtime.has_data_axes) walk_plan.unlisted = std::exchange(data_axes, {});
-  std::optional<Loss> loss = resolved_loss(plan, data_gradients(runtime.runtime));
+  std::optional<Loss> loss = resolved_loss(plan, data_grad_reduction(runtime.runtime));
   if (is_local || (loss && static_cast<size_t>(loss->output) >= graph.outputs.size())) loss.reset();
   const bool one_axis = runtime.one_axis || has_too_many_ranks(plan.mesh, axes);
   const size_t at_once = one_axis ? std::min<size_t>(1, axes.size()) : axes.size();

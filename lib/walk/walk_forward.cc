@@ -59,13 +59,13 @@ void begin_counts(Walk& walk) {
   walk.memory.counts_of_module.assign(walk.in.model.modules.size(), kNoId);
   for (const LocalModule& local : walk.in.matches.patterns.local_modules) {
     LocalCounts counts{.divided = {},
-                       .kept = {},
+                       .undivided = {},
                        .ranks = walk.in.plan.mesh.axes[*axis].size,
                        .axis = AxisMask{1} << (axis - walk.in.axes.begin())};
     for (const auto& [name, value] : local.divided) counts.divided.push_back(value);
     for (const auto& attribute : walk.in.model.attributes[walk.in.model.modules[local.module].attributes].integers) {
       if (std::ranges::find(local.divided, attribute) == local.divided.end() && !is_alias(attribute, counts.divided))
-        counts.kept.push_back(attribute.second);
+        counts.undivided.push_back(attribute.second);
     }
     walk.memory.counts_of_module[local.module] = static_cast<uint32_t>(walk.memory.counts.size());
     walk.memory.counts.push_back(std::move(counts));
@@ -77,7 +77,7 @@ void begin_counts(Walk& walk) {
 void begin_walk(Walk& walk) {
   std::vector<size_t> sizes;
   for (const AxisId axis : walk.in.axes) sizes.push_back(static_cast<size_t>(walk.in.plan.mesh.axes[axis].size));
-  use_tables(walk.memory.tables, walk.memory.table, walk.in.graph, std::move(sizes));
+  prepare_walk_tables(walk.memory.tables, walk.memory.table, walk.in.graph, std::move(sizes));
   walk.memory.slots.clear();
   walk.memory.tape.clear();
   walk.memory.tape_slots.clear();
@@ -110,12 +110,12 @@ void begin_walk(Walk& walk) {
 void walk_forward(Walk& walk) {
   list_axes(walk);
   bind_leaves(walk);
-  if (!walk.memory.untied.empty() || std::ranges::count(walk.in.on_shards, OnShards::Skip) > 0)
+  if (!walk.memory.untied.empty() || std::ranges::count(walk.in.sharded_result_of, ShardedResult::Skip) > 0)
     walk.memory.stacks.clear();
   for (uint32_t i = 0; i < walk.in.graph.nodes.size() && walk.out.crash == kNoId; ++i) {
     if (!walk.memory.stacks.empty()) i = repeat_layers(walk, i);
     if (i == walk.in.graph.nodes.size()) break;
-    if (on_shards(walk, i) == OnShards::Skip) {
+    if (sharded_result_of(walk, i) == ShardedResult::Skip) {
       i = skip_module(walk, i);
       continue;
     }

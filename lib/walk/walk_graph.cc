@@ -33,7 +33,7 @@ void check_output(Walk& walk) {
         report_cause(walk, walk.out.causes[walk.memory.slots[slot].cause], FirstFailure::Output);
       return;
     }
-    if (!layout.is_dtensor && walk.in.loss && output == loss_value(walk)) continue;  // check_walk_loss checks it
+    if (!layout.is_dtensor && walk.in.loss && output == loss_input(walk)) continue;  // check_walk_loss checks it
     ValueLayout expected;
     if (layout.is_dtensor) {
       expected = placed_layout(walk.memory.table, shape_of(walk, slot), layout.declared);
@@ -59,7 +59,7 @@ void check_output(Walk& walk) {
 bool output_is_right(const Walk& walk, bool loss_is_right) {
   return std::all_of(walk.in.graph.outputs.begin(), walk.in.graph.outputs.end(), [&](ValueId output) {
     const ValueLayout& layout = layout_of(walk, walk.memory.slot_of[output]);
-    if (!layout.wrong && walk.in.loss && output == loss_value(walk)) return loss_is_right;
+    if (!layout.wrong && walk.in.loss && output == loss_input(walk)) return loss_is_right;
     return !layout.wrong &&
            (layout.is_dtensor || (layout.partial == 0 && is_all_replicated(walk.memory.table, layout)));
   });
@@ -83,7 +83,7 @@ void walk_axes(Walk& walk, Forecast& forecast) {
   report_overridden_layouts(walk);
   check_output(walk);
   bool loss_is_right = true;
-  if (walk.in.loss && !layout_of(walk, walk.memory.slot_of[loss_value(walk)]).wrong)
+  if (walk.in.loss && !layout_of(walk, walk.memory.slot_of[loss_input(walk)]).wrong)
     loss_is_right = check_walk_loss(walk, !walk.in.infer);
   if (!walk.in.infer) {
     walk_backward(walk, output_is_right(walk, loss_is_right));

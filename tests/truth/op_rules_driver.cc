@@ -73,7 +73,7 @@ json answer(const OpGraph& graph, const std::string& line) {
   words >> number >> ranks;
   const GraphNode& node = graph.nodes.at(number);
   ValueLayoutTable table;
-  set_axes(table.maps, {ranks});
+  reset_for_axes(table.maps, {ranks});
   std::vector<ValueLayoutId> layouts(graph.values.size());
   std::vector<ValueId> values;
   const uint32_t end = node.keywords_begin < node.keywords_end
@@ -111,7 +111,7 @@ json answer(const OpGraph& graph, const std::string& line) {
     for (const ValueId value : values) {
       bool opened = false;
       const GradState state = gradient_through(table, kComplete, table.layouts[layouts[value]], out, opened);
-      row.push_back(state.open != 0 ? "open" : "complete");
+      row.push_back(state.partial != 0 ? "open" : "complete");
     }
     gradients.push_back(row);
   }

@@ -11,7 +11,7 @@ namespace {
 
 DimLayoutTable table_of(size_t ranks) {
   DimLayoutTable table;
-  set_axes(table, {ranks});
+  reset_for_axes(table, {ranks});
   return table;
 }
 
@@ -101,13 +101,13 @@ TEST_CASE("gathered shards are replicated, gathered copies repeat") {
 
 TEST_CASE("a dim over two axes is gathered inner axis first") {
   DimLayoutTable table;
-  set_axes(table, {2, 3});
+  reset_for_axes(table, {2, 3});
   const DimLayoutId outer = sharded_dim(table, replicated_dim(table, 12), 0), both = sharded_dim(table, outer, 1);
   CHECK(table.maps[outer].axes == 1);
   CHECK(table.maps[both].axes == 3);
   CHECK(table.maps[outer].tiles);
   CHECK(table.maps[both].tiles);
-  CHECK(table.maps[both].runs[4] == std::vector<Interval>{{8, 10}});
+  CHECK(table.maps[both].intervals[4] == std::vector<Interval>{{8, 10}});
   bool right = false;
   CHECK(gathered_dim(table, both, 1, right) == outer);
   CHECK(right);
@@ -119,7 +119,7 @@ TEST_CASE("a dim over two axes is gathered inner axis first") {
 
 TEST_CASE("shards along different axes differ despite equal sizes") {
   DimLayoutTable table;
-  set_axes(table, {2, 2});
+  reset_for_axes(table, {2, 2});
   const DimLayoutId a = sharded_dim(table, replicated_dim(table, 8), 0),
                     b = sharded_dim(table, replicated_dim(table, 8), 1);
   CHECK(a != b);

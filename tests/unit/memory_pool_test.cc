@@ -60,11 +60,11 @@ TEST_CASE("a logged step has the memory of any number of ranks that shard a para
 
 TEST_CASE("what the caching allocator reserves grows with what is alive") {
   for (const uint64_t active : {1, 2 << 20, (2 << 20) + 1, 20 << 20, (20 << 20) + 1, 77 << 20}) {
-    const uint64_t reserved = reserved_for(active);
+    const uint64_t reserved = reserved_bytes_for(active);
     CHECK(reserved >= active);
-    CHECK(active_within(reserved) >= active);
-    CHECK(reserved_for(active_within(reserved)) == reserved);
-    CHECK(active_within(reserved - 1) < active);
+    CHECK(active_bytes_within(reserved) >= active);
+    CHECK(reserved_bytes_for(active_bytes_within(reserved)) == reserved);
+    CHECK(active_bytes_within(reserved - 1) < active);
   }
 }
 

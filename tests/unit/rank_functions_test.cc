@@ -22,13 +22,14 @@ std::optional<int64_t> at(const RankFunction& function, int64_t t) {
 
 // Returns lines, steps and kinks around 0.
 std::vector<RankFunction> some_functions() {
-  std::vector<RankFunction> functions{same_integer()};
+  std::vector<RankFunction> functions{identity_function()};
   for (const int64_t n : {-3, 0, 1, 5}) {
     functions.push_back(constant_function(n));
-    functions.push_back(*combine(OpId::Sub, same_integer(), constant_function(n)));
-    functions.push_back(*combine(OpId::Ge, same_integer(), constant_function(n)));
+    functions.push_back(*apply_to_functions(OpId::Sub, identity_function(), constant_function(n)));
+    functions.push_back(*apply_to_functions(OpId::Ge, identity_function(), constant_function(n)));
     functions.push_back(
-        *combine(OpId::Maximum, constant_function(n), *combine(OpId::Mul, same_integer(), constant_function(-2))));
+        *apply_to_functions(OpId::Maximum, constant_function(n),
+                            *apply_to_functions(OpId::Mul, identity_function(), constant_function(-2))));
   }
   return functions;
 }
@@ -51,12 +52,12 @@ TEST_CASE("operations on functions match those on their values") {
   for (const RankFunction& a : some_functions()) {
     for (const RankFunction& b : some_functions()) {
       for (const auto& [op, apply] : operations) {
-        const auto made = combine(op, a, b);
+        const auto made = apply_to_functions(op, a, b);
         REQUIRE(made);
         for (int64_t t = -12; t <= 12; ++t) REQUIRE(at(*made, t) == apply(*at(a, t), *at(b, t)));
       }
-      const auto condition = combine(OpId::Lt, a, b);
-      const auto chosen = choose(*condition, a, b);
+      const auto condition = apply_to_functions(OpId::Lt, a, b);
+      const auto chosen = select_function(*condition, a, b);
       REQUIRE(chosen);
       for (int64_t t = -12; t <= 12; ++t) REQUIRE(at(*chosen, t) == std::min(*at(a, t), *at(b, t)));
     }
@@ -64,10 +65,10 @@ TEST_CASE("operations on functions match those on their values") {
 }
 
 TEST_CASE("overflow and nonlinear functions are not tracked") {
-  CHECK_FALSE(combine(OpId::Mul, same_integer(), same_integer()));
-  CHECK_FALSE(combine(OpId::Mul, constant_function(kFarInteger), constant_function(3)));
-  CHECK_FALSE(combine(OpId::LogicalAnd, same_integer(), constant_function(1)));
-  CHECK_FALSE(combine(OpId::FloorDivide, same_integer(), constant_function(2)));
+  CHECK_FALSE(apply_to_functions(OpId::Mul, identity_function(), identity_function()));
+  CHECK_FALSE(apply_to_functions(OpId::Mul, constant_function(kFarInteger), constant_function(3)));
+  CHECK_FALSE(apply_to_functions(OpId::LogicalAnd, identity_function(), constant_function(1)));
+  CHECK_FALSE(apply_to_functions(OpId::FloorDivide, identity_function(), constant_function(2)));
 }
 
 TEST_CASE("a row is correct if the local place has the global element") {
@@ -75,8 +76,8 @@ TEST_CASE("a row is correct if the local place has the global element") {
   const std::vector<ElementRange> places{{4, 7}, {10, 12}};
   const std::vector<int64_t> held{4, 5, 6, 10, 11};
   for (const int64_t shift : {-10, -7, -4, 0, 2}) {
-    const RankFunction index = *combine(OpId::Add, same_integer(), constant_function(shift));
-    const auto taken = is_index_taken(index, same_integer(), places);
+    const RankFunction index = *apply_to_functions(OpId::Add, identity_function(), constant_function(shift));
+    const auto taken = compare_element(index, identity_function(), places);
     REQUIRE(taken);
     for (int64_t t = -20; t <= 20; ++t) {
       const int64_t place = t + shift;

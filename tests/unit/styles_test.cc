@@ -51,23 +51,23 @@ TEST_CASE("boundaries of styles") {
   const std::string last = "Shard(-1)", whole = "Replicate", sum = "Partial(sum)";
   const std::string summed = sum + " -> " + whole, gathered = last + " -> " + whole;
   const std::string partial = whole + " -> " + whole + ", partial gradient";
-  CHECK(boundary("all_reduce", kOwnStyles) == "-; " + summed);
-  CHECK(boundary("colwise", kOwnStyles) == partial + "; " + last + " -> " + last);
-  CHECK(boundary("colwise_gather_output", kOwnStyles) == partial + "; " + gathered);
-  CHECK(boundary("embedding_colwise", kOwnStyles) == whole + " -> " + whole + "; " + gathered);
-  CHECK(boundary("embedding_rowwise", kOwnStyles) == whole + " -> " + whole + "; " + summed);
-  CHECK(boundary("ep_dispatch_experts", kOwnStyles) == "-; -");
-  CHECK(boundary("mla_kv_a_proj", kOwnStyles) == "-; -");
-  CHECK(boundary("moe_identity_expert", kOwnStyles) == "-; -");
-  CHECK(boundary("moe_tp_experts", kOwnStyles) == partial + "; " + summed);
-  CHECK(boundary("packed_colwise", kOwnStyles) == partial + "; -");
-  CHECK(boundary("packed_rowwise", kOwnStyles) == "-; -");
-  CHECK(boundary("prepare_module_input", kOwnStyles) == whole + " -> " + whole + "; -");
-  CHECK(boundary("prepare_module_output", kOwnStyles) == "-; " + whole + " -> " + whole);
-  CHECK(boundary("replicated_with_grad_allreduce", kOwnStyles) == "-; -");
-  CHECK(boundary("rowwise", kOwnStyles) == last + " -> " + last + "; " + summed);
-  CHECK(boundary("rowwise_split_input", kOwnStyles) == whole + " -> " + last + "; " + summed);
-  for (const StyleSet set : {kOwnStyles, kTransformersStyles})
+  CHECK(boundary("all_reduce", kTpplanStyles) == "-; " + summed);
+  CHECK(boundary("colwise", kTpplanStyles) == partial + "; " + last + " -> " + last);
+  CHECK(boundary("colwise_gather_output", kTpplanStyles) == partial + "; " + gathered);
+  CHECK(boundary("embedding_colwise", kTpplanStyles) == whole + " -> " + whole + "; " + gathered);
+  CHECK(boundary("embedding_rowwise", kTpplanStyles) == whole + " -> " + whole + "; " + summed);
+  CHECK(boundary("ep_dispatch_experts", kTpplanStyles) == "-; -");
+  CHECK(boundary("mla_kv_a_proj", kTpplanStyles) == "-; -");
+  CHECK(boundary("moe_identity_expert", kTpplanStyles) == "-; -");
+  CHECK(boundary("moe_tp_experts", kTpplanStyles) == partial + "; " + summed);
+  CHECK(boundary("packed_colwise", kTpplanStyles) == partial + "; -");
+  CHECK(boundary("packed_rowwise", kTpplanStyles) == "-; -");
+  CHECK(boundary("prepare_module_input", kTpplanStyles) == whole + " -> " + whole + "; -");
+  CHECK(boundary("prepare_module_output", kTpplanStyles) == "-; " + whole + " -> " + whole);
+  CHECK(boundary("replicated_with_grad_allreduce", kTpplanStyles) == "-; -");
+  CHECK(boundary("rowwise", kTpplanStyles) == last + " -> " + last + "; " + summed);
+  CHECK(boundary("rowwise_split_input", kTpplanStyles) == whole + " -> " + last + "; " + summed);
+  for (const StyleSet set : {kTpplanStyles, kTransformersStyles})
     CHECK(boundary("sequence_parallel", set) == "Shard(1) -> Shard(1); Shard(1) -> Shard(1)");
 }
 

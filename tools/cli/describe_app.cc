@@ -58,18 +58,18 @@ std::string option_hint(const CLI::App& app, const CLI::App& command, std::strin
     if (option->get_positional() && option->get_name() == upper)
       return ": write " + upper + " as a positional argument";
   }
-  std::vector<std::string> own;
+  std::vector<std::string> long_names;
   for (const CLI::App* of : {&command, &app}) {
     for (const CLI::Option* option : of->get_options()) {
-      for (const std::string& known : option->get_lnames()) own.push_back("--" + known);
+      for (const std::string& known : option->get_lnames()) long_names.push_back("--" + known);
     }
   }
-  const std::vector<std::string_view> names(own.begin(), own.end());
+  const std::vector<std::string_view> names(long_names.begin(), long_names.end());
   const std::string_view nearest = name.size() > 2 ? nearest_name(name, names) : std::string_view{};
   if (!nearest.empty()) return ": did you mean `" + std::string(nearest) + "`?";
   // A prefix of an option, or a letter in the other case.
   std::vector<std::string> begun;
-  for (const std::string& known : own) {
+  for (const std::string& known : long_names) {
     if (name.size() > 4 && known.starts_with(name)) begun.push_back(known);
   }
   if (begun.size() == 1) return ": did you mean `" + begun.front() + "`?";

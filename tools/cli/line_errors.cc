@@ -61,11 +61,11 @@ std::string value_error(const std::string& text) {
   constexpr std::string_view kNotIn = " not in {";
   const size_t colon = text.find(": "), not_in = text.find(kNotIn);
   if (colon == std::string::npos || not_in == std::string::npos || not_in < colon || !text.ends_with('}')) return text;
-  const std::string_view whole = text;
-  const std::string_view option = whole.substr(0, colon), word = whole.substr(colon + 2, not_in - colon - 2);
+  const std::string_view message = text;
+  const std::string_view option = message.substr(0, colon), word = message.substr(colon + 2, not_in - colon - 2);
   std::vector<std::string_view> choices;
   const size_t first = not_in + kNotIn.size();
-  for (const std::string_view choice : split(whole.substr(first, whole.size() - first - 1), ','))
+  for (const std::string_view choice : split(message.substr(first, message.size() - first - 1), ','))
     choices.push_back(choice);
   const std::string_view meant = meant_choice(option, word, choices);
   return fmt::format("{}: `{}` is not one of {}{}", option, word, fmt::join(choices, ", "),

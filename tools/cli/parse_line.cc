@@ -30,7 +30,7 @@ void take_variables(CLI::App& app, std::vector<NamedOption>& taken) {
   for (CLI::App* command : app.get_subcommands(nullptr)) take_variables(*command, taken);
 }
 
-void give_back(const std::vector<NamedOption>& taken) {
+void restore_variables(const std::vector<NamedOption>& taken) {
   for (const NamedOption& named : taken) named.option->envname(named.variable);
 }
 
@@ -73,10 +73,10 @@ ParsedLine parse_line(CLI::App& app, int argc, char** argv) {
     try {
       app.parse(argc, argv);
     } catch (...) {
-      give_back(taken);  // help lists them
+      restore_variables(taken);  // help lists them
       throw;
     }
-    give_back(taken);
+    restore_variables(taken);
     apply_variables(app, line.from_variables);
     for (CLI::App* command : app.get_subcommands()) apply_variables(*command, line.from_variables);
   } catch (const CLI::ParseError& error) {

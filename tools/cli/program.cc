@@ -76,7 +76,7 @@ void add_shell_commands(CLI::App& app, ShellCommands& commands) {
   commands.man = app.add_subcommand("man", "print the manual page");
 }
 
-bool is_asked(const ShellCommands& commands) { return *commands.completion || *commands.man; }
+bool is_requested(const ShellCommands& commands) { return *commands.completion || *commands.man; }
 
 bool print_for_shell(const CLI::App& app, const ShellCommands& commands, const std::string& version,
                      const std::string& files) {

@@ -33,7 +33,7 @@ struct ShellCommands {
 void add_shell_commands(CLI::App& app, ShellCommands& commands);
 
 // True if the line has one of them.
-[[nodiscard]] bool is_asked(const ShellCommands& commands);
+[[nodiscard]] bool is_requested(const ShellCommands& commands);
 
 // Prints the script or the manual page. `files`: its section FILES in roff, or "". Returns false if standard output
 // failed.

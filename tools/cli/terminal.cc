@@ -97,8 +97,8 @@ bool print_parts(PrintedAs as, const Producer& produce) {
     buffer.erase(0, bytes);
     return good;
   };
-  const Sink sink = [&](std::string_view piece) {
-    buffer += piece;
+  const Sink sink = [&](std::string_view chunk) {
+    buffer += chunk;
     return buffer.size() < kBufferSize || flush(as == PrintedAs::Raw ? buffer.size() : buffer.rfind('\n') + 1);
   };
   return produce(sink) && flush(buffer.size());

@@ -86,7 +86,7 @@ int cmd_load(const LoadArguments& arguments, const JobArguments& job) {
   }
   SharedShards shared;
   return run_job(input, job, agreement_of("load", is_known ? known.first : source), [&](Comm& comm) {
-    if (is_known) open_together(comm, known, source);
+    if (is_known) open_on_all_ranks(comm, known, source);
     const LoadResult loaded = load_together(comm, input.manifest, source, job, shared);
     const std::vector<RankLoad> all = gather(comm, RankLoad{.read = loaded.read_bytes,
                                                             .needed = loaded.needed_bytes,

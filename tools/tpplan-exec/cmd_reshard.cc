@@ -20,9 +20,11 @@ namespace tpplan {
 namespace {
 
 struct RankMoves {
-  uint64_t read = 0, written = 0, kept = 0, opened = 0, checked = 0;
+  uint64_t read = 0, written = 0, unchanged = 0, opened = 0, checked = 0;
 };
-auto fields(RankMoves& moves) { return std::tie(moves.read, moves.written, moves.kept, moves.opened, moves.checked); }
+auto fields(RankMoves& moves) {
+  return std::tie(moves.read, moves.written, moves.unchanged, moves.opened, moves.checked);
+}
 
 // Throws if a tensor has another shape in the second manifest: the manifests are those of two models.
 void require_same_model(const ManifestInput& before, const ManifestInput& after) {
@@ -95,7 +97,7 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
     const RankMoves all = fold(comm, mine, [](RankMoves& sum, const RankMoves& rank, int) {
       sum.read += rank.read;
       sum.written += rank.written;
-      sum.kept += rank.kept;
+      sum.unchanged += rank.unchanged;
       sum.checked += rank.checked;
       sum.opened = std::max(sum.opened, rank.opened);
     });
@@ -104,14 +106,14 @@ int cmd_reshard(const ReshardArguments& arguments, const JobArguments& job) {
       print_result([&](JsonWriter& json) {
         write_field(json, "read_bytes", all.read);
         write_field(json, "written_bytes", all.written);
-        write_field(json, "kept_bytes", all.kept);
+        write_field(json, "kept_bytes", all.unchanged);
         write_field(json, "most_files_opened", all.opened);
         write_field(json, "checked_bytes", all.checked);
       });
     else if (prints_human(job))
       print(STDERR_FILENO, fmt::format("{} read, {} written to {}{}\n", human_bytes(all.read), human_bytes(all.written),
                                        escape_for_terminal(arguments.to),
-                                       all.kept == 0 ? "" : "; unchanged " + human_bytes(all.kept)));
+                                       all.unchanged == 0 ? "" : "; unchanged " + human_bytes(all.unchanged)));
     return 0;
   });
 }

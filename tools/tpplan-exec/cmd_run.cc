@@ -55,9 +55,9 @@ int cmd_run(const RunArguments& arguments, const JobArguments& job) {
   if (arguments.print == "schedule") return print(STDOUT_FILENO, print_schedule(plan.schedule, manifest.mesh)) ? 0 : 2;
   const std::string command = fmt::format("run --iterations {} --warmup {} --tokens {}", arguments.iterations,
                                           arguments.warmup, arguments.tokens);
-  const std::optional<Fault> open = find_unreduced_norm(manifest);
+  const std::optional<Fault> unreduced = find_unreduced_norm(manifest);
   return run_job(input, job, command, [&](Comm& comm) {
-    if (open) throw Fault(*open);
+    if (unreduced) throw Fault(*unreduced);
     Outcome outcome = plan;
     throw_if_failed(comm, run_all(comm, manifest, arguments, outcome));
     if (comm.rank != 0) return count_wrong_steps(outcome) == 0 ? 0 : 1;

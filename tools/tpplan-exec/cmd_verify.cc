@@ -106,7 +106,7 @@ int cmd_verify(const VerifyArguments& arguments, const JobArguments& job) {
       input, job,
       agreement_of(arguments.weights.empty() ? "verify" : "verify with weights", is_known ? known.first : loaded),
       [&](Comm& comm) {
-        if (is_known) open_together(comm, known, folder);
+        if (is_known) open_on_all_ranks(comm, known, folder);
         const LoadResult read = load_together(comm, input.manifest, loaded, job, shared);
         VerifyResult result;
         if (!arguments.weights.empty())

@@ -252,7 +252,7 @@ int run(int argc, char** argv) {
   ShellCommands for_shell;
   add_shell_commands(app, for_shell);
   if (const ParsedLine parsed = parse_line(app, argc, argv); parsed.status) return *parsed.status;
-  if (is_asked(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
+  if (is_requested(for_shell)) return print_for_shell(app, for_shell, std::string(kExecVersion), "") ? 0 : 2;
   return std::ranges::find(kCommands, app.get_subcommands().front()->get_name(), &CommandRow::name)->run(line);
 }
 

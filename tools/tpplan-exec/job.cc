@@ -37,16 +37,17 @@ namespace {
 bool is_reporter(const Fault& fault, bool has_begun) {
   const bool is_away = kind_of(fault.code).is_lost_rank;
   try {
-    const RankIdentity who = find_rank(std::getenv);
-    if (who.world == 1 || who.rank == std::max(fault.rank, 0) || (who.rank == 0 && !has_begun)) return true;
+    const RankIdentity identity = find_rank(std::getenv);
+    if (identity.world == 1 || identity.rank == std::max(fault.rank, 0) || (identity.rank == 0 && !has_begun))
+      return true;
     if (!is_away) return false;
-    return fault.rank == 0 ? who.rank == 1 || who.local_rank <= 0 : who.rank == 0;
+    return fault.rank == 0 ? identity.rank == 1 || identity.local_rank <= 0 : identity.rank == 0;
   } catch (const Fault&) {  // malformed launcher variables
     return true;
   }
 }
 
-std::string own_host() {
+std::string host_name() {
   const std::string identity = host_identity();
   return escape_for_terminal(identity.substr(0, identity.find(' ')));
 }
@@ -60,18 +61,18 @@ constexpr auto kOthersFail = std::chrono::milliseconds(500), kOthersReport = std
 // so only the first failed rank of each node reports it. The others wait for that, because the launcher ends all ranks
 // when one has exited.
 bool reports_for_node() {
-  RankIdentity who;
+  RankIdentity identity;
   try {
-    who = find_rank(std::getenv);
+    identity = find_rank(std::getenv);
   } catch (const Fault&) {  // malformed launcher variables
     return true;
   }
-  if (who.world == 1) return true;
+  if (identity.world == 1) return true;
   std::ignore = name_thread(kFailedStart);
   std::this_thread::sleep_for(kOthersFail);
   const std::vector<NodeRank> here = find_node_ranks(kFailedStart);
   const auto first = std::ranges::find(here, true, &NodeRank::is_inside);
-  if (first == here.end() || first->rank >= who.rank) return true;
+  if (first == here.end() || first->rank >= identity.rank) return true;
   std::this_thread::sleep_for(kOthersReport);
   return false;
 }
@@ -87,11 +88,11 @@ bool reports_for_job() {
 }
 
 int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job, WeightSource& source,
-                const WeightSource* said) {
+                const WeightSource* reported) {
   const bool good = open_weights(path, manifest, source);
   const auto is_reported = [&](const Fault& finding) {
-    return said != nullptr &&
-           std::ranges::find(said->findings, finding.message, &Fault::message) != said->findings.end();
+    return reported != nullptr &&
+           std::ranges::find(reported->findings, finding.message, &Fault::message) != reported->findings.end();
   };
   int status = std::max(good ? 0 : 1, report(source.weights.diagnostics, sources_of(source_files_of(source.weights))));
   for (const Fault& finding : source.findings) {
@@ -133,7 +134,7 @@ void check_output(std::string_view flag, const std::string& output, const std::v
 }
 
 int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job, WeightSource& source,
-               const WeightSource* said, std::string_view help) {
+               const WeightSource* reported, std::string_view help) {
   const std::string saved_as = read_note(folder), wanted = shardings_sha256(input.manifest);
   if (!saved_as.empty() && saved_as != wanted)
     throw Fault{
@@ -143,7 +144,7 @@ int open_saved(const std::string& folder, const ManifestInput& input, const JobA
                                escape_for_terminal(input.file.name), saved_as.substr(0, 12), wanted.substr(0, 12)),
         .help = std::string(help),
         .place = folder};
-  return open_source(folder, input.manifest, job, source, said);
+  return open_source(folder, input.manifest, job, source, reported);
 }
 
 bool find_local_shards(const std::string& path, const ManifestInput& input, const JobArguments& job,
@@ -162,7 +163,7 @@ bool find_local_shards(const std::string& path, const ManifestInput& input, cons
   return true;
 }
 
-void open_together(Comm& comm, const SavedFolder& known, WeightSource& source) {
+void open_on_all_ranks(Comm& comm, const SavedFolder& known, WeightSource& source) {
   work_together(comm, "load: opening shards", [&] { source = open_local_shards(known, comm.node); });
 }
 
@@ -225,9 +226,9 @@ int run_job(const ManifestInput& input, const JobArguments& job, std::string_vie
   });
   if (!end.fault) return end.status;
   // The error of an unconnected rank: `report` decides whether to print it.
-  const bool is_own = !end.has_begun && end.fault->rank < 0;
-  if (!is_own) report_errors_if(nullptr);
-  if (is_own || is_reporter(*end.fault, end.has_begun))
+  const bool is_before_connection = !end.has_begun && end.fault->rank < 0;
+  if (!is_before_connection) report_errors_if(nullptr);
+  if (is_before_connection || is_reporter(*end.fault, end.has_begun))
     return std::max(end.status, report(*end.fault, input.file.name));
   std::this_thread::sleep_for(kReportTime);
   return std::max(end.status, exit_status(*end.fault));
@@ -243,8 +244,9 @@ int run_command(const std::string& manifest, const JobArguments& job, const std:
     // Sets the rank and step for errors before the ranks connect. Malformed launcher variables are ignored here,
     // because run_ranks rejects them.
     try {
-      if (const RankIdentity who = find_rank(std::getenv); who.world > 1)
-        set_call_place({.rank = who.rank, .step = fmt::format("step 0 (before ranks connect, on {})", own_host())});
+      if (const RankIdentity identity = find_rank(std::getenv); identity.world > 1)
+        set_call_place(
+            {.rank = identity.rank, .step = fmt::format("step 0 (before ranks connect, on {})", host_name())});
     } catch (const Fault&) {
     }
     status = command();

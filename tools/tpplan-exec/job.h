@@ -29,10 +29,10 @@ struct ManifestInput {
 // files may be on another machine.
 [[nodiscard]] bool reports_for_job();
 
-// Opens weights for a manifest and prints their diagnostics, except warnings that `said` has too. Returns the exit
+// Opens weights for a manifest and prints their diagnostics, except warnings that `reported` has too. Returns the exit
 // status, 0 if the weights match the manifest.
 [[nodiscard]] int open_source(const std::string& path, const Manifest& manifest, const JobArguments& job,
-                              WeightSource& source, const WeightSource* said = nullptr);
+                              WeightSource& source, const WeightSource* reported = nullptr);
 
 // Returns the files that were opened for the weights, including the index and the note of a folder of shards.
 [[nodiscard]] std::vector<std::string> files_of(const WeightSource& source);
@@ -46,7 +46,7 @@ inline constexpr std::string_view kHowToReshard =
 // Opens a folder of shards like open_source. Throws TP8030, with this help, if the folder's note has other shardings
 // than the manifest (manifest/shardings_digest.h).
 [[nodiscard]] int open_saved(const std::string& folder, const ManifestInput& input, const JobArguments& job,
-                             WeightSource& source, const WeightSource* said = nullptr,
+                             WeightSource& source, const WeightSource* reported = nullptr,
                              std::string_view help = kHowToReshard);
 
 // True if `path` is a folder that was saved with the job's manifest and each process needs only the files of its ranks.
@@ -55,7 +55,7 @@ inline constexpr std::string_view kHowToReshard =
                                      SavedFolder& known);
 
 // Opens the shards of this node's ranks in a known folder. Every rank must call it.
-void open_together(Comm& comm, const SavedFolder& known, WeightSource& source);
+void open_on_all_ranks(Comm& comm, const SavedFolder& known, WeightSource& source);
 
 // Shards of the ranks of this process, in the order of Comm::process. Only the first of these ranks writes them; the
 // others may read them from the next step on.

@@ -33,7 +33,7 @@ Findings& findings() {
   return all;
 }
 
-bool is_heard(bool is_error) {
+bool is_printed(bool is_error) {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   if (!is_error || all.is_speaker == nullptr || all.format == "json") return true;
@@ -43,7 +43,7 @@ bool is_heard(bool is_error) {
 
 // Returns the rank and step of this process while errors are local to it, before the ranks have connected; otherwise
 // rank -1.
-CallPlace claim_reporter() {
+CallPlace local_error_place() {
   Findings& all = findings();
   const std::lock_guard lock(all.mutex);
   return all.is_speaker == nullptr ? CallPlace{} : call_place();
@@ -87,9 +87,9 @@ void report_errors_if(bool (*is_speaker)()) {
 
 int report(const Fault& found, std::string_view place) {
   const int status = exit_status(found);
-  if (!is_heard(status != 0)) return status;
+  if (!is_printed(status != 0)) return status;
   Fault fault = found;
-  if (const CallPlace speaker = claim_reporter(); status != 0 && fault.rank < 0 && speaker.rank >= 0) {
+  if (const CallPlace speaker = local_error_place(); status != 0 && fault.rank < 0 && speaker.rank >= 0) {
     fault.rank = speaker.rank;
     fault.step = speaker.step;
   }
@@ -104,9 +104,9 @@ int report(const Fault& found, std::string_view place) {
 
 int report(Diagnostics& diagnostics, const Sources& sources) {
   finish_diagnostics(diagnostics);
-  if (!is_heard(exit_status(diagnostics) != 0)) return exit_status(diagnostics);
+  if (!is_printed(exit_status(diagnostics) != 0)) return exit_status(diagnostics);
   const auto error = std::ranges::find(diagnostics.list, Severity::Error, &Diagnostic::severity);
-  if (const CallPlace speaker = claim_reporter(); speaker.rank >= 0 && error != diagnostics.list.end())
+  if (const CallPlace speaker = local_error_place(); speaker.rank >= 0 && error != diagnostics.list.end())
     error->notes.push_back({.text = fmt::format("rank {} failed at {}", speaker.rank, speaker.step)});
   if (findings().format == kHumanFormat)
     print_diagnostics(STDERR_FILENO, diagnostics, sources, ColorChoice::Auto);

@@ -137,7 +137,7 @@ void write_entry(JsonWriter& json, const Manifest& manifest, const Outcome& outc
   end_object(json);
 }
 
-void write_product(JsonWriter& json, const Manifest& manifest, const ModuleMatmul& matmul, const MatmulResult& r) {
+void write_matmul(JsonWriter& json, const Manifest& manifest, const ModuleMatmul& matmul, const MatmulResult& r) {
   struct Part {
     std::string_view name;
     uint64_t elements, wrong;
@@ -183,7 +183,7 @@ std::string outcome_json(const Manifest& manifest, const Outcome& outcome, std::
   begin_array(json);
   for (size_t i = 0; i < outcome.matmuls.size(); ++i) {
     next_line(json, 1);
-    write_product(json, manifest, outcome.matmuls[i], outcome.results[i]);
+    write_matmul(json, manifest, outcome.matmuls[i], outcome.results[i]);
   }
   end_array(json);
   next_line(json, 0);

@@ -45,18 +45,20 @@ std::string check_share(const std::string& text) {
 // Returns the codes of the source with the highest precedence that names any.
 GivenCodes given_codes(const CLI::Option& option, const ParsedLine& line, const std::vector<std::string>& given,
                        const std::optional<std::vector<std::string>>& setting) {
-  GivenCodes said;
+  GivenCodes codes_given;
   if (option.count() > 0)
-    said.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
+    codes_given.origin = line.from_variables.contains(&option) ? Origin::Variable : Origin::Flag;
   else if (setting)
-    said.origin = Origin::File;
-  said.name = said.origin == Origin::Variable ? option.get_envname() : option.get_name();
-  const std::vector<std::string>& names = said.origin == Origin::File ? *setting : given;
-  for (const std::string& name : names) said.codes.push_back(find_kind(name)->code);
-  return said;
+    codes_given.origin = Origin::File;
+  codes_given.name = codes_given.origin == Origin::Variable ? option.get_envname() : option.get_name();
+  const std::vector<std::string>& names = codes_given.origin == Origin::File ? *setting : given;
+  for (const std::string& name : names) codes_given.codes.push_back(find_kind(name)->code);
+  return codes_given;
 }
 
-bool names(const GivenCodes& said, Code code) { return std::ranges::find(said.codes, code) != said.codes.end(); }
+bool names(const GivenCodes& given_codes, Code code) {
+  return std::ranges::find(given_codes.codes, code) != given_codes.codes.end();
+}
 
 void yield_to(const GivenCodes& stronger, GivenCodes& weaker) {
   if (stronger.origin > weaker.origin) std::erase_if(weaker.codes, [&](Code code) { return names(stronger, code); });

@@ -76,8 +76,8 @@ FileId id_of(ProjectReport& report, const std::string& name) {
 }
 
 void store_text(ProjectReport& report, SourceFile& file) {
-  SourceFile& own = report.files[file.id - size_t{1}];
-  if (own.text.empty()) own.text = std::move(file.text);
+  SourceFile& stored = report.files[file.id - size_t{1}];
+  if (stored.text.empty()) stored.text = std::move(file.text);
 }
 
 void add_diagnostics(ProjectReport& report, const Diagnostics& found, const std::string& mesh) {
@@ -223,10 +223,10 @@ int check_project(const CheckArguments& arguments, const Format& format, const C
     out += (unchecked.empty() ? "" : unchecked + "\n") +
            fmt::format("{}: {} passed, {} failed\n", counted(runs.size(), "check"), passed, std::ssize(runs) - passed);
   }
-  std::string said;
-  report.status = close_baseline(baseline, report.status, said);
-  if (format.is_human && !common.quiet) out += said;
-  if (!format.is_human) print(STDERR_FILENO, said);
+  std::string baseline_note;
+  report.status = finish_baseline(baseline, report.status, baseline_note);
+  if (format.is_human && !common.quiet) out += baseline_note;
+  if (!format.is_human) print(STDERR_FILENO, baseline_note);
   const bool printed =
       format.is_human ? print(STDOUT_FILENO, out, {.color = look.color}) : print_raw(STDOUT_FILENO, out);
   return printed ? report.status : kExitUsage;

@@ -85,7 +85,7 @@ std::string examples_field(const std::vector<Example>& examples) {
       write_key(json, "ranks");
       write_array(json, row.ranks, [&](const ExampleCell& cell) { write_cell(json, cell); });
       write_key(json, "whole");
-      write_cell(json, row.whole);
+      write_cell(json, row.global);
       end_object(json);
     });
     write_field(json, "conclusion", example.conclusion);
@@ -115,7 +115,7 @@ int check_settings(const CheckArguments& arguments, const Format& format, const 
     if (is_given) return usage_error(fmt::format("{} applies to one plan: pass MODEL and PLAN", name));
   }
   BaselineUse baseline;
-  if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
+  if (const int status = prepare_baseline(arguments, common, baseline); status != kExitFine) return status;
   return check_project(arguments, format, common, baseline);
 }
 
@@ -126,11 +126,11 @@ bool wants_costs(const CheckArguments& arguments) {
 // Returns why the format cannot have what the options ask for; empty if it can.
 std::string format_error(const CheckArguments& arguments, const Format& format) {
   if (format.has_more) return {};
-  const std::pair<std::string_view, bool> asked[] = {
+  const std::pair<std::string_view, bool> requested[] = {
       {"--suggest: format {} cannot contain suggestions", arguments.suggest},
       {"--costs: format {} cannot contain costs", wants_costs(arguments)},
       {"--example: format {} cannot contain examples", arguments.inputs.examples}};
-  for (const auto& [text, is_given] : asked) {
+  for (const auto& [text, is_given] : requested) {
     if (is_given) return fmt::format(fmt::runtime(text), format.name) + "; use human or json";
   }
   return {};
@@ -200,7 +200,7 @@ std::string human_text(const Session& session, const CheckExtras& extras, std::s
     if (extras.numbers.has_memory) out += render_memory(extras.numbers.memory, style);
     if (extras.numbers.priced)
       out += render_answer(extras.numbers.priced->answer, extras.numbers.priced->topology, style);
-    else if (extras.numbers.is_asked)
+    else if (extras.numbers.is_requested)
       out += "no time of this step: its operations are not all known, or none takes time\n";
     if (extras.numbers.timed)
       out += render_time(extras.numbers.timed->time, extras.costs.mesh, extras.numbers.timed->topology, style);
@@ -228,7 +228,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
     return usage_error("--cache-dtype: the step has no cache; add --mode decode, or --mode infer --context TOKENS");
   if (!can_trace(arguments, common)) return kExitUsage;
   BaselineUse baseline;
-  if (const int status = open_baseline(arguments, common, baseline); status != kExitFine) return status;
+  if (const int status = prepare_baseline(arguments, common, baseline); status != kExitFine) return status;
   SourceFile* from_stdin = stdin_file(session, arguments.inputs);
   if (!arguments.stdin_filename.empty() && from_stdin == nullptr)
     return usage_error("--stdin-filename: neither the model nor the plan is `-`");
@@ -245,7 +245,7 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   compile_session(session, inputs, Phase::Manifest, common);
   const bool decodes = arguments.inputs.mode == "decode", has_run = !arguments.run.empty() || decodes;
   if (has_run && !session.usage && !has_errors(session.diagnostics))
-    settle_run(run, session.compilation.plan, session.compilation.graph.operations, session.diagnostics);
+    complete_run(run, session.compilation.plan, session.compilation.graph.operations, session.diagnostics);
   const int64_t context = decodes && arguments.context == 0 ? run.run.sequence : arguments.context;
   const StepRequest request{.run = run.run,
                             .has_run = has_run,
@@ -260,9 +260,10 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
   if (session.usage) return kExitUsage;
   if (!arguments.stdin_filename.empty()) from_stdin->name = arguments.stdin_filename;
   take_known(baseline, session);
-  std::string said;
-  const int status = close_baseline(baseline, exit_status(session.diagnostics), said);
-  if (numbers.is_asked && !arguments.trace.empty() && write_trace(session, arguments, run.run, numbers) != kExitFine)
+  std::string baseline_note;
+  const int status = finish_baseline(baseline, exit_status(session.diagnostics), baseline_note);
+  if (numbers.is_requested && !arguments.trace.empty() &&
+      write_trace(session, arguments, run.run, numbers) != kExitFine)
     return kExitUsage;
   const CollectiveMeasure measure = measured(session, with_costs);
   Costs costs = costs_of(session, measure);
@@ -295,11 +296,12 @@ int cmd_check(const CheckArguments& arguments, const CommonArguments& common) {
                                           .fields = fields,
                                           .unchecked = unchecked});
   if (!format->is_human) {
-    print(STDERR_FILENO, said);
+    print(STDERR_FILENO, baseline_note);
     return print_raw(STDOUT_FILENO, out) ? status : kExitUsage;
   }
   // A plan with known errors has no manifest to summarize.
-  const std::string summary = common.quiet ? "" : (baseline.taken.errors == 0 ? summary_of(session) : "") + said;
+  const std::string summary =
+      common.quiet ? "" : (baseline.taken.errors == 0 ? summary_of(session) : "") + baseline_note;
   const std::string text = out + human_text(session, extras, summary, look);
   return print(STDOUT_FILENO, text, {.color = look.color}) ? status : kExitUsage;
 }

@@ -21,7 +21,7 @@ void trace_fsdp(const Compilation& c, bool verbose) {
 }
 
 // Prints the result of a phase, with control characters of names escaped.
-bool print_product(const Compilation& compilation, Phase phase, const Sink& sink) {
+bool print_phase_result(const Compilation& compilation, Phase phase, const Sink& sink) {
   if (phase == Phase::Graph)
     return print_graph(compilation.graph, [&sink](std::string_view chunk) { return sink(escape_lines(chunk)); });
   return sink(escape_lines(dump(compilation, phase)));
@@ -50,7 +50,7 @@ int cmd_compile(const CompileArguments& arguments, const CommonArguments& common
   trace_fsdp(session.compilation, common.verbose);
   const int written = write_result(arguments.output, [&](const Sink& sink) {
     return last == Phase::Manifest ? write_manifest(session.compilation, sink)
-                                   : print_product(session.compilation, last, sink);
+                                   : print_phase_result(session.compilation, last, sink);
   });
   if (written != kExitFine) return written;
   trace(common.verbose, "write", arguments.output);

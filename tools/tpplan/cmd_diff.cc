@@ -62,7 +62,7 @@ int price_side(const DiffArguments& arguments, PlanSide& side, const CommonArgum
   const bool has_run = !arguments.run.empty();
   if (!session.usage && has_run && !has_errors(session.diagnostics)) {
     const Compilation& c = session.compilation;
-    settle_run(side.run, c.plan, c.graph.operations, session.diagnostics);
+    complete_run(side.run, c.plan, c.graph.operations, session.diagnostics);
     side.numbers = step_numbers(session, {.run = side.run.run, .has_run = true, .speeds = arguments.speeds});
   }
   return print_side(session, common);
@@ -162,7 +162,7 @@ int time_sides(const Manifest& before, const Manifest& after, const std::vector<
     const std::optional<TimedStep> new_step =
         has_errors(diagnostics) ? std::nullopt : time_manifest(after, speeds, diagnostics);
     const Topology topology = new_step ? new_step->topology : old_step ? old_step->topology : Topology{};
-    time = {.is_asked = true,
+    time = {.is_requested = true,
             .machine = topology.name.empty() ? topology.device : topology.name,
             .before = seconds_of(old_step),
             .after = seconds_of(new_step)};
@@ -190,7 +190,7 @@ int print_difference(const ManifestDiff& diff, const DiffArguments& arguments, c
 
 ManifestDiff difference(const Manifest& before, const Manifest& after, const Recipe& recipe) {
   ManifestDiff diff = diff_manifests(before, after);
-  diff.step = {.is_asked = before.has_collectives || after.has_collectives,
+  diff.step = {.is_requested = before.has_collectives || after.has_collectives,
                .recipe = recipe.name,
                .before = step_totals(before, recipe),
                .after = step_totals(after, recipe)};

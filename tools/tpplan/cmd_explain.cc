@@ -262,34 +262,34 @@ std::string explain_rules(const Session& s, std::string_view key) {
 std::string explain_glob(const Session& s, const std::string& glob) {
   const Compilation& c = s.compilation;
   const PatternSetPtr set = compile_globs(std::span(&glob, 1));
-  struct Alike {
-    std::string path, said;
+  struct ParamGroup {
+    std::string path, explanation;
     uint64_t count = 0;
   };
-  std::vector<Alike> alike;
+  std::vector<ParamGroup> groups;
   TextMap<std::string, size_t> places;
   for (ParamId id = 0; id < c.graph.params.size(); ++id) {
     const std::string path = path_of(c.graph, c.graph.params[id]);
     if (!matches_any(*set, path) && !matches_any(*set, c.graph.modules[c.graph.params[id].module].path)) continue;
     const ParamLayout& layout = layout_of(c.manifest, c.manifest.parameters[id]);
-    std::string said =
+    std::string explanation =
         fmt::format("    {} {}\n    {}\n", shape_text(shape_of(c.graph, c.graph.params[id])),
                     to_text(layout.sharding.spec, c.plan.mesh), match_line(s, c.plan_result.matches.params[id]));
-    const auto [place, is_new] = places.try_emplace(said, alike.size());
-    if (is_new) alike.push_back({path, std::move(said), 0});
-    ++alike[place->second].count;
+    const auto [place, is_new] = places.try_emplace(explanation, groups.size());
+    if (is_new) groups.push_back({path, std::move(explanation), 0});
+    ++groups[place->second].count;
   }
   std::string text;
-  for (const Alike& row : alike)
-    text +=
-        fmt::format("{}{}\n{}", row.path, row.count > 1 ? fmt::format(" and {} more", row.count - 1) : "", row.said);
+  for (const ParamGroup& row : groups)
+    text += fmt::format("{}{}\n{}", row.path, row.count > 1 ? fmt::format(" and {} more", row.count - 1) : "",
+                        row.explanation);
   return text;
 }
 
 // Explains a rule's key or a pattern; empty if the text is neither or matches nothing.
 std::string explain_matches(const Session& s, const std::string& text) {
-  std::string said = explain_rules(s, text);
-  return said.empty() && is_glob(text) ? explain_glob(s, text) : said;
+  std::string explanation = explain_rules(s, text);
+  return explanation.empty() && is_glob(text) ? explain_glob(s, text) : explanation;
 }
 
 }  // namespace

@@ -18,7 +18,7 @@ namespace tpplan {
 namespace {
 
 // Prints the diagnostics of the files. Returns the exit status.
-int say(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
+int print_import_diagnostics(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common) {
   const int status = print_diagnostics(diagnostics, sources, common);
   if (status != kExitFine && !common.quiet)
     print(STDERR_FILENO, fmt::format("{}; nothing is written\n", count_diagnostics(diagnostics)));
@@ -42,7 +42,7 @@ int import_plan(const ImportFormat& format, const ImportArguments& arguments, co
       report_message(diagnostics, Code::ResourceLimit, {file.id, 0, 0},
                      fmt::format("cannot write the plan of these specs: {}", why));
   }
-  const int status = say(diagnostics, sources_of(file), common);
+  const int status = print_import_diagnostics(diagnostics, sources_of(file), common);
   if (status != kExitFine) return status;
   const int written = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
   return written == kExitFine && with_schema ? write_schema_next_to(arguments.output, common) : written;
@@ -53,7 +53,7 @@ int import_model(const ImportFormat& format, const ImportArguments& arguments, c
   format.read_model(arguments.file, arguments.config, model);
   std::vector<const SourceFile*> texts = source_files_of(model.weights);
   if (!model.config.source.name.empty()) texts.push_back(&model.config.source);
-  const int status = say(model.weights.diagnostics, sources_of(texts), common);
+  const int status = print_import_diagnostics(model.weights.diagnostics, sources_of(texts), common);
   if (status != kExitFine) return status;
   if (overwrites_input(arguments.output, model.paths, common)) return kExitUsage;
   if (!common.quiet && !model.summary.empty()) print(STDERR_FILENO, model.summary + "\n");
@@ -68,8 +68,8 @@ int cmd_import(const ImportArguments& arguments, const CommonArguments& common) 
   if (!arguments.config.empty() && !format.takes_config)
     return usage_error(fmt::format("--model-config: {} does not use it, safetensors does", format.name));
   if (overwrites_input(arguments.output, {arguments.file, arguments.config}, common)) return kExitUsage;
-  return format.product == ImportResult::Plan ? import_plan(format, arguments, common)
-                                              : import_model(format, arguments, common);
+  return format.result == ImportResult::Plan ? import_plan(format, arguments, common)
+                                             : import_model(format, arguments, common);
 }
 
 }  // namespace tpplan

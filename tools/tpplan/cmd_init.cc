@@ -140,7 +140,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
                                    to_text(model.graph.framework)));
   Checker checker = make_checker(model.graph);
   DraftPlan draft = sizes.empty() ? draft_anywhere(checker, dialect) : draft_on(checker, dialect, sizes);
-  if (draft.cut == 0) return reject_draft(draft, model);
+  if (draft.sharded_units == 0) return reject_draft(draft, model);
   const bool with_schema = is_file && !arguments.no_schema;
   add_header(draft, model, arguments.model, with_schema);
   const std::string text = write_plan(draft.plan, draft.comments);
@@ -155,7 +155,7 @@ int cmd_init(const DraftArguments& arguments, const CommonArguments& common) {
     for (const std::string& finding : draft.findings)
       print(STDERR_FILENO, fmt::format("tpplan: warning: {}\n", escape_for_terminal(finding)));
     print(STDERR_FILENO, fmt::format("{} on {}: {} sharded{}\n", escape_for_terminal(model.graph.name),
-                                     to_text(draft.plan.mesh), counted(draft.cut, "part"),
+                                     to_text(draft.plan.mesh), counted(draft.sharded_units, "part"),
                                      draft.fallbacks == 0
                                          ? std::string()
                                          : fmt::format("; {} replicated or sharded at a higher cost: see the comments",

@@ -13,11 +13,11 @@ namespace {
 // Returns the requested dialects (default: those that accept the keys unchanged).
 std::vector<const DialectRow*> dialects_of(const LintArguments& arguments, const TpPlan& plan) {
   if (arguments.dialects.empty()) return dialects_with_same_keys(plan);
-  std::vector<const DialectRow*> asked;
+  std::vector<const DialectRow*> requested;
   for (const DialectRow* row : dialect_table()) {
-    if (std::ranges::find(arguments.dialects, row->name) != arguments.dialects.end()) asked.push_back(row);
+    if (std::ranges::find(arguments.dialects, row->name) != arguments.dialects.end()) requested.push_back(row);
   }
-  return asked;
+  return requested;
 }
 
 }  // namespace
@@ -36,11 +36,11 @@ int cmd_lint(const LintArguments& arguments, const CommonArguments& common) {
                       row->name, plan.dialect->name, row->name));
   }
   if (linted) lint_dialects(plan, session.compilation.graph, dialects, session.diagnostics);
-  const bool all_alike = session.diagnostics.list.empty();
+  const bool has_no_diagnostic = session.diagnostics.list.empty();
   check_session(session, arguments.inputs, [&](Code code) { return linted && code == kLintCode; });
   const RenderOptions look = render_options(STDOUT_FILENO, common.color);
   std::string out = render_human(session.diagnostics, sources_of(session), look);
-  if (out.empty() && all_alike && !common.quiet) {
+  if (out.empty() && has_no_diagnostic && !common.quiet) {
     std::vector<std::string> names;
     for (const DialectRow* row : dialects) names.emplace_back(row->name);
     out = fmt::format("every key means the same in {}\n", join(names, ", "));

@@ -65,7 +65,7 @@ int compile_reported(const ReportArguments& arguments, const std::string& plan, 
   const Compilation& c = session.compilation;
   const bool has_run = !arguments.run.empty();
   if (has_run && !session.usage && !has_errors(session.diagnostics))
-    settle_run(run, c.plan, c.graph.operations, session.diagnostics);
+    complete_run(run, c.plan, c.graph.operations, session.diagnostics);
   check_session(session, inputs, [&](Code) { return c.reached == Phase::Manifest; });
   if (has_run && !session.usage && !has_errors(session.diagnostics)) draw_side(arguments, run.run, side);
   if (const int status = print_reported(session, common); status != kExitFine) return status;
@@ -144,10 +144,10 @@ int cmd_report(const ReportArguments& arguments, const CommonArguments& common) 
   const ManifestMeasure measure = measure_manifest(now.manifest, *find_recipe(now.recipe));
   if (measure.overflow) return reject_overflow(arguments.words.back());
   ManifestDiff diff;
-  std::optional<ReportAgainst> against;
+  std::optional<ReportComparison> against;
   if (compares) {
     diff = diff_manifests(before.manifest, now.manifest);
-    against = ReportAgainst{.manifest = &before.manifest, .diff = &diff};
+    against = ReportComparison{.manifest = &before.manifest, .diff = &diff};
   }
   ManifestTimes times;
   if (!arguments.speeds.empty() && arguments.run.empty()) {

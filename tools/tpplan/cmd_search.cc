@@ -45,9 +45,9 @@ bool read_size(std::string_view text, uint64_t& bytes) {
     for (size_t i = 0; i < power; ++i) factor *= is_binary ? 1024 : 1000;
   }
   if (!rest.empty() && rest != "B") return false;
-  const double product = number * factor;
-  bytes = static_cast<uint64_t>(product + 0.5);
-  return product < 1e18;
+  const double scaled = number * factor;
+  bytes = static_cast<uint64_t>(scaled + 0.5);
+  return scaled < 1e18;
 }
 
 // Reads "dp,fsdp=2..4,tp=2": an axis that is not named has size 1.
@@ -126,39 +126,40 @@ int read_run_of_search(const SearchArguments& arguments, const CommonArguments& 
 
 // ---- the plan to compare with ----
 
-struct KeptPlan {
+struct ReferencePlan {
   SourceFile file{.id = 2};
   TpPlan plan;
   StepFigures figures;
 };
 
-int read_kept(const SearchArguments& arguments, const CommonArguments& common, KeptPlan& kept) {
+int read_reference(const SearchArguments& arguments, const CommonArguments& common, ReferencePlan& reference) {
   Diagnostics diagnostics;
-  if (read_input(arguments.keep, YamlLimits{}.bytes, kept.file, diagnostics))
-    kept.plan = read_plan(kept.file, {}, diagnostics);
-  if (const int status = print_diagnostics(diagnostics, sources_of(kept.file), common); status != kExitFine)
+  if (read_input(arguments.keep, YamlLimits{}.bytes, reference.file, diagnostics))
+    reference.plan = read_plan(reference.file, {}, diagnostics);
+  if (const int status = print_diagnostics(diagnostics, sources_of(reference.file), common); status != kExitFine)
     return status;
-  if (device_count(kept.plan.mesh) != arguments.ranks)
+  if (device_count(reference.plan.mesh) != arguments.ranks)
     return usage_error(fmt::format("--keep {}: its mesh {} has {} ranks, but --ranks is {}",
-                                   escape_for_terminal(arguments.keep), to_text(kept.plan.mesh),
-                                   device_count(kept.plan.mesh), arguments.ranks));
+                                   escape_for_terminal(arguments.keep), to_text(reference.plan.mesh),
+                                   device_count(reference.plan.mesh), arguments.ranks));
   return kExitFine;
 }
 
-int appraise_kept(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs, KeptPlan& kept) {
+int appraise_reference(const SearchArguments& arguments, const ModelGraph& model, const CostInputs& inputs,
+                       ReferencePlan& reference) {
   int64_t data_ranks = 1;
-  for (const AxisId axis : data_axes_of(kept.plan)) data_ranks *= kept.plan.mesh.axes[axis].size;
+  for (const AxisId axis : data_axes_of(reference.plan)) data_ranks *= reference.plan.mesh.axes[axis].size;
   std::string why =
       fmt::format("its data axes have {} ranks, which do not divide the batch {}", data_ranks, arguments.batch);
   if (arguments.batch % data_ranks == 0) {
     why.clear();
     Appraiser appraiser = make_appraiser(model, inputs, arguments.batch / data_ranks, arguments.sequence, 0, why);
     if (appraiser.graph != nullptr) {
-      kept.figures = appraise(appraiser, kept.plan);
-      why = kept.figures.why;
+      reference.figures = appraise(appraiser, reference.plan);
+      why = reference.figures.why;
     }
   }
-  if (kept.figures.is_right) return kExitFine;
+  if (reference.figures.is_right) return kExitFine;
   print(STDERR_FILENO,
         fmt::format("tpplan: error: --keep {}: {}\n", escape_for_terminal(arguments.keep), escape_for_terminal(why)));
   return kExitContent;
@@ -221,12 +222,13 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
     return usage_error(
         fmt::format("{} cannot be searched: {}", escape_for_terminal(model.graph.name), escape_for_terminal(why)));
   if (request.sequence == 0) request.sequence = model.graph.operations.sequence;
-  KeptPlan kept;
+  ReferencePlan reference;
   if (!arguments.keep.empty()) {
     SearchArguments sized = arguments;
     sized.sequence = request.sequence;
-    if (const int status = read_kept(arguments, common, kept); status != kExitFine) return status;
-    if (const int status = appraise_kept(sized, model.graph, inputs, kept); status != kExitFine) return status;
+    if (const int status = read_reference(arguments, common, reference); status != kExitFine) return status;
+    if (const int status = appraise_reference(sized, model.graph, inputs, reference); status != kExitFine)
+      return status;
   }
   const SearchAnswer answer = find_best_plan(model.graph, *space, inputs, request);
   const SearchReport report{.model = model.graph.name,
@@ -235,9 +237,9 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
                             .answer = answer,
                             .space = *space,
                             .file = arguments.output == "-" ? std::string() : file_name(arguments.output),
-                            .kept_name = file_name(arguments.keep),
-                            .kept_mesh = kept.plan.mesh,
-                            .kept = arguments.keep.empty() ? nullptr : &kept.figures};
+                            .reference_name = file_name(arguments.keep),
+                            .reference_mesh = reference.plan.mesh,
+                            .reference = arguments.keep.empty() ? nullptr : &reference.figures};
   const bool is_json = arguments.format == "json";
   const bool prints_plan = arguments.output == "-";
   if (answer.best) {

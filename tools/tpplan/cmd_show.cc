@@ -131,7 +131,7 @@ struct ShownRun {
 // Returns the memory between steps under a run, and what a manifest does not tell of it.
 std::string shown_run_text(const Manifest& manifest, const Run& run, const CommonArguments& common) {
   const TerminalStyle look = costs_look(common);
-  const TrainingMemory held = measure_held(manifest, run);
+  const TrainingMemory held = measure_between_batches(manifest, run);
   std::string out = render_run(run, look) + paint("memory between micro-batches, rank 0", kBold, look.color) + '\n' +
                     (held.overflow ? " the sums of bytes exceed 64 bits\n" : memory_lines(held, look));
   const ManifestStep& step = manifest.step;
@@ -247,8 +247,8 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   if (!arguments.recipe.empty()) run.run.recipe = arguments.recipe;
   std::vector<SpeedFile> speeds;
   std::optional<TimedStep> timed;
-  const bool asks_time = !arguments.speeds.empty() && !has_errors(diagnostics);
-  if (asks_time && read_speed_files(arguments.speeds, 4, speeds, diagnostics) && !run.is_given)
+  const bool wants_time = !arguments.speeds.empty() && !has_errors(diagnostics);
+  if (wants_time && read_speed_files(arguments.speeds, 4, speeds, diagnostics) && !run.is_given)
     timed = time_manifest(manifest, speeds, diagnostics);
   std::vector<const SourceFile*> files{&file};
   if (run.is_given) files.push_back(&run_file);
@@ -256,7 +256,7 @@ int cmd_show(const ShowArguments& arguments, const CommonArguments& common) {
   const int status = print_diagnostics(diagnostics, sources_of(files), common);
   if (status != kExitFine) return status;
   if (arguments.verify) return show_verdict(manifest, arguments.manifest);
-  if (asks_time && !timed && !run.is_given)
+  if (wants_time && !timed && !run.is_given)
     print(STDERR_FILENO, fmt::format("{}: the time of a step is unknown: the manifest lists no operations\n",
                                      escape_for_terminal(arguments.manifest)));
   return arguments.chart ? show_chart(manifest, arguments, *find_recipe(run.run.recipe), common)

@@ -22,7 +22,7 @@ namespace {
 CostInputs cost_inputs(Session& session, bool infer, RunFile& run) {
   const TpPlan& plan = session.compilation.plan;
   CostInputs inputs{.run = run.run, .speeds = session.speeds, .infer = infer};
-  settle_run(run, plan, session.compilation.graph.operations, session.diagnostics);
+  complete_run(run, plan, session.compilation.graph.operations, session.diagnostics);
   if (session.speeds.empty()) return inputs;
   const Topology topology = read_speeds(session.speeds, plan.mesh, session.diagnostics);
   if (!has_errors(session.diagnostics)) inputs.scale = fitted_scale(session, topology);

@@ -583,7 +583,7 @@ int run(int argc, char** argv) {
   add_shell_commands(app, for_shell);
   const ParsedLine parsed = parse_line(app, argc, argv);
   if (parsed.status) return *parsed.status;
-  if (is_asked(for_shell))
+  if (is_requested(for_shell))
     return print_for_shell(app, for_shell, std::string(kToolVersion), kManualFiles) ? kExitFine : kExitUsage;
   const CLI::App& command = *app.get_subcommands().front();
   const CommandRow& row = *std::ranges::find(kCommands, command.get_name(), &CommandRow::name);

@@ -179,7 +179,7 @@ std::unique_ptr<EditorAnalysis> analyse(const OpenPlan& open, const EditorArgume
   BaselineUse baseline;
   const CheckArguments check{
       .project = project.settings.project, .baseline = project.settings.baseline.value_or(""), .finds_baseline = true};
-  std::ignore = open_baseline(check, {}, baseline);  // its errors are in the editor's log
+  std::ignore = prepare_baseline(check, {}, baseline);  // its errors are in the editor's log
   SeenOn seen;
   for (const auto& [model, mesh] : project.runs) {
     auto session = run_with(*analysis, project, model, mesh, baseline, seen);

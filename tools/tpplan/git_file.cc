@@ -38,13 +38,13 @@ void note_error(GitRun& run, int error) {
 // Reads a descriptor to its end. Stops as soon as the text is longer than `limit`.
 std::string drain(GitRun& run, int fd, uint64_t limit) {
   std::string text;
-  char piece[1 << 16];
+  char buffer[1 << 16];
   while (text.size() <= limit) {
-    const ssize_t got = read(fd, piece, sizeof piece);
+    const ssize_t got = read(fd, buffer, sizeof buffer);
     if (got < 0 && errno == EINTR) continue;
     if (got < 0) note_error(run, errno);
     if (got <= 0) break;
-    text.append(piece, static_cast<size_t>(got));
+    text.append(buffer, static_cast<size_t>(got));
   }
   return text;
 }
@@ -118,7 +118,9 @@ std::string trimmed(std::string text) {
   return text;
 }
 
-GitFile not_asked(int error) { return {.text = {}, .fault = GitError::NotRequested, .reason = std::strerror(error)}; }
+GitFile not_requested(int error) {
+  return {.text = {}, .fault = GitError::NotRequested, .reason = std::strerror(error)};
+}
 
 }  // namespace
 
@@ -129,25 +131,25 @@ GitFile read_git_file(const std::string& path, const std::string& ref, uint64_t 
   std::error_code failed;
   const std::filesystem::path file = std::filesystem::weakly_canonical(path, failed);
   if (failed == std::errc::not_enough_memory) throw std::bad_alloc();
-  if (failed) return not_asked(failed.value());
+  if (failed) return not_requested(failed.value());
   const std::string folder = file.has_parent_path() ? file.parent_path().string() : ".";
   const GitRun inside = run_git(folder, {"rev-parse", "--show-prefix"}, kMostNamed);
   if (inside.error_number == ENOENT) return {.text = {}, .fault = GitError::NoGit, .reason = {}};
-  if (inside.error_number != 0) return not_asked(inside.error_number);
+  if (inside.error_number != 0) return not_requested(inside.error_number);
   if (inside.status != 0) return {.text = {}, .fault = GitError::NoRepository, .reason = first_line(inside.error)};
   const GitRun commit = run_git(folder, {"rev-parse", "--verify", "--quiet", ref + "^{commit}"}, kMostNamed);
-  if (commit.error_number != 0) return not_asked(commit.error_number);
+  if (commit.error_number != 0) return not_requested(commit.error_number);
   if (commit.status != 0) return {.text = {}, .fault = GitError::NoCommit, .reason = first_line(commit.error)};
   GitRun blob = run_git(
       folder, {"cat-file", "blob", fmt::format("{}:./{}", trimmed(commit.out), file.filename().string())}, limit);
-  if (blob.error_number != 0) return not_asked(blob.error_number);
+  if (blob.error_number != 0) return not_requested(blob.error_number);
   if (blob.too_large) return {.text = {}, .fault = GitError::TooLarge, .reason = {}};
   if (blob.status != 0) return {.text = {}, .fault = GitError::NotThere, .reason = first_line(blob.error)};
   return {.text = std::move(blob.out), .fault = GitError::None, .reason = {}};
 }
 
 GitWords describe(const GitFile& file, const std::string& path, const std::string& ref, uint64_t limit) {
-  const std::string said = file.reason.empty() ? "" : fmt::format(" (git: {})", file.reason);
+  const std::string git_reason = file.reason.empty() ? "" : fmt::format(" (git: {})", file.reason);
   switch (file.fault) {
     case GitError::None:
       break;
@@ -156,10 +158,10 @@ GitWords describe(const GitFile& file, const std::string& path, const std::strin
     case GitError::NoGit:
       return {"cannot start `git`", "install git, or pass two files: `tpplan diff MODEL OLD NEW`"};
     case GitError::NoRepository:
-      return {"the file is not in a git repository" + said,
+      return {"the file is not in a git repository" + git_reason,
               "pass two files instead of --base: `tpplan diff MODEL OLD NEW`"};
     case GitError::NoCommit:
-      return {fmt::format("the file's repository has no commit `{}`{}", ref, said),
+      return {fmt::format("the file's repository has no commit `{}`{}", ref, git_reason),
               "list local commits with `git log --oneline --all`; for a remote one, run `git fetch --depth 1 origin "
               "BRANCH` and pass FETCH_HEAD"};
     case GitError::NotThere:

@@ -129,7 +129,7 @@ int print_diagnostics(Diagnostics& diagnostics, const Sources& sources, const Co
 }
 
 bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs, const CommonArguments& common,
-                      std::string_view remedy) {
+                      std::string_view help) {
   if (output == "-") return false;
   int settings_error = 0, error = 0;
   const bool is_settings = !common.settings.empty() && is_same_file(output, {common.settings}, settings_error);
@@ -142,7 +142,7 @@ bool overwrites_input(const std::string& output, const std::vector<std::string>&
     return true;
   }
   print(STDERR_FILENO, fmt::format("{}: error[TP1010]: the output is {}\n  = help: {}\n", escape_for_terminal(output),
-                                   is_settings ? "the settings file" : "one of the inputs", remedy));
+                                   is_settings ? "the settings file" : "one of the inputs", help));
   return true;
 }
 

@@ -42,10 +42,10 @@ void hide_content(FileId file, Diagnostics& diagnostics);
 // Prints the diagnostics of these files. Returns their exit status.
 [[nodiscard]] int print_diagnostics(Diagnostics& diagnostics, const Sources& sources, const CommonArguments& common);
 
-// True, after reporting it with the help `remedy`, if the output is an input or the settings file. True also if the
+// True, after reporting it with the help `help`, if the output is an input or the settings file. True also if the
 // system cannot tell.
 [[nodiscard]] bool overwrites_input(const std::string& output, const std::vector<std::string>& inputs,
-                                    const CommonArguments& common, std::string_view remedy = "pass another file name");
+                                    const CommonArguments& common, std::string_view help = "pass another file name");
 
 // Writes an output atomically. Returns kExitFine, or kExitUsage after reporting an error.
 [[nodiscard]] int write_result(const std::string& output, const Producer& produce);

@@ -50,30 +50,30 @@ const SpeedFile& topology_file(const Session& session) {
   return found == session.speeds.end() ? session.speeds.front() : *found;
 }
 
-// Reads, compiles and counts a measured step. Reports in `own`, and returns false, if that fails.
-bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& own) {
+// Reads, compiles and counts a measured step. Reports in `step_diagnostics`, and returns false, if that fails.
+bool read_step(const MeasuredStep& measured, const Session& session, ReadyStep& step, Diagnostics& step_diagnostics) {
   const std::string& topology = topology_file(session).file.name;
-  if (!read_input(measured_path(topology, measured.model), kMaxModelBytes, step.model, own) ||
-      !read_input(measured_path(topology, measured.plan), YamlLimits{}.bytes, step.plan, own))
+  if (!read_input(measured_path(topology, measured.model), kMaxModelBytes, step.model, step_diagnostics) ||
+      !read_input(measured_path(topology, measured.plan), YamlLimits{}.bytes, step.plan, step_diagnostics))
     return false;
-  RunFile run = read_run_input(measured_path(topology, measured.run), step.run_file, own);
-  if (has_errors(own)) return false;
+  RunFile run = read_run_input(measured_path(topology, measured.run), step.run_file, step_diagnostics);
+  if (has_errors(step_diagnostics)) return false;
   step.compilation = compile({.model = step.model,
                               .plan = step.plan,
                               .mesh_sizes = {},
                               .walk = {.trace = true},
                               .step = {.batch = run.run.batch, .sequence = run.run.sequence},
                               .use = ManifestUse::Totals},
-                             own);
-  if (has_errors(own) || step.compilation.reached != Phase::Manifest) return false;
-  check_run(run, step.compilation.plan, own);
+                             step_diagnostics);
+  if (has_errors(step_diagnostics) || step.compilation.reached != Phase::Manifest) return false;
+  check_run(run, step.compilation.plan, step_diagnostics);
   step.run = std::move(run.run);
   const Compilation& c = step.compilation;
   step.counted = count_checked_step(c.graph, c.plan, c.plan_result, step.run);
   step.mesh = &c.plan.mesh;
   step.recipe = find_recipe(step.run.recipe);
-  step.topology = read_speeds(session.speeds, c.plan.mesh, own);
-  return !has_errors(own) && step.counted.work.is_there;
+  step.topology = read_speeds(session.speeds, c.plan.mesh, step_diagnostics);
+  return !has_errors(step_diagnostics) && step.counted.work.is_there;
 }
 
 std::string first_error(const Diagnostics& diagnostics) {
@@ -95,12 +95,13 @@ double seconds_of(const ReadyStep& step, const AssumptionScale& scale) {
 std::deque<ReadyStep> read_steps(Session& session, const Topology& topology) {
   std::deque<ReadyStep> steps;
   for (const MeasuredStep& measured : topology.calibrate) {
-    Diagnostics own;
+    Diagnostics step_diagnostics;
     ReadyStep& step = steps.emplace_back();
-    if (!read_step(measured, session, step, own)) {
-      report_message(session.diagnostics, Code::InvalidTopology, measured.span,
-                     fmt::format("the measured step `{}` cannot be priced: {}", measured.run, first_error(own)),
-                     "run `tpplan check MODEL PLAN --run RUN` on its files; paths are relative to the topology");
+    if (!read_step(measured, session, step, step_diagnostics)) {
+      report_message(
+          session.diagnostics, Code::InvalidTopology, measured.span,
+          fmt::format("the measured step `{}` cannot be priced: {}", measured.run, first_error(step_diagnostics)),
+          "run `tpplan check MODEL PLAN --run RUN` on its files; paths are relative to the topology");
       continue;
     }
     std::ignore =
@@ -124,7 +125,7 @@ void warn_of_contradiction(Session& session, const Topology& topology, const std
 
 // Fits the topology's efficiencies to its measured steps.
 Calibration calibrate_steps(Session& session, const Topology& topology, const std::deque<ReadyStep>& steps,
-                            StepAnswer& answer) {
+                            PrintedStepTime& answer) {
   std::vector<TimedEntry> entries;
   for (size_t i = 0; i < steps.size(); ++i) {
     const ReadyStep& step = steps[i];
@@ -201,7 +202,7 @@ std::optional<PricedRun> price_step(Session& session, const StepRequest& request
 // Returns the memory of inference with a cache. A decode step returns one token of each sequence.
 TrainingMemory measure_served(const Compilation& c, const StepRequest& request) {
   const Forecast& forecast = c.plan_result.forecast;
-  std::optional<uint64_t> results = count_results(forecast.trace);
+  std::optional<uint64_t> results = output_bytes_of_step(forecast.trace);
   const auto steps = static_cast<uint64_t>(std::max<int64_t>(request.decodes ? request.run.sequence : 1, 1));
   if (results) *results /= steps;
   const CountedStep counted = count_checked_step(c.graph, c.plan, c.plan_result, request.run);
@@ -213,7 +214,8 @@ TrainingMemory measure_served(const Compilation& c, const StepRequest& request) 
             .formula = cache_formula(cache)};
   }
   TrainingMemory memory = measure_inference(c.manifest, results, term);
-  if (memory.has_step && !memory.overflow) memory.peak = {.reserved = reserved_for(memory.total), .phase = "forward"};
+  if (memory.has_step && !memory.overflow)
+    memory.peak = {.reserved = reserved_bytes_for(memory.total), .phase = "forward"};
   return memory;
 }
 
@@ -229,9 +231,9 @@ TrainingMemory memory_of_step(const Compilation& c, const StepRequest& request, 
 
 RunFile read_session_run(Session& session, const std::string& path, std::string_view recipe, InputArguments& inputs) {
   RunFile file = path.empty() ? RunFile{} : read_run_input(path, session.run, session.diagnostics);
-  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& own) {
+  const auto override = [&file](std::string_view key, bool is_given, auto& value, const auto& new_value) {
     if (!is_given) return;
-    value = own;
+    value = new_value;
     if (std::ranges::find(file.run.given, key) == file.run.given.end()) file.run.given.emplace_back(key);
   };
   override("batch", inputs.batch > 0, file.run.batch, inputs.batch);
@@ -255,7 +257,7 @@ StepNumbers step_numbers(Session& session, const StepRequest& request) {
   if (request.has_run) {
     numbers.priced = price_step(session, request);
     if (numbers.priced) numbers.memory.capacity = capacity_of(numbers.priced->topology);
-    numbers.is_asked = !has_errors(session.diagnostics);
+    numbers.is_requested = !has_errors(session.diagnostics);
     return numbers;
   }
   numbers.timed = time_manifest(c.manifest, session.speeds, session.diagnostics);
@@ -265,7 +267,7 @@ StepNumbers step_numbers(Session& session, const StepRequest& request) {
 
 AssumptionScale fitted_scale(Session& session, const Topology& topology) {
   const std::deque<ReadyStep> steps = read_steps(session, topology);
-  StepAnswer answer;
+  PrintedStepTime answer;
   return has_errors(session.diagnostics) ? kAsGiven : calibrate_steps(session, topology, steps, answer).scale;
 }
 

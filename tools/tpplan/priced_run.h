@@ -15,7 +15,7 @@
 namespace tpplan {
 
 struct PricedRun {
-  StepAnswer answer;
+  PrintedStepTime answer;
   Topology topology;
 };
 
@@ -40,7 +40,7 @@ struct StepNumbers {
   TrainingMemory memory;
   std::optional<TimedStep> timed;
   std::optional<PricedRun> priced;  // with a run or in decode, instead of `timed`
-  bool is_asked = false;            // `priced` is wanted, and no file has an error
+  bool is_requested = false;        // `priced` is wanted, and no file has an error
   bool has_memory = false;
   std::vector<ReplaySpan> spans;  // of the memory over the step
 };

@@ -223,19 +223,19 @@ std::string unchecked_field(std::span<const ForecastLimit> limits) {
 
 std::string summary(const Compilation& c, const Diagnostics& diagnostics) {
   const ManifestTotals& t = c.manifest.totals;
-  size_t sharded = 0, by_default = 0, uncut = 0;  // uncut: sharded only over axes of size 1
+  size_t sharded = 0, by_default = 0, unsharded = 0;  // unsharded: sharded only over axes of size 1
   for (ParamId id = 0; id < c.plan_result.shardings.params.size(); ++id) {
     const PartitionSpec& spec = sharding_of(c.plan_result.shardings, id).spec;
-    const bool whole = is_fully_replicated(spec, c.plan.mesh);
-    sharded += !whole;
-    uncut += whole && !is_replicated(spec);
+    const bool is_full = is_fully_replicated(spec, c.plan.mesh);
+    sharded += !is_full;
+    unsharded += is_full && !is_replicated(spec);
     by_default += c.plan_result.shardings.params[id].reason == Reason::Default;
   }
   const size_t replicated = c.plan_result.shardings.params.size() - sharded;
-  const auto percent = [](uint64_t part, uint64_t whole) {
-    return whole == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(whole);
+  const auto percent = [](uint64_t part, uint64_t total) {
+    return total == 0 ? 100.0 : 100.0 * static_cast<double>(part) / static_cast<double>(total);
   };
-  const std::string by_size = uncut == 0 ? "" : fmt::format(", {} over axes of size 1", uncut);
+  const std::string by_size = unsharded == 0 ? "" : fmt::format(", {} over axes of size 1", unsharded);
   std::string out = fmt::format("{} on {}: {} in {}, {} sharded, {} replicated ({} by default{})\n",
                                 escape_for_terminal(c.graph.name), to_text(c.plan.mesh), human_bytes(t.bytes),
                                 counted(c.graph.params.size(), "parameter"), sharded, replicated, by_default, by_size);

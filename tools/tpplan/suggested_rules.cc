@@ -49,9 +49,9 @@ std::string suggestion_text(const RuleSuggestion& suggestion, const SourceFile& 
     out += fmt::format("checked with these rules{}: {}; without them: {}\n",
                        suggestion.is_walked ? ", operation by operation" : ", by names, shapes and heads",
                        counts_text(suggestion.after), counts_text(suggestion.before));
-  for (const UncoveredUnit& left : suggestion.left)
-    out +=
-        fmt::format("no known rule for `{}`: {}\n", escape_for_terminal(left.path), escape_for_terminal(left.reason));
+  for (const UncoveredUnit& uncovered_units : suggestion.uncovered_units)
+    out += fmt::format("no known rule for `{}`: {}\n", escape_for_terminal(uncovered_units.path),
+                       escape_for_terminal(uncovered_units.reason));
   return out;
 }
 
@@ -71,10 +71,10 @@ std::string suggestion_field(const RuleSuggestion& suggestion, const SourceFile&
     write_key(json, "edits");
     write_edits(json, plan, suggestion.edits);
     write_key(json, "left");
-    write_array(json, suggestion.left, [&](const UncoveredUnit& left) {
+    write_array(json, suggestion.uncovered_units, [&](const UncoveredUnit& uncovered_units) {
       begin_object(json);
-      write_field(json, "path", left.path);
-      write_field(json, "reason", left.reason);
+      write_field(json, "path", uncovered_units.path);
+      write_field(json, "reason", uncovered_units.reason);
       end_object(json);
     });
     write_counts(json, "before", suggestion.before);

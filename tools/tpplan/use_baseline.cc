@@ -62,7 +62,7 @@ std::string folder_of(const CheckArguments& arguments) {
 
 }  // namespace
 
-int open_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use) {
+int prepare_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use) {
   use.name = arguments.baseline;
   use.is_written = arguments.write_baseline;
   if (use.name.empty())
@@ -100,14 +100,14 @@ KnownFilter baseline_filter(const BaselineUse& use) {
 void take_known(BaselineUse& use, Session& session) {
   const Sources sources = sources_of(session);
   if (use.is_written) add_diagnostics(use.known, session.diagnostics, sources);
-  const Diagnostics taken = remove_known(session.diagnostics, sources, use.known, use.met);
+  const Diagnostics taken = remove_known(session.diagnostics, sources, use.known, use.still_reported);
   const DiagnosticCounts counts = counts_of(taken);
   use.taken.errors += counts.errors;
   use.taken.warnings += counts.warnings;
   if (session.compilation.is_checked) return;
   // Several errors of one phase can stop the check; the note names the last one.
   const auto last = std::find_if(taken.list.rbegin(), taken.list.rend(), [](const Diagnostic& d) {
-    return d.severity == Severity::Error && !kind_of(d.code).shards_nothing;
+    return d.severity == Severity::Error && !kind_of(d.code).has_no_sharding_effect;
   });
   if (last == taken.list.rend()) return;
   use.is_checked = false;
@@ -121,25 +121,25 @@ void take_known(BaselineUse& use, Session& session) {
   finish_diagnostics(session.diagnostics);
 }
 
-int close_baseline(const BaselineUse& use, int status, std::string& said) {
+int finish_baseline(const BaselineUse& use, int status, std::string& note) {
   if (use.name.empty()) return status;
   const std::string name = escape_for_terminal(use.name);
   if (use.is_written) {
     if (status != kExitFine) {
-      said += fmt::format("{} is unchanged: a baseline cannot contain errors in reading an input\n", name);
+      note += fmt::format("{} is unchanged: a baseline cannot contain errors in reading an input\n", name);
       return status;
     }
-    if (!use.is_checked) said += "a known error stops the check: `tpplan check` reports TP4013 until it is fixed\n";
+    if (!use.is_checked) note += "a known error stops the check: `tpplan check` reports TP4013 until it is fixed\n";
     const int written = write_result(use.path, [&](const Sink& sink) { return sink(to_json(use.known)); });
     if (written == kExitFine)
-      said += fmt::format("{} written to {}\n", counted(use.known.findings.size(), "diagnostic"), name);
+      note += fmt::format("{} written to {}\n", counted(use.known.findings.size(), "diagnostic"), name);
     return written;
   }
   if (const std::string counts = to_text(use.taken); !counts.empty())
-    said += fmt::format("{} of {} not shown\n", counts, name);
-  const size_t gone = use.known.findings.size() - use.met.size();
+    note += fmt::format("{} of {} not shown\n", counts, name);
+  const size_t gone = use.known.findings.size() - use.still_reported.size();
   if (gone > 0 && status == kExitFine && use.is_checked)  // errors can hide later diagnostics
-    said += fmt::format("{} of {} no longer reported: --write-baseline removes {}\n", counted(gone, "diagnostic"), name,
+    note += fmt::format("{} of {} no longer reported: --write-baseline removes {}\n", counted(gone, "diagnostic"), name,
                         gone == 1 ? "it" : "them");
   return status;
 }

@@ -14,14 +14,14 @@ struct BaselineUse {
   std::string path;  // absolute, because the working directory can change
   bool is_written = false;
   Baseline known;
-  std::set<std::string, std::less<>> met;  // fingerprints of entries whose diagnostic still exists
-  DiagnosticCounts taken;                  // hidden diagnostics
-  bool is_checked = true;                  // false if a hidden error stopped a check
+  std::set<std::string, std::less<>> still_reported;  // fingerprints of entries whose diagnostic still exists
+  DiagnosticCounts taken;                             // hidden diagnostics
+  bool is_checked = true;                             // false if a hidden error stopped a check
 };
 
 // Reads the baseline of the arguments, or checks that it can be written. Returns kExitFine, or another exit status
 // after reporting an error.
-[[nodiscard]] int open_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use);
+[[nodiscard]] int prepare_baseline(const CheckArguments& arguments, const CommonArguments& common, BaselineUse& use);
 
 // Returns the filter for the check; empty while the baseline is written.
 [[nodiscard]] KnownFilter baseline_filter(const BaselineUse& use);
@@ -31,7 +31,7 @@ struct BaselineUse {
 void take_known(BaselineUse& use, Session& session);
 
 // Writes the baseline if requested and `status`, the exit status of the other diagnostics, is kExitFine. Appends lines
-// about the baseline to `said`. Returns the exit status.
-[[nodiscard]] int close_baseline(const BaselineUse& use, int status, std::string& said);
+// about the baseline to `note`. Returns the exit status.
+[[nodiscard]] int finish_baseline(const BaselineUse& use, int status, std::string& note);
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@ constexpr DialectRow kGlobDialect = {.name = "glob",
                                      .keys = KeySyntax::Glob,
                                      .match = match_paths,
                                      .supports_module = supports_kind,
-                                     .cut = shard_by_name};
+                                     .dim_of_style = shard_by_name};
 
 }  // namespace tpplan

@@ -159,15 +159,15 @@ std::vector<RuleId> look_up(const ScopeKeys& keys, const TpPlan& plan, Framework
   std::vector<RuleId> found;
   std::vector<int> matches;
   const bool has_dots = in_slashes != path;  // false: a single match serves keys with and without `/`
-  const auto ask = [&](std::string_view form, bool of_slashes) {
+  const auto match_form = [&](std::string_view form, bool of_slashes) {
     find_matches(*keys.patterns, form, matches);
     for (const int i : matches) {
       const RuleId id = keys.rules[static_cast<size_t>(i)];
       if ((!has_dots || has_slash(plan.rules[id].key) == of_slashes) && fits(id)) found.push_back(id);
     }
   };
-  ask(path, false);
-  if (has_dots) ask(in_slashes, true);
+  match_form(path, false);
+  if (has_dots) match_form(in_slashes, true);
   std::sort(found.begin(), found.end());
   return found;
 }
@@ -237,6 +237,6 @@ constexpr DialectRow kKerasDialect = {.name = "keras",
                                       .reads_keras_match = true,
                                       .match = match_keras,
                                       .supports_module = supports_kind,
-                                      .cut = shard_by_name};
+                                      .dim_of_style = shard_by_name};
 
 }  // namespace tpplan

@@ -40,14 +40,14 @@ struct ResolvedRules {
   std::vector<RuleId> named;  // rules that have the name of a dim, applied or not
 };
 
-ResolvedRules decide(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names) {
+ResolvedRules resolve_rules(const TpPlan& plan, const NameRules& rules, std::span<const std::string_view> names) {
   std::vector<SkippedRule> skipped;
-  ResolvedRules alike{.decided = resolve_dims(plan, rules, names, &skipped), .named = {}};
-  for (const RuleId rule : alike.decided) {
-    if (rule != kNoRule) alike.named.push_back(rule);
+  ResolvedRules resolved{.decided = resolve_dims(plan, rules, names, &skipped), .named = {}};
+  for (const RuleId rule : resolved.decided) {
+    if (rule != kNoRule) resolved.named.push_back(rule);
   }
-  for (const SkippedRule& other : skipped) alike.named.push_back(other.rule);
-  return alike;
+  for (const SkippedRule& other : skipped) resolved.named.push_back(other.rule);
+  return resolved;
 }
 
 // Returns the rule that represents a parameter: the first that shards it, else the first that replicates a dim.
@@ -78,17 +78,18 @@ void match_logical(const TpPlan& plan, const ModelGraph& graph, MatchTable& tabl
     key.clear();
     for (const std::string_view name : names) key.append(std::to_string(name.size())).append(1, ' ').append(name);
     const auto [place, is_new] = known.try_emplace(key);
-    ResolvedRules& alike = place->second;
+    ResolvedRules& resolved = place->second;
     if (is_new) {
-      alike = decide(plan, rules, names);
-      if (graph.framework == Framework::Jax) compare_nnx(plan, graph, param, rules, names, alike.decided, diagnostics);
+      resolved = resolve_rules(plan, rules, names);
+      if (graph.framework == Framework::Jax)
+        compare_nnx(plan, graph, param, rules, names, resolved.decided, diagnostics);
     }
     ParamMatch& match = table.params[id];
-    match.rule = leading_rule(plan, alike.decided);
+    match.rule = leading_rule(plan, resolved.decided);
     match.dims = static_cast<uint32_t>(table.dim_rules.size());
-    table.dim_rules.insert(table.dim_rules.end(), alike.decided.begin(), alike.decided.end());
-    for (const RuleId rule : alike.named) ++table.rules[rule].parameters;
-    for (const RuleId rule : alike.decided) {
+    table.dim_rules.insert(table.dim_rules.end(), resolved.decided.begin(), resolved.decided.end());
+    for (const RuleId rule : resolved.named) ++table.rules[rule].parameters;
+    for (const RuleId rule : resolved.decided) {
       if (rule != kNoRule) ++table.rules[rule].governed;
     }
   }

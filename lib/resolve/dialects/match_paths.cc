@@ -238,7 +238,7 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
                  KeyHits* hits) {
   std::optional<FoundNames> names;
   if (hits != nullptr && plan.dialect->keys == KeySyntax::Glob) {
-    if (const auto named = named_by_rules(*hits, plan, graph))
+    if (const auto named = matches_by_rule(*hits, plan, graph))
       names = find_names(plan, graph, *hits, *named, diagnostics);
   }
   const RuleScopes scopes = names ? RuleScopes{} : rule_scopes(plan, graph, diagnostics);
@@ -290,7 +290,7 @@ void match_paths(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
     add_boundaries(plan, graph, id, by_module, table);
   }
   for (const Clash& clash : clashes.list)
-    report_clash(plan, clash.first, clash.second, clash.path, clash.agree, diagnostics, clash.times);
+    report_equal_rules(plan, clash.first, clash.second, clash.path, clash.agree, diagnostics, clash.times);
 }
 
 }  // namespace tpplan

@@ -8,6 +8,6 @@ constexpr DialectRow kRegexDialect = {.name = "regex",
                                       .keys = KeySyntax::Regex,
                                       .match = match_paths,
                                       .supports_module = supports_kind,
-                                      .cut = shard_by_name};
+                                      .dim_of_style = shard_by_name};
 
 }  // namespace tpplan

@@ -16,7 +16,7 @@ bool fits_kind(const StyleRow& style, ModuleKind kind) {
          kind == ModuleKind::Embedding;
 }
 
-void report_kind(const Inference& in, const ParamMatch& match, const Module& module) {
+void report_kind(const InferenceInput& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   report_unsupported(
       in, match, module,
@@ -30,7 +30,7 @@ void report_kind(const Inference& in, const ParamMatch& match, const Module& mod
 
 // Accepts modules of unknown kind, and experts under a style that shards a dim: shard_by_name checks their parameters
 // by dim names.
-bool supports_kind(const Inference& in, const ParamMatch& match, const Module& module) {
+bool supports_kind(const InferenceInput& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   const bool uses_dims =
       module.kind == ModuleKind::Other || (module.kind == ModuleKind::Experts && !style.shard_dim.empty());
@@ -39,7 +39,7 @@ bool supports_kind(const Inference& in, const ParamMatch& match, const Module& m
   return false;
 }
 
-StyleDim shard_by_name(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_by_name(const InferenceInput& in, const ParamMatch& match, const Module& module, const Param& param) {
   if (match.by_module && param.ndim == 0) return {};
   const PlanRule& rule = in.plan.rules[match.rule];
   const std::span<const std::string_view> dims = dims_of(in.graph, module, param);

@@ -201,7 +201,7 @@ void match_torch(const TpPlan& plan, const ModelGraph& graph, MatchTable& table,
 
 // ---- sharded dims ----
 
-bool supports_torch_module(const Inference& in, const ParamMatch& match, const Module& module) {
+bool supports_torch_module(const InferenceInput& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (style.modules != StyleModules::LinearOrEmbedding || is_torch_linear_or_embedding(in.graph, module)) return true;
   report_unsupported(
@@ -217,7 +217,7 @@ bool supports_torch_module(const Inference& in, const ParamMatch& match, const M
 // Returns the dim that torch 2.13 shards (style.py). colwise shards every parameter of a Linear along dim 0 and of an
 // Embedding along dim 1. rowwise shards the `weight` of a Linear along dim 1 and every parameter of an Embedding along
 // dim 0.
-StyleDim shard_as_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_as_torch(const InferenceInput& in, const ParamMatch& match, const Module& module, const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   const bool colwise = style.shard_dim == kDimOut, linear = module.kind == ModuleKind::Linear;
   if (linear && !colwise && param.name != "weight") return {};
@@ -231,7 +231,7 @@ StyleDim shard_as_torch(const Inference& in, const ParamMatch& match, const Modu
 }
 
 // Returns the dim that a style shards: by torch's class if the module has one, else by dim name.
-StyleDim shard_torch(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_torch(const InferenceInput& in, const ParamMatch& match, const Module& module, const Param& param) {
   const bool by_class = in.graph.framework == Framework::Torch && is_torch_linear_or_embedding(in.graph, module);
   return by_class ? shard_as_torch(in, match, module, param) : shard_by_name(in, match, module, param);
 }
@@ -272,7 +272,7 @@ ModuleId first_without_weight(const ModelGraph& graph, ModuleId first, const Mod
 
 // Reports modules that torch rejects: containers under a style for linear layers, and modules whose submodules own
 // parameters. Torch would register those parameters under names with dots, which raises an error.
-void check_torch_modules(const Inference& in, const MatchTable& matches, const ShardingTable&) {
+void check_torch_modules(const InferenceInput& in, const MatchTable& matches, const ShardingTable&) {
   const std::vector<FirstBelow> firsts = first_below(in.graph);
   for (const BoundaryMatch& match : matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
@@ -317,7 +317,7 @@ constexpr DialectRow kTorchDialect = {.name = "torch",
                                       .norm_of_heads = "sequence_parallel",
                                       .match = match_torch,
                                       .supports_module = supports_torch_module,
-                                      .cut = shard_torch,
+                                      .dim_of_style = shard_torch,
                                       .check_modules = check_torch_modules};
 
 }  // namespace tpplan

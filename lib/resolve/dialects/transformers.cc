@@ -74,7 +74,8 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
         table.rules[rule].addressed = true;
         const RuleId earlier = table.params[param].rule;
         if (earlier != kNoRule && earlier != rule) {
-          report_clash(plan, earlier, rule, path, has_same_effect(plan.rules[earlier], plan.rules[rule]), diagnostics);
+          report_equal_rules(plan, earlier, rule, path, has_same_effect(plan.rules[earlier], plan.rules[rule]),
+                             diagnostics);
           continue;
         }
         ++table.rules[rule].governed;
@@ -93,10 +94,10 @@ void match_transformers(const TpPlan& plan, const ModelGraph& graph, MatchTable&
 // True if the module has the attribute that the style reads; reports it otherwise. ColwiseParallel.install_forward
 // reads `out_features` and RowwiseParallel.install_forward reads `in_features`; they raise ValueError without it. Rules
 // for parameters do not install a forward.
-bool supports_features(const Inference& in, const ParamMatch& match, const Module& module) {
+bool supports_features(const InferenceInput& in, const ParamMatch& match, const Module& module) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
-  const Features asked = style.shard_dim == kDimOut ? kOutFeatures : kInFeatures;
-  if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & asked) != 0) return true;
+  const Features needed = style.shard_dim == kDimOut ? kOutFeatures : kInFeatures;
+  if (style.modules != StyleModules::LinearOrEmbedding || (features_of(in.graph, module) & needed) != 0) return true;
   report_unsupported(in, match, module,
                      fmt::format("{} shards linear layers, but `{}` is {}, which has no `{}_features`", style.name,
                                  module.path, type_of(in.graph, module), style.shard_dim),
@@ -107,13 +108,14 @@ bool supports_features(const Inference& in, const ParamMatch& match, const Modul
 
 // Returns the dim that shard_param of the style's class shards, for any module: the columns at_one_dim and at_more_dims
 // of the style table.
-StyleDim shard_by_position(const Inference& in, const ParamMatch& match, const Module& module, const Param& param) {
+StyleDim shard_by_position(const InferenceInput& in, const ParamMatch& match, const Module& module,
+                           const Param& param) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (style.is_bias_replicated && param.name == "bias") return {};
   // quantizer_finegrained_fp8.py replicates the scalars of quantized weights.
   if (param.ndim == 0 && find_companion(in.graph, static_cast<ParamId>(&param - in.graph.params.data()))) return {};
   const DimPosition position = param.ndim == 0 ? kRejects : param.ndim == 1 ? style.at_one_dim : style.at_more_dims;
-  if (position == kShardsNothing) return {};
+  if (position == kNoShardedDim) return {};
   const int dim = position < 0 ? position + param.ndim : position;
   if (position != kRejects && dim >= 0 && dim < param.ndim) return {StyleDimKind::Dim, static_cast<size_t>(dim)};
   report_unsupported(in, match, module,
@@ -127,7 +129,7 @@ StyleDim shard_by_position(const Inference& in, const ParamMatch& match, const M
 
 // Reports a parameter that another rule shards, in a module under sequence_parallel. transformers calls
 // DTensor.from_local on every parameter of the module (SequenceParallel.install_forward), which fails for a DTensor.
-void check_replicated_params(const Inference& in, const BoundaryMatch& match, const Module& module,
+void check_replicated_params(const InferenceInput& in, const BoundaryMatch& match, const Module& module,
                              const MatchTable& matches, const ShardingTable& table) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (!style.wraps_parameters) return;
@@ -141,7 +143,7 @@ void check_replicated_params(const Inference& in, const BoundaryMatch& match, co
   }
 }
 
-void check_transformers_modules(const Inference& in, const MatchTable& matches, const ShardingTable& table) {
+void check_transformers_modules(const InferenceInput& in, const MatchTable& matches, const ShardingTable& table) {
   for (const BoundaryMatch& match : matches.boundaries) {
     if (in.plan.rules[match.rule].style == nullptr) continue;
     check_replicated_params(in, match, in.graph.modules[match.module], matches, table);
@@ -162,7 +164,7 @@ constexpr DialectRow kTransformersDialect = {.name = "transformers",
                                              .sequence_norm_style = "replicated_with_grad_allreduce",
                                              .match = match_transformers,
                                              .supports_module = supports_features,
-                                             .cut = shard_by_position,
+                                             .dim_of_style = shard_by_position,
                                              .check_modules = check_transformers_modules};
 
 }  // namespace tpplan

@@ -17,7 +17,7 @@ namespace {
 // True if a rule redistributes the output of the module or of an ancestor within its repeated block.
 bool is_looked_after(const Neighbours& n, ModuleId id) {
   for (; id != kNone; id = parent_of(n.graph, id)) {
-    if (n.closed[id]) return true;
+    if (n.redistributes[id]) return true;
     if (is_repeated_block(n.graph, id)) return false;
   }
   return false;
@@ -134,14 +134,14 @@ void check_sequence(const Neighbours& n) {
 Neighbours look_around(const HeuristicInput& in) {
   Neighbours n{in.plan, in.graph, in.matches, in.shardings, in.diagnostics, {}, {}};
   n.rules.assign(in.graph.modules.size(), kNoRule);
-  n.closed.assign(in.graph.modules.size(), false);
+  n.redistributes.assign(in.graph.modules.size(), false);
   for (const BoundaryMatch& match : in.matches.boundaries) {
     const StyleRow* style = in.plan.rules[match.rule].style;
     if (style == nullptr) continue;
     if (!style->shard_dim.empty())
       n.rules[match.module] = match.rule;
     else if ((style->output.used && style->name != "sequence_parallel") || style->name == "ep_dispatch_experts")
-      n.closed[match.module] = true;
+      n.redistributes[match.module] = true;
   }
   return n;
 }

@@ -19,7 +19,7 @@ struct Pending {
   uint64_t count = 0;
 };
 struct Unpaired {
-  std::vector<Pending> leaves, takes;
+  std::vector<Pending> outputs, inputs;
   uint64_t layers = 0;  // linear layers below, with a rule or without
 };
 
@@ -32,29 +32,30 @@ void add(std::vector<Pending>& list, const Pending& pending) {
 }
 
 void add(Unpaired& all, const Unpaired& more) {
-  for (const Pending& pending : more.leaves) add(all.leaves, pending);
-  for (const Pending& pending : more.takes) add(all.takes, pending);
+  for (const Pending& pending : more.outputs) add(all.outputs, pending);
+  for (const Pending& pending : more.inputs) add(all.inputs, pending);
   all.layers += more.layers;
 }
 
-void report_unpaired(const Neighbours& n, const Pending& pending, bool leaves) {
+void report_unpaired(const Neighbours& n, const Pending& pending, bool has_no_reader) {
   const PlanRule& rule = n.plan.rules[pending.rule];
   const Module& module = n.graph.modules[pending.first];
-  Diagnostic* d = report(n.diagnostics, leaves ? Code::ShardsWithoutReader : Code::ShardsWithoutSource, rule.value_span,
-                         fmt::format("{}", pending.rule));
+  Diagnostic* d = report(n.diagnostics, has_no_reader ? Code::ShardsWithoutReader : Code::ShardsWithoutSource,
+                         rule.value_span, fmt::format("{}", pending.rule));
   if (d == nullptr) return;
   d->counted = "module";
   name_subject(*d, module);
   d->message =
-      leaves ? fmt::format("the output of `{}` stays sharded, but no layer next to it expects a sharded input",
-                           module.path)
-             : fmt::format("`{}` expects a sharded input, but no layer next to it has a sharded output", module.path);
-  d->notes.push_back({leaves ? "the next layer has replicated weights and receives only a shard of the values"
-                             : "its input is replicated: a matmul of the full input with a weight shard fails",
+      has_no_reader
+          ? fmt::format("the output of `{}` stays sharded, but no layer next to it expects a sharded input",
+                        module.path)
+          : fmt::format("`{}` expects a sharded input, but no layer next to it has a sharded output", module.path);
+  d->notes.push_back({has_no_reader ? "the next layer has replicated weights and receives only a shard of the values"
+                                    : "its input is replicated: a matmul of the full input with a weight shard fails",
                       span_of(n.graph, module)});
-  d->help = leaves ? "shard the next layer with rowwise, or " : "shard the layer before it with colwise, or ";
-  d->help += leaves ? replicate_help(n.plan, "colwise_gather_output", "output_layouts")
-                    : replicate_help(n.plan, "rowwise_split_input", "input_layouts");
+  d->help = has_no_reader ? "shard the next layer with rowwise, or " : "shard the layer before it with colwise, or ";
+  d->help += has_no_reader ? replicate_help(n.plan, "colwise_gather_output", "output_layouts")
+                           : replicate_help(n.plan, "rowwise_split_input", "input_layouts");
 }
 
 // Reports a layer that expects shards, as the down projection that its name denotes, although by its sizes it is an up
@@ -78,10 +79,10 @@ void report_up_as_down(const Neighbours& n, ModuleId id) {
 }
 
 void report_unpaired(const Neighbours& n, const Unpaired& here) {
-  for (const Pending& pending : here.leaves) {
+  for (const Pending& pending : here.outputs) {
     for (uint64_t i = 0; i < pending.count; ++i) report_unpaired(n, pending, true);
   }
-  for (const Pending& pending : here.takes) {
+  for (const Pending& pending : here.inputs) {
     for (uint64_t i = 0; i < pending.count; ++i) report_unpaired(n, pending, false);
   }
 }
@@ -108,37 +109,37 @@ ChildLists list_children(const ModelGraph& graph) {
 struct PairCheck {
   const Neighbours& n;
   const ChildLists children;
-  std::vector<Unpaired> open;  // by depth: the unpaired layers below the visited module of that depth
+  std::vector<Unpaired> unpaired;  // by depth: the unpaired layers below the visited module of that depth
 };
 
 // Visits the children of module `id`, then the module. Adds its unpaired layers to those of its parent. The recursion
 // is limited by the length of a path (kMaxPathBytes).
 void check_below(PairCheck& check, ModuleId id, size_t depth) {
   const Neighbours& n = check.n;
-  if (check.open.size() <= depth) check.open.emplace_back();
+  if (check.unpaired.size() <= depth) check.unpaired.emplace_back();
   for (ModuleId child = check.children.first[id]; child != kNone; child = check.children.next[child])
     check_below(check, child, depth + 1);
-  Unpaired& here = check.open[depth];
-  const ShardUse own = shard_use_of(n, id);
-  if (own == ShardUse::Outputs) add(here.leaves, {n.rules[id], id, 1});
-  if (own == ShardUse::Expects && is_up_by_size(n.graph, id))
+  Unpaired& here = check.unpaired[depth];
+  const ShardUse use = shard_use_of(n, id);
+  if (use == ShardUse::Outputs) add(here.outputs, {n.rules[id], id, 1});
+  if (use == ShardUse::Expects && is_up_by_size(n.graph, id))
     report_up_as_down(n, id);
-  else if (own == ShardUse::Expects)
-    add(here.takes, {n.rules[id], id, 1});
+  else if (use == ShardUse::Expects)
+    add(here.inputs, {n.rules[id], id, 1});
   here.layers += n.graph.modules[id].kind == ModuleKind::Linear;
-  if (own == ShardUse::None && (n.closed[id] || (!here.leaves.empty() && !here.takes.empty()))) {
-    here.leaves.clear();
-    here.takes.clear();
+  if (use == ShardUse::None && (n.redistributes[id] || (!here.outputs.empty() && !here.inputs.empty()))) {
+    here.outputs.clear();
+    here.inputs.clear();
   }
   const ModuleId parent = parent_of(n.graph, id);
-  if (parent == kNone || (own == ShardUse::None && is_repeated_block(n.graph, id))) {
+  if (parent == kNone || (use == ShardUse::None && is_repeated_block(n.graph, id))) {
     if (here.layers > 1) report_unpaired(n, here);
-    here.leaves.clear();
-    here.takes.clear();
+    here.outputs.clear();
+    here.inputs.clear();
   }
-  if (parent != kNone) add(check.open[depth - 1], here);
-  here.leaves.clear();
-  here.takes.clear();
+  if (parent != kNone) add(check.unpaired[depth - 1], here);
+  here.outputs.clear();
+  here.inputs.clear();
   here.layers = 0;
 }
 
@@ -148,7 +149,7 @@ void check_below(PairCheck& check, ModuleId id, size_t depth) {
 // unpaired at a repeated block or at the root are reported, unless the block has only one linear layer: its successor
 // is unknown.
 void check_pairs(const Neighbours& n) {
-  PairCheck check{.n = n, .children = list_children(n.graph), .open = {}};
+  PairCheck check{.n = n, .children = list_children(n.graph), .unpaired = {}};
   for (ModuleId id = 0; id < n.graph.modules.size(); ++id) {
     if (parent_of(n.graph, id) == kNone) check_below(check, id, 0);
   }

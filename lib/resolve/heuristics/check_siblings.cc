@@ -37,20 +37,20 @@ bool has_one_kv_head(const ModelGraph& graph, ModuleId parent) {
   return module.attributes != kNone && graph.attributes[module.attributes].num_kv_heads == 1;
 }
 
-void report_different_siblings(const Neighbours& n, ModuleId cut, ModuleId other) {
-  const RuleId rule = n.rules[cut];
+void report_different_siblings(const Neighbours& n, ModuleId sharded, ModuleId other) {
+  const RuleId rule = n.rules[sharded];
   Diagnostic* d =
       report(n.diagnostics, Code::ProjectionsDiffer, n.plan.rules[rule].value_span, fmt::format("{}", rule));
   if (d == nullptr) return;
   d->counted = "module";
-  name_subject(*d, n.graph.modules[cut]);
-  d->message = fmt::format("the output of `{}` is sharded, but the output of `{}` {}", n.graph.modules[cut].path,
+  name_subject(*d, n.graph.modules[sharded]);
+  d->message = fmt::format("the output of `{}` is sharded, but the output of `{}` {}", n.graph.modules[sharded].path,
                            leaf_of(n.graph, n.graph.modules[other].path),
                            n.rules[other] == kNoRule ? "is replicated" : "has another layout");
   d->notes.push_back(
       {"the two outputs are combined: their local sizes must match", span_of(n.graph, n.graph.modules[other])});
   d->help = fmt::format("change the style of `{}` to that of `{}`", leaf_of(n.graph, n.graph.modules[other].path),
-                        leaf_of(n.graph, n.graph.modules[cut].path));
+                        leaf_of(n.graph, n.graph.modules[sharded].path));
 }
 
 // Checks the group whose first projection is module `id`, so that each group is checked once.
@@ -62,24 +62,24 @@ void check_sibling_group(const Neighbours& n, ModuleId id, const SiblingNames& r
     if (!row.leaves[i].empty()) ids[i] = find_sibling(n.graph, id, row.leaves[i]);
     if (ids[i] != kNone && n.graph.modules[ids[i]].kind != ModuleKind::Linear) ids[i] = kNone;
   }
-  const auto cut = std::find_if(ids.begin(), ids.end(),
-                                [&](ModuleId m) { return m != kNone && shard_use_of(n, m) == ShardUse::Outputs; });
-  if (cut == ids.end()) return;
+  const auto sharded = std::find_if(ids.begin(), ids.end(),
+                                    [&](ModuleId m) { return m != kNone && shard_use_of(n, m) == ShardUse::Outputs; });
+  if (sharded == ids.end()) return;
   const auto other = std::find_if(ids.begin(), ids.end(),
                                   [&](ModuleId m) { return m != kNone && shard_use_of(n, m) != ShardUse::Outputs; });
-  if (other != ids.end()) report_different_siblings(n, *cut, *other);
+  if (other != ids.end()) report_different_siblings(n, *sharded, *other);
 }
 
 }  // namespace
 
 void check_siblings(const Neighbours& n) {
-  constexpr size_t kMaxNames = 1024;                                // most models have a dozen
-  TextMap<std::string_view, std::optional<SiblingNames>> products;  // by leaf name
+  constexpr size_t kMaxNames = 1024;                                     // most models have a dozen
+  TextMap<std::string_view, std::optional<SiblingNames>> sibling_names;  // by leaf name
   for (ModuleId id = 0; id < n.graph.modules.size(); ++id) {
     const Module& module = n.graph.modules[id];
     if (module.kind != ModuleKind::Linear) continue;
-    if (products.size() > kMaxNames) products.clear();
-    const auto [known, is_new] = products.try_emplace(leaf_of(n.graph, module.path));
+    if (sibling_names.size() > kMaxNames) sibling_names.clear();
+    const auto [known, is_new] = sibling_names.try_emplace(leaf_of(n.graph, module.path));
     if (is_new) known->second = siblings_of(known->first);
     if (known->second) check_sibling_group(n, id, *known->second);
   }

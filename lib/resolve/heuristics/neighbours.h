@@ -19,8 +19,8 @@ struct Neighbours {
   const MatchTable& matches;
   const ShardingTable& shardings;
   Diagnostics& diagnostics;
-  std::vector<RuleId> rules;  // by module: the rule whose style shards its parameters, or kNoRule
-  std::vector<bool> closed;   // by module: a rule redistributes its outputs
+  std::vector<RuleId> rules;        // by module: the rule whose style shards its parameters, or kNoRule
+  std::vector<bool> redistributes;  // by module: a rule redistributes its outputs
 };
 
 // True if outputs of a module under this rule are sharded along their last dim.

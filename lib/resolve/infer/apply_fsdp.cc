@@ -70,11 +70,11 @@ void apply_fsdp(const TpPlan& plan, const ModelGraph& graph, const MatchTable& m
     if (choice.decision == FsdpDecision::AlreadyOnAxis || choice.decision == FsdpDecision::NoDim)
       report_decision(plan, graph, id, sharding, choice.decision, diagnostics);
     if (choice.decision != FsdpDecision::Sharded) continue;
-    Sharding cut = sharding;
+    Sharding sharded = sharding;
     // The fsdp axis is minor to the rule's axes, because FSDP shards the local shard of a tp rank. If it precedes them
     // in the mesh, this is torch's _StridedShard (FSDPParam in torch 2.13, _fsdp_param.py).
-    cut.spec[choice.dim].push_back(plan.fsdp->axis);
-    result.sharding = intern(table, cut);
+    sharded.spec[choice.dim].push_back(plan.fsdp->axis);
+    result.sharding = intern(table, sharded);
     result.reason = result.reason == Reason::Rule ? Reason::RuleAndFsdp : Reason::Fsdp;
   }
   // Followers come after all leaders, because a leader may have a higher id than its followers.

@@ -53,14 +53,14 @@ void choose(const TpPlan& plan, const ModelGraph& graph, const Param& param, Par
 
 // Reports entries that match and have no effect. match_patterns has reported entries without a match.
 void report_idle(const TpPlan& plan, const PatternMatches& matches, const InitTable& table, Diagnostics& diagnostics) {
-  std::vector<bool> decides(plan.init.size());
+  std::vector<bool> has_effect(plan.init.size());
   for (const auto* inits : {&table.params, &table.buffers}) {
     for (const ParamInit& init : *inits) {
-      if (init.entry != kNone) decides[init.entry] = true;
+      if (init.entry != kNone) has_effect[init.entry] = true;
     }
   }
-  for (size_t i = 0; i < decides.size(); ++i) {
-    if (decides[i] || matches.of_init[i].matched == 0) continue;
+  for (size_t i = 0; i < has_effect.size(); ++i) {
+    if (has_effect[i] || matches.of_init[i].matched == 0) continue;
     report_message(diagnostics, Code::UnusedInitPattern, plan.init[i].pattern.span,
                    fmt::format("init pattern `{}` has no effect: other patterns apply to everything that it matches",
                                plan.init[i].pattern.text),

@@ -89,9 +89,9 @@ void add_params(ManifestBuilder& b) {
   }
   for (size_t i = 0; i < b.graph.buffers.size(); ++i) {
     const Param& buffer = b.graph.buffers[i];
-    const Sharding whole{.spec = replicated_spec(buffer.ndim), .segments = {}};
-    b.manifest.buffers.push_back(
-        {.layout = intern_layout(b, buffer, whole, kNone, kNoRule, Reason::Default, b.init.buffers[i].distribution)});
+    const Sharding replicated{.spec = replicated_spec(buffer.ndim), .segments = {}};
+    b.manifest.buffers.push_back({.layout = intern_layout(b, buffer, replicated, kNone, kNoRule, Reason::Default,
+                                                          b.init.buffers[i].distribution)});
   }
 }
 
@@ -131,7 +131,7 @@ std::vector<std::string> paths_of(const ModelGraph& graph, const std::vector<Mod
 void add_settings(ManifestBuilder& b) {
   const TpPlan& plan = b.plan;
   if (plan.data) b.manifest.data = ManifestData{.axes = plan.data->axes, .dim = plan.data->dim};
-  b.manifest.loss = resolved_loss(plan, data_gradients(b.runtime));
+  b.manifest.loss = resolved_loss(plan, data_grad_reduction(b.runtime));
   b.manifest.remat = paths_of(b.graph, b.patterns.remat);
   for (const LocalModule& local : b.patterns.local_modules) {
     if (!b.manifest.local_attributes) b.manifest.local_attributes.emplace().axis = plan.axis;
@@ -166,7 +166,7 @@ Manifest build_manifest(const TpPlan& plan, const ModelGraph& graph, const Match
                               .modules = 0,
                               .forward_dtype = {},
                               .backward_dtype = {},
-                              .sums = summed_axis(rule),
+                              .sums = grad_reduce_axis(rule),
                               .holds = {},
                               .boundary = boundary_of(rule)});
   }

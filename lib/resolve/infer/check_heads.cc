@@ -47,23 +47,23 @@ bool is_fused(const ModuleAttributes& a, int64_t size) {
 // together, so shards may end between heads. Falcon and Megatron group the queries of a kv head in this way.
 HeadCount heads_of(HeadRole role, const ModuleAttributes& a, int64_t size) {
   const int64_t kv = kv_heads(a);
-  const auto whole = [size](int64_t heads, int64_t head_dim, std::string_view what) {
+  const auto matched_count = [size](int64_t heads, int64_t head_dim, std::string_view what) {
     const int64_t granule = head_dim > 0 ? head_dim : heads > 0 && divides(heads, size) ? size / heads : 0;
     return granule > 0 && heads * granule == size ? HeadCount{heads, granule, what} : HeadCount{};
   };
   switch (role) {
     case HeadRole::Query:
     case HeadRole::Output:
-      return whole(a.num_heads, a.head_dim, "heads");
+      return matched_count(a.num_heads, a.head_dim, "heads");
     case HeadRole::Key:
     case HeadRole::Value:
-      return whole(kv, a.head_dim, "kv heads");
+      return matched_count(kv, a.head_dim, "kv heads");
     case HeadRole::FusedInBlocks:
       return is_fused(a, size) ? HeadCount{kv, a.head_dim, kv < a.num_heads ? "kv heads" : "heads"} : HeadCount{};
     case HeadRole::FusedByHead:
       if (kv < a.num_heads)
         return is_fused(a, size) ? HeadCount{kv, size / kv, "kv heads (each with its queries)"} : HeadCount{};
-      return whole(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");
+      return matched_count(a.num_heads, 3 * a.head_dim, "heads (q, k and v of each together)");
     default:
       return {};
   }
@@ -106,9 +106,9 @@ void report_split_heads(const HeadCheck& in, ParamId id, const Sharding& shardin
                                     in.plan.dialect->name),
                         {}});
   d->help = fmt::format("use an axis size that does not split heads: {}", join(sizes, ", "));
-  const bool whole = count.heads < shards && count.what == "kv heads";
+  const bool replicates = count.heads < shards && count.what == "kv heads";
   // Replicating k and v alone does not help: the attention of a rank would combine its heads of q with all heads of k.
-  if (whole)
+  if (replicates)
     d->help += in.plan.dialect->replicate_style.empty()
                    ? "; or gather the outputs of q, k and v (`output_layouts: Replicate`)"
                    : "; or gather the outputs of q, k and v (`colwise_gather_output`) and write "

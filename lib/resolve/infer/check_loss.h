@@ -19,10 +19,10 @@ void check_loss(const TpPlan& plan, const ModelGraph& graph, const Loss& loss, c
 
 // Reports TP5117 or TP5119 for an axis along which ranks have different tokens, unless the scale is right. `joined` is
 // the reduction of their gradients.
-void report_scale(const TpPlan& plan, const Loss& loss, AxisId axis, Reduction joined, Diagnostics& diagnostics);
+void report_loss_scale(const TpPlan& plan, const Loss& loss, AxisId axis, Reduction joined, Diagnostics& diagnostics);
 
 // Reports TP5118 for an axis of the loss along which every rank computes the same loss. `result` is the start of the
 // message: what the ranks have in common.
-void report_repeated(const TpPlan& plan, AxisId axis, std::string_view result, Diagnostics& diagnostics);
+void report_repeated_loss(const TpPlan& plan, AxisId axis, std::string_view result, Diagnostics& diagnostics);
 
 }  // namespace tpplan

@@ -77,9 +77,9 @@ std::string division_help(const ErrorPlace& at) {
 }
 
 void describe_division(const ErrorPlace& at, Diagnostic& d) {
-  const bool product = at.fault.kind == ShardingErrorKind::AxesNotDivisible;
+  const bool is_product = at.fault.kind == ShardingErrorKind::AxesNotDivisible;
   d.message = fmt::format("{} has size {}, which {} does not divide", subject(at), at.fault.size, axes_text(at));
-  if (product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.shards);
+  if (is_product) d.message += fmt::format(": each axis does, their product {} does not", at.fault.shards);
   d.label = at.fault.size < at.fault.shards ? fmt::format("{} elements for {} shards", at.fault.size, at.fault.shards)
                                             : fmt::format("{} / {} has remainder {}", at.fault.size, at.fault.shards,
                                                           at.fault.size % at.fault.shards);

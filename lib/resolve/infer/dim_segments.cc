@@ -13,7 +13,7 @@ namespace {
 // Returns the segments of a dim in the model file; for a bias without segments, those of the module's weight. nullptr
 // if there are none.
 const DimSegments* declared_segments(const ModelGraph& graph, const Module& module, const Param& param, size_t dim) {
-  const auto own = [&](const Param& p, size_t d) -> const DimSegments* {
+  const auto segments_at = [&](const Param& p, size_t d) -> const DimSegments* {
     if (p.extras == kNone) return nullptr;
     for (const DimSegments& segments : graph.extras[p.extras].segments) {
       if (segments.dim == d) return &segments;
@@ -21,13 +21,13 @@ const DimSegments* declared_segments(const ModelGraph& graph, const Module& modu
     return nullptr;
   };
   if (graph.extras.empty()) return nullptr;
-  if (const DimSegments* segments = own(param, dim)) return segments;
+  if (const DimSegments* segments = segments_at(param, dim)) return segments;
   if (param.ndim != 1) return nullptr;
   const std::span<const std::string_view> dims = dims_of(graph, module, param);
   for (const Param& sibling : params_of(graph, module)) {
     const int same = dims.empty() || &sibling == &param ? -1 : find_dim(dims_of(graph, module, sibling), dims[dim]);
     if (same < 0) continue;
-    const DimSegments* segments = own(sibling, static_cast<size_t>(same));
+    const DimSegments* segments = segments_at(sibling, static_cast<size_t>(same));
     const bool same_size = shape_of(graph, sibling)[static_cast<size_t>(same)] == shape_of(graph, param)[dim];
     if (segments != nullptr && same_size) return segments;
   }

@@ -2,11 +2,11 @@
 
 namespace tpplan {
 
-Reduction data_gradients(PlanRuntime runtime) {
+Reduction data_grad_reduction(PlanRuntime runtime) {
   return runtime == PlanRuntime::Tpplan ? Reduction::Sum : Reduction::Mean;
 }
 
-AxisId summed_axis(const PlanRule& rule) {
+AxisId grad_reduce_axis(const PlanRule& rule) {
   return rule.style != nullptr && rule.style->sums_parameter_gradients ? rule.axis : kNoAxis;
 }
 
@@ -14,7 +14,7 @@ std::vector<GradReduce> grad_reduce_of(const TpPlan& plan, const Sharding& shard
   std::vector<GradReduce> reduces;
   for (size_t i = 0; i < plan.mesh.axes.size(); ++i) {
     const auto axis = static_cast<AxisId>(i);
-    const bool style = rule != kNoRule && summed_axis(plan.rules[rule]) == axis;
+    const bool style = rule != kNoRule && grad_reduce_axis(plan.rules[rule]) == axis;
     if (!is_data_axis(plan, axis) && !style) continue;
     const bool is_fsdp = plan.fsdp && plan.fsdp->axis == axis;
     reduces.push_back(

@@ -15,10 +15,10 @@ namespace tpplan {
                                                      PlanRuntime runtime);
 
 // Returns the axis over which modules of a rule reduce the gradients of its parameters; kNoAxis if they do not.
-[[nodiscard]] AxisId summed_axis(const PlanRule& rule);
+[[nodiscard]] AxisId grad_reduce_axis(const PlanRule& rule);
 
 // Returns the reduction of gradients over data axes. tpplan.torch sums them; FSDP and DDP, which wrap the models of
 // other runtimes, average them (torch 2.13).
-[[nodiscard]] Reduction data_gradients(PlanRuntime runtime);
+[[nodiscard]] Reduction data_grad_reduction(PlanRuntime runtime);
 
 }  // namespace tpplan

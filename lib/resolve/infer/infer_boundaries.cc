@@ -129,10 +129,10 @@ void add_prepared(const TpPlan& plan, const PlanRule& rule, const Surroundings& 
       style.output.used ? o.use_local_input.value_or(false) : o.use_local_output.value_or(style.use_local);
   const auto input = [&](const Layout& from, const Layout& to) {
     const bool passes_on = is_fully_replicated(from) && around.fed_by_prepared;
-    const bool open = from && is_fully_replicated(to) && around.feeds_matmuls;
+    const bool is_partial = from && is_fully_replicated(to) && around.feeds_matmuls;
     return AxisBoundary{.from = from,
                         .to = to,
-                        .sums = !open       ? GradientReduction::None
+                        .sums = !is_partial ? GradientReduction::None
                                 : passes_on ? GradientReduction::Partial
                                             : GradientReduction::Reduced,
                         .use_local = local_input};
@@ -225,9 +225,9 @@ void warn_keywords_not_given(const PlanRule& rule, const Module& module, const G
 
 // How a prepare_module_* rule affects the gradients of its inputs.
 struct Handing {
-  bool any = false;             // it names an input; a rule with only `null` placeholders changes nothing
-  bool whole = false;           // it passes a replicated DTensor on, whose gradient may be partial
-  bool was_replicated = false;  // the passed DTensor was replicated before, so its gradient is not reduced here
+  bool any = false;                // it names an input; a rule with only `null` placeholders changes nothing
+  bool passes_replicated = false;  // it passes a replicated DTensor on, whose gradient may be partial
+  bool was_replicated = false;     // the passed DTensor was replicated before, so its gradient is not reduced here
 };
 
 Handing handing_of(const PlanRule& rule) {
@@ -237,7 +237,7 @@ Handing handing_of(const PlanRule& rule) {
   const bool local = (rule.style->output.used ? o.use_local_input : o.use_local_output).value_or(false);
   const auto add = [&](const Layout& from, const Layout& to) {
     handing.any = handing.any || from || to;
-    handing.whole = handing.whole || (!local && is_fully_replicated(to));
+    handing.passes_replicated = handing.passes_replicated || (!local && is_fully_replicated(to));
     handing.was_replicated = handing.was_replicated || (!local && is_fully_replicated(to) && is_fully_replicated(from));
   };
   for (size_t i = 0; o.input_layouts && i < o.input_layouts->size(); ++i)
@@ -275,7 +275,7 @@ std::vector<Surroundings> look_around(const TpPlan& plan, const ModelGraph& grap
     if (rule.style == nullptr || !rule.style->touches_parameters || !rule.style->input.gradient_is_partial) continue;
     for (size_t at = i;;) {
       const size_t above = prepared_above(matches.boundaries[at].module, rule.axis);
-      if (above == matches.boundaries.size() || !handing[matches.boundaries[above].rule].whole) break;
+      if (above == matches.boundaries.size() || !handing[matches.boundaries[above].rule].passes_replicated) break;
       around[at].fed_by_prepared = around[above].feeds_matmuls = true;
       if (!handing[matches.boundaries[above].rule].was_replicated) break;
       at = above;
@@ -308,7 +308,7 @@ void dump_values(std::string& out, std::string_view what, const std::vector<Valu
 // Warns about a `forward_dtype` or `backward_dtype` without effect: no module of its rule has a collective in that
 // direction.
 void warn_without_collectives(const TpPlan& plan, const BoundaryTable& table, Diagnostics& diagnostics) {
-  std::vector<bool> stands(plan.rules.size());
+  std::vector<bool> has_boundary(plan.rules.size());
   const auto sends = [&](RuleId rule, std::optional<DType> ValueBoundary::*dtype) {
     return std::ranges::any_of(table.layouts, [&](const BoundaryLayout& layout) {
       const auto is_sent = [dtype](const ValueBoundary& value) { return (value.*dtype).has_value(); };
@@ -316,16 +316,16 @@ void warn_without_collectives(const TpPlan& plan, const BoundaryTable& table, Di
              (std::ranges::any_of(layout.inputs, is_sent) || std::ranges::any_of(layout.outputs, is_sent));
     });
   };
-  for (const BoundaryLayout& layout : table.layouts) stands[layout.rule] = true;
+  for (const BoundaryLayout& layout : table.layouts) has_boundary[layout.rule] = true;
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
     const RuleOptions& o = plan.rules[id].options;
     const std::tuple<StyleOption, const std::optional<SentDtype>&, std::optional<DType> ValueBoundary::*> options[] = {
         {kForwardDtype, o.forward_dtype, &ValueBoundary::forward_dtype},
         {kBackwardDtype, o.backward_dtype, &ValueBoundary::backward_dtype}};
-    for (const auto& [option, said, member] : options) {
-      if (!said || !stands[id] || sends(id, member)) continue;
+    for (const auto& [option, written, member] : options) {
+      if (!written || !has_boundary[id] || sends(id, member)) continue;
       const bool forward = option == kForwardDtype;
-      Diagnostic* d = report(diagnostics, Code::SettingWithoutEffect, said->span, "");
+      Diagnostic* d = report(diagnostics, Code::SettingWithoutEffect, written->span, "");
       if (d == nullptr) continue;
       d->message = fmt::format("`{}` has no effect: {} sends {} between ranks", option_name(option),
                                plan.rules[id].style->name, forward ? "no forward values" : "no gradients");

@@ -20,7 +20,7 @@ namespace {
 constexpr std::string_view kStackDims[] = {"layers", "layer", "stack", "stacked", "blocks", "repeats"};
 
 // Adds the segments of a sharded dim to the sharding.
-void add_segments(const Inference& in, RuleId rule, const Module& module, const Param& param, size_t dim,
+void add_segments(const InferenceInput& in, RuleId rule, const Module& module, const Param& param, size_t dim,
                   Sharding& sharding) {
   DimSplit split = split_dim(in.plan, in.graph, in.plan.rules[rule], module, param, dim);
   if (split.segments) sharding.segments.push_back(std::move(*split.segments));
@@ -44,7 +44,7 @@ PartitionSpec expand(const SpecTemplate& spec, size_t ndim) {
 }
 
 // Shards each dim by the rule that applies to it.
-void shard_by_dims(const Inference& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
+void shard_by_dims(const InferenceInput& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
                    const Param& param, Sharding& sharding) {
   for (size_t dim = 0; dim < param.ndim; ++dim) {
     const RuleId rule = rule_of_dim(matches, match, dim);
@@ -56,7 +56,7 @@ void shard_by_dims(const Inference& in, const MatchTable& matches, const ParamMa
 
 // Warns about a spec that is shorter than the parameter and shards the dim of stacked layers: it was written for one
 // layer, whose dims are counted from the end.
-void check_stacked_dim(const Inference& in, const ParamMatch& match, const Module& module, const Param& param,
+void check_stacked_dim(const InferenceInput& in, const ParamMatch& match, const Module& module, const Param& param,
                        const Sharding& sharding) {
   const SpecTemplate& spec = *in.plan.rules[match.rule].spec;
   const size_t written = spec.before.size() + spec.after.size();
@@ -79,7 +79,7 @@ void check_stacked_dim(const Inference& in, const ParamMatch& match, const Modul
 }
 
 // Shards a replicated parameter by its rule. Returns false, after a report, if the rule does not fit the parameter.
-bool shard_by_rule(const Inference& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
+bool shard_by_rule(const InferenceInput& in, const MatchTable& matches, const ParamMatch& match, const Module& module,
                    const Param& param, Sharding& sharding) {
   const PlanRule& rule = in.plan.rules[match.rule];
   if (match.dims != kNone) {
@@ -97,25 +97,25 @@ bool shard_by_rule(const Inference& in, const MatchTable& matches, const ParamMa
   const DialectRow& dialect = *in.plan.dialect;
   if (match.by_module && !dialect.supports_module(in, match, module)) return false;
   if (rule.style->shard_dim.empty()) return true;
-  const StyleDim cut = dialect.cut(in, match, module, param);
-  if (cut.kind == StyleDimKind::Error) return false;
-  if (cut.kind == StyleDimKind::Replicated) return true;
-  sharding.spec[cut.dim] = {rule.axis};
-  add_segments(in, match.rule, module, param, cut.dim, sharding);
+  const StyleDim found = dialect.dim_of_style(in, match, module, param);
+  if (found.kind == StyleDimKind::Error) return false;
+  if (found.kind == StyleDimKind::Replicated) return true;
+  sharding.spec[found.dim] = {rule.axis};
+  add_segments(in, match.rule, module, param, found.dim, sharding);
   return true;
 }
 
 // True if the rule shards the expert dim, which must divide evenly. transformers rejects an uneven split too
 // (expert_parallel.py, MoEParamShard), in every module with `num_experts`. These are all experts modules, and others
 // that the model file declares.
-bool experts_must_divide(const Inference& in, const ParamMatch& match, const Module& module) {
+bool experts_must_divide(const InferenceInput& in, const ParamMatch& match, const Module& module) {
   const StyleRow* style = in.plan.rules[match.rule].style;
   return style != nullptr && style->shard_dim == kDimExpert && has_num_experts(in.graph, module);
 }
 
 // Warns about uneven shards of JAX and Keras, which jax.NamedSharding 0.10 and Keras 3.15 reject. tpplan-exec loads
 // them.
-void warn_uneven(const Inference& in, const ParamMatch& match, const Param& param, const Sharding& sharding) {
+void warn_uneven(const InferenceInput& in, const ParamMatch& match, const Param& param, const Sharding& sharding) {
   const std::span<const int64_t> shape = shape_of(in.graph, param);
   if (in.plan.uneven == UnevenPolicy::Error || in.graph.framework == Framework::Torch ||
       is_even(shape, sharding, in.plan.mesh))
@@ -132,7 +132,7 @@ void warn_uneven(const Inference& in, const ParamMatch& match, const Param& para
 }
 
 // True if the sharding is legal. Reports its errors.
-bool check_param(const Inference& in, const MatchTable& matches, const ParamMatch& match, ParamId id,
+bool check_param(const InferenceInput& in, const MatchTable& matches, const ParamMatch& match, ParamId id,
                  const Sharding& sharding) {
   const Param& param = in.graph.params[id];
   const std::span<const int64_t> shape = shape_of(in.graph, param);
@@ -152,7 +152,7 @@ bool check_param(const Inference& in, const MatchTable& matches, const ParamMatc
 }
 
 // Checks the specs of rules that apply to no parameter: some specs are wrong for any tensor.
-void check_idle_specs(const Inference& in, const MatchTable& matches) {
+void check_idle_specs(const InferenceInput& in, const MatchTable& matches) {
   for (RuleId id = 0; id < in.plan.rules.size(); ++id) {
     const PlanRule& rule = in.plan.rules[id];
     if (rule.style != nullptr || matches.rules[id].governed > 0) continue;
@@ -177,7 +177,7 @@ ShardingTable infer_params(const TpPlan& plan, const ModelGraph& graph, const Ma
                            Diagnostics& diagnostics) {
   ShardingTable table;
   table.params.resize(graph.params.size());
-  const Inference in{plan, graph, diagnostics};
+  const InferenceInput in{plan, graph, diagnostics};
   Sharding sharding;
   for (ModuleId module_id = 0; module_id < graph.modules.size(); ++module_id) {
     const Module& module = graph.modules[module_id];

@@ -14,8 +14,9 @@ std::vector<ParamId> plain_parameters(const TpPlan& plan, const ModelGraph& grap
   for (ParamId id = 0; id < graph.params.size(); ++id) {
     const RuleId rule = table.params[id].rule;
     const StyleRow* style = rule == kNoRule ? nullptr : plan.rules[rule].style;
-    const bool is_cut = !is_replicated(sharding_of(table, id).spec) || (style != nullptr && !style->shard_dim.empty());
-    if (!is_cut && !wraps[graph.params[id].module]) plain.push_back(id);
+    const bool is_sharded_param =
+        !is_replicated(sharding_of(table, id).spec) || (style != nullptr && !style->shard_dim.empty());
+    if (!is_sharded_param && !wraps[graph.params[id].module]) plain.push_back(id);
   }
   return plain.size() == graph.params.size() ? std::vector<ParamId>{} : plain;
 }

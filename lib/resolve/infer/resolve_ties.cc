@@ -28,7 +28,7 @@ void report_split_tie(const TpPlan& plan, const ModelGraph& graph, const Shardin
     d->notes.push_back(
         {fmt::format("{} creates two separate parameters, which then diverge in training", plan.dialect->name), {}});
   d->help = fatal ? "shard both in the same way, or write a rule for only one: the other uses the same sharding"
-                  : retie_help(graph, leader, other, false);
+                  : untied_help(graph, leader, other, false);
 }
 
 // Returns the style of the dialect for embeddings that shards this dim; nullptr if there is none.
@@ -115,15 +115,16 @@ void share_owner(const TpPlan& plan, const ModelGraph& graph, const Tie& tie, Sh
   const ParamId owner = owner_of_tie(graph, tie);
   for (const ParamId id : tie.params) {
     if (id == owner) continue;
-    const ParamSharding &own = table.params[owner], &other = table.params[id];
-    const bool has_one_rule = (own.rule == kNoRule) != (other.rule == kNoRule);
-    if (has_one_rule && own.sharding != other.sharding) {
+    const ParamSharding &of_owner = table.params[owner], &other = table.params[id];
+    const bool has_one_rule = (of_owner.rule == kNoRule) != (other.rule == kNoRule);
+    if (has_one_rule && of_owner.sharding != other.sharding) {
       warn_half_ruled(plan, graph, table, tie, owner, id, diagnostics);
       continue;
     }
-    if (!own.fits || !other.fits) continue;  // the error is already reported
-    table.params[id] = {
-        .sharding = own.sharding, .rule = own.rule, .reason = own.rule == kNoRule ? Reason::Default : Reason::Tied};
+    if (!of_owner.fits || !other.fits) continue;  // the error is already reported
+    table.params[id] = {.sharding = of_owner.sharding,
+                        .rule = of_owner.rule,
+                        .reason = of_owner.rule == kNoRule ? Reason::Default : Reason::Tied};
     table.followers.emplace_back(id, owner);
   }
 }
@@ -136,7 +137,7 @@ ParamId owner_of_tie(const ModelGraph& graph, const Tie& tie) {
   return found == tie.params.end() ? tie.params.front() : *found;
 }
 
-std::string retie_help(const ModelGraph& graph, ParamId first, ParamId second, bool are_equal) {
+std::string untied_help(const ModelGraph& graph, ParamId first, ParamId second, bool are_equal) {
   const std::string one = path_of(graph, graph.params[first]), other = path_of(graph, graph.params[second]);
   if (are_equal)
     return fmt::format(

@@ -18,6 +18,6 @@ void resolve_ties(const TpPlan& plan, const ModelGraph& graph, ShardingTable& ta
 [[nodiscard]] ParamId owner_of_tie(const ModelGraph& graph, const Tie& tie);
 
 // Returns the help for parameters that parallelize_module unties. `are_equal`: their shardings are equal.
-[[nodiscard]] std::string retie_help(const ModelGraph& graph, ParamId first, ParamId second, bool are_equal);
+[[nodiscard]] std::string untied_help(const ModelGraph& graph, ParamId first, ParamId second, bool are_equal);
 
 }  // namespace tpplan

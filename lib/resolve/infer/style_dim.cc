@@ -10,7 +10,7 @@
 
 namespace tpplan {
 
-void report_unsupported(const Inference& in, const ParamMatch& match, const Module& module, std::string message,
+void report_unsupported(const InferenceInput& in, const ParamMatch& match, const Module& module, std::string message,
                         std::string help) {
   const PlanRule& rule = in.plan.rules[match.rule];
   Diagnostic* d =
@@ -25,14 +25,14 @@ void report_unsupported(const Inference& in, const ParamMatch& match, const Modu
                       span_of(in.graph, module)});
 }
 
-bool check_boundary_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match) {
+bool check_boundary_module(const InferenceInput& in, const MatchTable& matches, const BoundaryMatch& match) {
   const StyleRow& style = *in.plan.rules[match.rule].style;
   if (style.modules != StyleModules::LinearOrEmbedding) return true;
   const Module& module = in.graph.modules[match.module];
   const auto params = std::span(matches.params).subspan(module.first_param, module.param_count);
-  const bool asked = std::any_of(params.begin(), params.end(),
-                                 [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
-  return asked || in.plan.dialect->supports_module(in, {.rule = match.rule, .by_module = true}, module);
+  const bool names_params = std::any_of(params.begin(), params.end(),
+                                        [&](const ParamMatch& p) { return p.rule == match.rule && p.by_module; });
+  return names_params || in.plan.dialect->supports_module(in, {.rule = match.rule, .by_module = true}, module);
 }
 
 }  // namespace tpplan

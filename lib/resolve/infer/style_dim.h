@@ -10,7 +10,7 @@
 
 namespace tpplan {
 
-struct Inference {
+struct InferenceInput {
   const TpPlan& plan;
   const ModelGraph& graph;
   Diagnostics& diagnostics;
@@ -24,11 +24,11 @@ struct StyleDim {
 };
 
 // Reports TP5009: the rule's style does not support the module. In the torch dialect, applying the plan would fail.
-void report_unsupported(const Inference& in, const ParamMatch& match, const Module& module, std::string message,
+void report_unsupported(const InferenceInput& in, const ParamMatch& match, const Module& module, std::string message,
                         std::string help);
 
 // Checks a boundary's module if its style is for linear or embedding layers and no parameter caused the check already.
 // Returns false if the style does not support the module.
-bool check_boundary_module(const Inference& in, const MatchTable& matches, const BoundaryMatch& match);
+bool check_boundary_module(const InferenceInput& in, const MatchTable& matches, const BoundaryMatch& match);
 
 }  // namespace tpplan

@@ -50,32 +50,32 @@ bool is_in_class(const GlobClass& one, std::string_view character) {
 }
 
 // Returns the end of the token if it matches at `at`, else kNoEnd.
-size_t end_of_token(const GlobToken& piece, std::string_view text, size_t at) {
-  for (size_t i = 0; i < piece.texts.size(); ++i) {
+size_t end_of_token(const GlobToken& token, std::string_view text, size_t at) {
+  for (size_t i = 0; i < token.texts.size(); ++i) {
     if (i > 0) {
       if (at >= text.size()) return kNoEnd;
       const std::string_view character = first_character(text.substr(at));
-      if (!is_in_class(piece.classes[i - 1], character)) return kNoEnd;
+      if (!is_in_class(token.classes[i - 1], character)) return kNoEnd;
       at += character.size();
     }
-    if (text.compare(at, piece.texts[i].size(), piece.texts[i]) != 0) return kNoEnd;
-    at += piece.texts[i].size();
+    if (text.compare(at, token.texts[i].size(), token.texts[i]) != 0) return kNoEnd;
+    at += token.texts[i].size();
   }
   return at;
 }
 
 // Returns the end of the token's first match at or after `at`, or kNoEnd. memmem needs linear time in both texts.
-size_t find_token(const GlobToken& piece, std::string_view text, size_t at) {
-  const std::string& first = piece.texts[0];
+size_t find_token(const GlobToken& token, std::string_view text, size_t at) {
+  const std::string& first = token.texts[0];
   while (at <= text.size()) {
     if (!first.empty()) {
       const void* found = first.size() == 1 ? std::memchr(text.data() + at, first[0], text.size() - at)
                                             : memmem(text.data() + at, text.size() - at, first.data(), first.size());
       if (found == nullptr) return kNoEnd;
       at = static_cast<size_t>(static_cast<const char*>(found) - text.data());
-      if (piece.classes.empty()) return at + first.size();
+      if (token.classes.empty()) return at + first.size();
     }
-    if (const size_t end = end_of_token(piece, text, at); end != kNoEnd) return end;
+    if (const size_t end = end_of_token(token, text, at); end != kNoEnd) return end;
     at += at < text.size() ? first_character(text.substr(at)).size() : 1;
   }
   return kNoEnd;
@@ -83,18 +83,18 @@ size_t find_token(const GlobToken& piece, std::string_view text, size_t at) {
 
 // True if the token matches at the end of `text`, starting at or after `from`. Compares backward, because the token's
 // length is known in characters and not in bytes.
-bool ends_with_token(const GlobToken& piece, std::string_view text, size_t from) {
+bool ends_with_token(const GlobToken& token, std::string_view text, size_t from) {
   size_t at = text.size();
-  for (size_t i = piece.texts.size(); i-- > 0;) {
-    const std::string& said = piece.texts[i];
-    if (at < from + said.size() || text.compare(at - said.size(), said.size(), said) != 0) return false;
-    at -= said.size();
+  for (size_t i = token.texts.size(); i-- > 0;) {
+    const std::string& literal = token.texts[i];
+    if (at < from + literal.size() || text.compare(at - literal.size(), literal.size(), literal) != 0) return false;
+    at -= literal.size();
     if (i == 0) return true;
     if (at <= from) return false;
     size_t begin = at - 1;
     while (begin > from && at - begin < 4 && (static_cast<unsigned char>(text[begin]) & 0xc0u) == 0x80u) --begin;
     if (first_character(text.substr(begin, at - begin)).size() != at - begin) begin = at - 1;
-    if (!is_in_class(piece.classes[i - 1], text.substr(begin, at - begin))) return false;
+    if (!is_in_class(token.classes[i - 1], text.substr(begin, at - begin))) return false;
     at = begin;
   }
   return true;
@@ -103,21 +103,21 @@ bool ends_with_token(const GlobToken& piece, std::string_view text, size_t from)
 }  // namespace
 
 Glob parse_glob(std::string_view glob) {
-  Glob parsed{.pieces = {GlobToken{}}};
+  Glob parsed{.tokens = {GlobToken{}}};
   for (size_t i = 0; i < glob.size(); ++i) {
-    GlobToken& piece = parsed.pieces.back();
+    GlobToken& token = parsed.tokens.back();
     const size_t end = glob[i] == '[' ? closing_bracket(glob, i) : std::string_view::npos;
     if (glob[i] == '*') {
-      if (i == 0 || glob[i - 1] != '*' || parsed.pieces.size() == 1) parsed.pieces.emplace_back();
+      if (i == 0 || glob[i - 1] != '*' || parsed.tokens.size() == 1) parsed.tokens.emplace_back();
       continue;
     }
     if (glob[i] != '?' && end == std::string_view::npos) {
-      piece.texts.back() += glob[i];
+      token.texts.back() += glob[i];
       continue;
     }
-    piece.classes.push_back(glob[i] == '?' ? GlobClass{.ranges = {}, .negated = true}
+    token.classes.push_back(glob[i] == '?' ? GlobClass{.ranges = {}, .negated = true}
                                            : parse_class(glob.substr(i + 1, end - i - 1)));
-    piece.texts.emplace_back();
+    token.texts.emplace_back();
     if (glob[i] == '[') i = end;
   }
   return parsed;
@@ -146,14 +146,14 @@ std::string name_of_glob(std::string_view glob) {
 
 // The earliest match of a token leaves the longest rest for the following tokens, so no backtracking is needed.
 bool matches_glob(const Glob& glob, std::string_view text) {
-  if (!text.ends_with(glob.pieces.back().texts.back())) return false;  // rejects most paths cheaply
-  size_t at = end_of_token(glob.pieces[0], text, 0);
-  if (glob.pieces.size() == 1 || at == kNoEnd) return at == text.size();
-  for (size_t i = 1; i + 1 < glob.pieces.size(); ++i) {
-    at = find_token(glob.pieces[i], text, at);
+  if (!text.ends_with(glob.tokens.back().texts.back())) return false;  // rejects most paths cheaply
+  size_t at = end_of_token(glob.tokens[0], text, 0);
+  if (glob.tokens.size() == 1 || at == kNoEnd) return at == text.size();
+  for (size_t i = 1; i + 1 < glob.tokens.size(); ++i) {
+    at = find_token(glob.tokens[i], text, at);
     if (at == kNoEnd) return false;
   }
-  return ends_with_token(glob.pieces.back(), text, at);
+  return ends_with_token(glob.tokens.back(), text, at);
 }
 
 }  // namespace tpplan

@@ -26,7 +26,7 @@ struct GlobToken {
 // A parsed glob. The first token matches at the start of the text and the last one at its end; a single token matches
 // the full text.
 struct Glob {
-  std::vector<GlobToken> pieces;
+  std::vector<GlobToken> tokens;
 };
 
 [[nodiscard]] Glob parse_glob(std::string_view glob);

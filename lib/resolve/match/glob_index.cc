@@ -20,8 +20,8 @@ std::string_view last_bytes(std::string_view text) {
 
 template <typename F>
 void each_text(const Glob& glob, F f) {
-  for (const GlobToken& piece : glob.pieces) {
-    for (const std::string& text : piece.texts) {
+  for (const GlobToken& token : glob.tokens) {
+    for (const std::string& text : token.texts) {
       if (!text.empty()) f(last_bytes(text));
     }
   }
@@ -83,10 +83,10 @@ void link_nodes(GlobIndex& index, const std::vector<std::pair<uint32_t, char>>& 
   for (const std::vector<uint32_t>& nodes : by_depth) {
     for (const uint32_t node : nodes) {
       const auto [parent, byte] = origins[node];
-      GlobIndexNode& own = index.nodes[node];
-      own.fallback = parent == 0 ? 0 : step_of(index, index.nodes[parent].fallback, byte);
-      const GlobIndexNode& shorter = index.nodes[own.fallback];
-      own.shorter = shorter.first != UINT32_MAX ? own.fallback : shorter.shorter;
+      GlobIndexNode& current = index.nodes[node];
+      current.fallback = parent == 0 ? 0 : step_of(index, index.nodes[parent].fallback, byte);
+      const GlobIndexNode& shorter = index.nodes[current.fallback];
+      current.shorter = shorter.first != UINT32_MAX ? current.fallback : shorter.shorter;
     }
   }
 }
@@ -114,25 +114,25 @@ GlobIndex index_globs(std::span<const std::string> globs) {
 
 void find_globs(GlobIndex& index, std::string_view text, std::vector<int>& matches) {
   const size_t before = matches.size();
-  const auto ask = [&](uint32_t glob) {
+  const auto visit_glob = [&](uint32_t glob) {
     if (matches_glob(index.globs[glob], text)) matches.push_back(static_cast<int>(glob));
   };
   if (index.globs.size() <= kFewGlobs) {
-    for (uint32_t glob = 0; glob < index.globs.size(); ++glob) ask(glob);
+    for (uint32_t glob = 0; glob < index.globs.size(); ++glob) visit_glob(glob);
     return;
   }
-  for (const uint32_t glob : index.textless) ask(glob);
+  for (const uint32_t glob : index.textless) visit_glob(glob);
   if (++index.questions == 0) {
-    for (GlobIndexNode& node : index.nodes) node.asked = 0;
+    for (GlobIndexNode& node : index.nodes) node.last_query = 0;
     index.questions = 1;
   }
   uint32_t at = 0;
   for (const char byte : text) {
     at = step_of(index, at, byte);
-    for (uint32_t node = at; node != 0 && index.nodes[node].asked != index.questions;
+    for (uint32_t node = at; node != 0 && index.nodes[node].last_query != index.questions;
          node = index.nodes[node].shorter) {
-      index.nodes[node].asked = index.questions;
-      for (uint32_t glob = index.nodes[node].first; glob != UINT32_MAX; glob = index.next[glob]) ask(glob);
+      index.nodes[node].last_query = index.questions;
+      for (uint32_t glob = index.nodes[node].first; glob != UINT32_MAX; glob = index.next[glob]) visit_glob(glob);
     }
   }
   std::sort(matches.begin() + static_cast<std::ptrdiff_t>(before), matches.end());

@@ -17,7 +17,7 @@ struct GlobIndexNode {
   uint32_t fallback = 0;        // node of the longest proper suffix that is a prefix of another literal
   uint32_t shorter = 0;         // next node along the fallbacks that has globs; 0: none
   uint32_t first = UINT32_MAX;  // first glob whose literal ends here; the others follow in `next`
-  uint32_t asked = 0;           // last query that visited this node and all shorter ones
+  uint32_t last_query = 0;      // last query that visited this node and all shorter ones
 };
 
 struct GlobIndex {

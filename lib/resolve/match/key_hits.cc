@@ -36,8 +36,8 @@ NamedPaths find_named(const ModelGraph& graph, const std::string& key, const std
   for (ModuleId id = 0; id < graph.modules.size(); ++id) {
     if (bases != nullptr && base_of[id] == kNone) continue;
     const EnclosingScope scope{.base = bases == nullptr ? kNone : base_of[id]};
-    const auto matches = [&](std::string_view whole) {
-      const std::string_view text = relative_path(graph, scope, whole);
+    const auto matches = [&](std::string_view full_path) {
+      const std::string_view text = relative_path(graph, scope, full_path);
       return is_pattern ? matches_glob(glob, text) : text == key;
     };
     const Module& module = graph.modules[id];
@@ -52,8 +52,8 @@ NamedPaths find_named(const ModelGraph& graph, const std::string& key, const std
 
 }  // namespace
 
-std::optional<std::vector<const NamedPaths*>> named_by_rules(KeyHits& hits, const TpPlan& plan,
-                                                             const ModelGraph& graph) {
+std::optional<std::vector<const NamedPaths*>> matches_by_rule(KeyHits& hits, const TpPlan& plan,
+                                                              const ModelGraph& graph) {
   const bool is_first_plan = hits.model != &graph;
   if (is_first_plan || hits.numbers > hits.most) hits = {.most = hits.most, .model = &graph, .blocks = {}, .keys = {}};
   if (is_first_plan) return std::nullopt;
@@ -65,8 +65,8 @@ std::optional<std::vector<const NamedPaths*>> named_by_rules(KeyHits& hits, cons
   for (const PlanRule& rule : plan.rules) {
     const bool in_block = rule.block != kNoRule;
     const std::string_view block = in_block ? std::string_view(plan.blocks[rule.block].text) : std::string_view{};
-    const size_t behind_block = in_block ? block.size() + 1 : 0;
-    name.assign(reinterpret_cast<const char*>(&behind_block), sizeof behind_block);
+    const size_t after_block = in_block ? block.size() + 1 : 0;
+    name.assign(reinterpret_cast<const char*>(&after_block), sizeof after_block);
     name.append(block).append(rule.key);
     auto known = hits.keys.find(name);
     if (known == hits.keys.end()) {

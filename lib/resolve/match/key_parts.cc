@@ -114,7 +114,7 @@ std::vector<std::string> parts_of_key(std::string_view key, Framework framework)
   return parts;
 }
 
-std::string folded(std::string_view name) {
+std::string fold_name(std::string_view name) {
   std::string text;
   for (const char c : name) {
     if (c != '_' && c != '-') text += static_cast<char>(c >= 'A' && c <= 'Z' ? c - 'A' + 'a' : c);

@@ -17,7 +17,7 @@ namespace tpplan {
 [[nodiscard]] std::vector<std::string> parts_of_key(std::string_view key, Framework framework);
 
 // Returns a name in lowercase without word separators.
-[[nodiscard]] std::string folded(std::string_view name);
+[[nodiscard]] std::string fold_name(std::string_view name);
 
 // True if two leaf names mean the same layer or parameter in different model families or frameworks.
 [[nodiscard]] bool is_same_leaf(std::string_view a, std::string_view b);

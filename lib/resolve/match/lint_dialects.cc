@@ -46,17 +46,17 @@ std::vector<std::vector<ParamId>> governed_by(const TpPlan& plan, const ModelGra
 }  // namespace
 
 std::vector<const DialectRow*> dialects_with_same_keys(const TpPlan& plan) {
-  std::vector<const DialectRow*> alike;
+  std::vector<const DialectRow*> with_same_keys;
   for (const DialectRow* dialect : dialect_table()) {
-    if (dialect->keys == plan.dialect->keys) alike.push_back(dialect);
+    if (dialect->keys == plan.dialect->keys) with_same_keys.push_back(dialect);
   }
-  return alike;
+  return with_same_keys;
 }
 
 void lint_dialects(const TpPlan& plan, const ModelGraph& graph, std::span<const DialectRow* const> dialects,
                    Diagnostics& diagnostics) {
   std::vector<std::vector<std::vector<ParamId>>> by_reading;
-  const std::vector<std::vector<ParamId>> own = governed_by(plan, graph, {"", plan.dialect, plan.keras_match});
+  const std::vector<std::vector<ParamId>> by_plan = governed_by(plan, graph, {"", plan.dialect, plan.keras_match});
   const std::vector<DialectReading> readings = list_readings(dialects);
   for (const DialectReading& reading : readings) by_reading.push_back(governed_by(plan, graph, reading));
   for (RuleId id = 0; id < plan.rules.size(); ++id) {
@@ -64,15 +64,15 @@ void lint_dialects(const TpPlan& plan, const ModelGraph& graph, std::span<const 
     if (rule.style != nullptr && !rule.style->touches_parameters) continue;
     std::vector<std::string> others;
     for (size_t i = 0; i < by_reading.size(); ++i) {
-      if (by_reading[i][id] != own[id])
+      if (by_reading[i][id] != by_plan[id])
         others.push_back(fmt::format(
             "{}: {}", readings[i].name,
-            by_reading[i][id].size() == own[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
+            by_reading[i][id].size() == by_plan[id].size() ? "others" : std::to_string(by_reading[i][id].size())));
     }
     if (others.empty()) continue;
     Diagnostic& d = report_message(diagnostics, Code::DialectDependentKey, rule.key_span,
                                    fmt::format("`{}` selects {} in this dialect, but different ones in other dialects",
-                                               rule.key, counted(own[id].size(), "parameter")));
+                                               rule.key, counted(by_plan[id].size(), "parameter")));
     d.label = fmt::format("{}", fmt::join(others, ", "));
     d.help = "keep `dialect:` in the file, and convert the keys before another tool reads them";
   }

@@ -49,7 +49,7 @@ const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
   const auto known = std::find_if(hints.shapes.begin(), hints.shapes.end(),
                                   [base](const PathShapes& shapes) { return shapes.base == base; });
   if (known != hints.shapes.end()) return &*known;
-  if (!spend_pass(hints)) return nullptr;
+  if (!charge_pass(hints)) return nullptr;
   const ModelGraph& graph = hints.graph;
   const char mark = separator(graph.framework);
   PathShapes& shapes = hints.shapes.emplace_back();
@@ -63,12 +63,12 @@ const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
     }
     if (path.empty() || std::count(path.begin(), path.end(), mark) >= static_cast<std::ptrdiff_t>(kMaxParts)) return;
     shape.paths = 1;
-    std::string whole;
+    std::string joined;
     for (const std::string_view part : split(path, mark)) {
       shape.parts.push_back(without_number(part, graph.framework));
-      whole += shape.parts.back() + mark;
+      joined += shape.parts.back() + mark;
     }
-    const auto [found, is_new] = at.try_emplace(std::move(whole), shapes.list.size());
+    const auto [found, is_new] = at.try_emplace(std::move(joined), shapes.list.size());
     if (!is_new) {
       ++shapes.list[found->second].paths;
       shapes.list[found->second].is_free |= shape.is_free;
@@ -86,7 +86,7 @@ const PathShapes* shapes_below(PathHints& hints, ModuleId base) {
 int part_cost(std::string_view wanted, std::string_view part, bool is_last) {
   if (wanted == part) return 0;
   if (wanted == "*") return kUnderStar;
-  const std::string a = folded(wanted), b = folded(part);
+  const std::string a = fold_name(wanted), b = fold_name(part);
   if (a == b) return 10;
   if (is_same_leaf(wanted, part)) return 50;
   const size_t limit = std::max<size_t>(1, std::min(a.size(), b.size()) / 3);
@@ -102,12 +102,12 @@ int distance_of(const std::vector<std::string>& key, const std::vector<std::stri
   for (size_t j = 1; j <= path.size(); ++j) last[j] = last[j - 1] + kMissingInFront / (j == 1 ? 1 : 2);
   for (size_t i = 1; i <= key.size(); ++i) {
     const bool star = key[i - 1] == "*";
-    const int left_over = star ? kUnderStar : i == key.size() ? kLastTooMany : kTooMany;
+    const int unmatched_cost = star ? kUnderStar : i == key.size() ? kLastTooMany : kTooMany;
     current[0] = last[0] + (star ? kUnderStar : kTooManyInFront);
     for (size_t j = 1; j <= path.size(); ++j) {
       const bool is_last = i == key.size() && j == path.size();
       const int missing = current[j - 1] + (star ? kUnderStar : kMissing);
-      const int too_many = last[j] + left_over;
+      const int too_many = last[j] + unmatched_cost;
       current[j] = std::min({last[j - 1] + part_cost(key[i - 1], path[j - 1], is_last), missing, too_many});
     }
     std::swap(last, current);
@@ -139,16 +139,16 @@ std::string written(const PathShape& shape, char mark, KeySyntax syntax) {
   return text;
 }
 
-bool may_name(const HintFor& search, const PathShape& shape) { return search.parameters || !shape.is_parameter; }
+bool may_name(const PathSearch& search, const PathShape& shape) { return search.parameters || !shape.is_parameter; }
 
 // True if the path has parameters, or the search does not need them.
-bool is_of_use(const HintFor& search, const PathShape& shape) {
+bool is_of_use(const PathSearch& search, const PathShape& shape) {
   return !search.needs_parameters || shape.has_parameters;
 }
 
-bool is_meant(const HintFor& search, const PathShape& shape) { return !search.needs_parameters || shape.is_free; }
+bool is_meant(const PathSearch& search, const PathShape& shape) { return !search.needs_parameters || shape.is_free; }
 
-PathHint end_of_paths(const PathShapes& shapes, const std::vector<std::string>& parts, const HintFor& search,
+PathHint end_of_paths(const PathShapes& shapes, const std::vector<std::string>& parts, const PathSearch& search,
                       char mark) {
   PathHint hint;
   size_t found = 0;
@@ -181,7 +181,7 @@ std::string change_of(std::string_view key, const std::string& proposal) {
 
 }  // namespace
 
-bool spend_pass(PathHints& hints) {
+bool charge_pass(PathHints& hints) {
   if (hints.passed_bytes >= kMaxPassedBytes) return false;
   if (hints.bytes == 0)
     for_each_path(hints, [&](std::string_view path, const PathShape&) { hints.bytes += path.size() + 1; });
@@ -189,7 +189,7 @@ bool spend_pass(PathHints& hints) {
   return true;
 }
 
-PathHint nearest_key(PathHints& hints, const HintFor& search) {
+PathHint nearest_key(PathHints& hints, const PathSearch& search) {
   const ModelGraph& graph = hints.graph;
   const std::vector<std::string> parts = parts_of_key(search.key, graph.framework);
   const bool is_blank_or_comment =
@@ -205,11 +205,11 @@ PathHint nearest_key(PathHints& hints, const HintFor& search) {
   for (const PathShape& shape : shapes->list) {
     if (!may_name(search, shape) || !is_meant(search, shape)) continue;
     const uint64_t work = parts.size() * shape.parts.size();
-    if (hints.compared_left < work) {
-      hints.compared_left = 0;
+    if (hints.comparisons_left < work) {
+      hints.comparisons_left = 0;
       return {};
     }
-    hints.compared_left -= work;
+    hints.comparisons_left -= work;
     const int distance = distance_of(parts, shape.parts);
     // A path that differs only in notation or spelling is always proposed; a farther one only if the rule can use it.
     if (distance >= kOther && !is_of_use(search, shape)) continue;
@@ -234,13 +234,13 @@ PathHint nearest_key(PathHints& hints, const HintFor& search) {
   return hint;
 }
 
-std::string nearby_names_help(PathHints& hints, const HintFor& search) {
+std::string nearby_names_help(PathHints& hints, const PathSearch& search) {
   constexpr size_t kMostNames = 8;
   const Framework framework = hints.graph.framework;
   std::vector<std::string> parts = parts_of_key(search.key, framework);
   const PathShapes* shapes = shapes_below(hints, search.base);
-  if (shapes == nullptr || parts.size() < 2 || hints.compared_left < shapes->list.size()) return {};
-  hints.compared_left -= shapes->list.size();
+  if (shapes == nullptr || parts.size() < 2 || hints.comparisons_left < shapes->list.size()) return {};
+  hints.comparisons_left -= shapes->list.size();
   parts.pop_back();
   const auto parent = std::ranges::find_if(
       shapes->list, [&](const PathShape& shape) { return !shape.is_parameter && shape.parts == parts; });
@@ -276,7 +276,7 @@ std::string examples_of_paths(PathHints& hints, KeySyntax syntax) {
   return fmt::format("`{}`", join(examples, "`, `"));
 }
 
-std::string nearest_path_help(PathHints& hints, const HintFor& search) {
+std::string nearest_path_help(PathHints& hints, const PathSearch& search) {
   const PathHint hint = nearest_key(hints, search);
   return hint.key.empty() ? "" : fmt::format("did you mean `{}`? ({})", hint.key, counted(hint.paths, "path"));
 }

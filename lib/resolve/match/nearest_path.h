@@ -32,18 +32,18 @@ struct PathShapes {
 // until the budget is used up.
 struct PathHints {
   const ModelGraph& graph;
-  const MatchTable* matches = nullptr;  // the rules of parameters; nullptr: not known yet
-  uint64_t compared_left = 1'000'000;   // remaining comparisons of two parts
-  uint64_t passed_bytes = 0;            // bytes of paths read by all passes so far
-  uint64_t bytes = 0;                   // bytes of one pass over all paths; 0: not computed yet
-  std::vector<PathShapes> shapes = {};  // by base
+  const MatchTable* matches = nullptr;    // the rules of parameters; nullptr: not known yet
+  uint64_t comparisons_left = 1'000'000;  // remaining comparisons of two parts
+  uint64_t passed_bytes = 0;              // bytes of paths read by all passes so far
+  uint64_t bytes = 0;                     // bytes of one pass over all paths; 0: not computed yet
+  std::vector<PathShapes> shapes = {};    // by base
 };
 
 // Charges one pass over all paths to the budget. True if the budget allows it.
-[[nodiscard]] bool spend_pass(PathHints& hints);
+[[nodiscard]] bool charge_pass(PathHints& hints);
 
 // A search for the paths that a key may mean.
-struct HintFor {
+struct PathSearch {
   std::string_view key;
   KeySyntax syntax = KeySyntax::Glob;  // of the key and of the hint
   bool parameters = true;              // the key may name parameters; false: modules only
@@ -61,11 +61,11 @@ struct PathHint {
   bool is_far = false;  // a part differs by more than spelling
   std::string change;   // the difference as a short text, such as "`model.` before them"; may be empty
 };
-[[nodiscard]] PathHint nearest_key(PathHints& hints, const HintFor& search);
+[[nodiscard]] PathHint nearest_key(PathHints& hints, const PathSearch& search);
 
 // Returns the children of the module that a key's path reaches, if only the last part is unknown: "`layers.*.self_attn`
 // has `q_proj`, `k_proj`". Empty if the module does not exist either.
-[[nodiscard]] std::string nearby_names_help(PathHints& hints, const HintFor& search);
+[[nodiscard]] std::string nearby_names_help(PathHints& hints, const PathSearch& search);
 
 // Returns the first parameters of the model as keys of a plan: "`embed.weight`, `layers.*.wq.weight`".
 [[nodiscard]] std::string examples_of_paths(PathHints& hints, KeySyntax syntax);
@@ -74,6 +74,6 @@ struct PathHint {
 [[nodiscard]] std::string pattern_of_path(std::string_view path, Framework framework, KeySyntax syntax);
 
 // Returns "did you mean `model.layers.*`? (32 paths)", or an empty text.
-[[nodiscard]] std::string nearest_path_help(PathHints& hints, const HintFor& search);
+[[nodiscard]] std::string nearest_path_help(PathHints& hints, const PathSearch& search);
 
 }  // namespace tpplan

@@ -84,11 +84,11 @@ bool has_backreference(std::string_view key) {
 std::string regex_help(std::string_view key, std::string_view fault, std::string_view otherwise) {
   if (fault.starts_with(kTooCostly))
     return "use fewer repetitions, and replace a class such as `\\pL` by the characters of the paths: `[a-z]`";
-  const bool star_repeats_nothing = key.starts_with('*') || key.find("/*") != std::string_view::npos;
+  const bool is_glob = key.starts_with('*') || key.find("/*") != std::string_view::npos;
   const bool ends = key.ends_with("\\Z") || key.ends_with("\\z");
-  if (!star_repeats_nothing && ends) return "remove the end anchor, or write `$`";
+  if (!is_glob && ends) return "remove the end anchor, or write `$`";
   const bool is_pythons = key.find("(?") != std::string_view::npos || has_backreference(key);
-  if (!star_repeats_nothing) return is_pythons ? std::string(otherwise) : "fix the expression, or write the exact path";
+  if (!is_glob) return is_pythons ? std::string(otherwise) : "fix the expression, or write the exact path";
   return fmt::format("keys are regular expressions in this dialect, and this is a glob: write `{}`",
                      glob_as_regex(key));
 }
@@ -96,12 +96,12 @@ std::string regex_help(std::string_view key, std::string_view fault, std::string
 std::string glob_to_regex(std::string_view glob) {
   std::string regex;
   const Glob parsed = parse_glob(glob);
-  for (size_t i = 0; i < parsed.pieces.size(); ++i) {
-    const GlobToken& piece = parsed.pieces[i];
+  for (size_t i = 0; i < parsed.tokens.size(); ++i) {
+    const GlobToken& token = parsed.tokens[i];
     if (i > 0 && !regex.ends_with(".*")) regex += ".*";
-    for (size_t k = 0; k < piece.texts.size(); ++k) {
-      if (k > 0) regex += class_regex(piece.classes[k - 1]);
-      regex += RE2::QuoteMeta(piece.texts[k]);
+    for (size_t k = 0; k < token.texts.size(); ++k) {
+      if (k > 0) regex += class_regex(token.classes[k - 1]);
+      regex += RE2::QuoteMeta(token.texts[k]);
     }
   }
   return regex;
@@ -157,17 +157,17 @@ uint64_t atom_cost(std::string_view atom, TextMap<std::string, uint64_t>& known)
 // arbitrary.
 uint64_t pattern_cost(std::string_view text, TextMap<std::string, uint64_t>& known) {
   constexpr uint64_t kMany = uint64_t{1} << 40;
-  std::vector<uint64_t> open = {0};  // cost so far of each enclosing group
+  std::vector<uint64_t> group_costs = {0};  // cost so far of each enclosing group
   for (size_t at = 0; at < text.size();) {
     if (text[at] == '(') {
-      open.push_back(0);
+      group_costs.push_back(0);
       ++at;
       continue;
     }
     uint64_t cost = 0;
-    if (text[at] == ')' && open.size() > 1) {
-      cost = open.back() + 1;
-      open.pop_back();
+    if (text[at] == ')' && group_costs.size() > 1) {
+      cost = group_costs.back() + 1;
+      group_costs.pop_back();
       ++at;
     } else {
       const size_t end = end_of_atom(text, at);
@@ -176,10 +176,11 @@ uint64_t pattern_cost(std::string_view text, TextMap<std::string, uint64_t>& kno
     }
     const auto [times, end] = repetition_at(text, at);
     at = end;
-    open.back() = std::min(open.back() + cost * std::min(times, kMany / std::max<uint64_t>(cost, 1)), kMany);
+    group_costs.back() =
+        std::min(group_costs.back() + cost * std::min(times, kMany / std::max<uint64_t>(cost, 1)), kMany);
   }
   uint64_t cost = 0;
-  for (const uint64_t group : open) cost += group;
+  for (const uint64_t group : group_costs) cost += group;
   return std::min(cost, kMany);
 }
 

@@ -36,7 +36,7 @@ ModuleId named_module(const TpPlan& plan, PathHints& hints, const PlanRule& rule
       return graph.params[id].module;
     if (!regex && !is_glob(rule.key)) return kNone;
   }
-  if (!spend_pass(hints)) return kNone;
+  if (!charge_pass(hints)) return kNone;
   const std::string mark = separator(graph.framework) == '.' ? "\\." : "/";
   const std::string before = in_block ? glob_to_regex(plan.blocks[rule.block].text) + mark : "";
   std::vector<std::string> expressions = {before + "(?:" + (regex ? rule.key : glob_to_regex(rule.key)) + ")"};
@@ -94,15 +94,15 @@ std::string misplaced_key_help(const TpPlan& plan, PathHints& hints, const PlanR
   if (in_block && named_module(plan, hints, rule, false, true) != kNone)
     return absolute_key_help(plan, hints.graph, rule);
   const ModuleId named = named_module(plan, hints, rule, in_block, false);
-  const bool modules_alone = plan.dialect->targets == KeyTargets::Modules;
-  return named == kNone || modules_alone ? "" : module_key_help(plan, hints.graph, rule, named);
+  const bool is_modules_only = plan.dialect->targets == KeyTargets::Modules;
+  return named == kNone || is_modules_only ? "" : module_key_help(plan, hints.graph, rule, named);
 }
 
 // ---- notations ----
 
 // True if a regular expression matches the path of a module or parameter.
 bool matches_as(PathHints& hints, const std::string& expression) {
-  if (!spend_pass(hints)) return false;
+  if (!charge_pass(hints)) return false;
   std::vector<std::string> faults;
   const PatternSetPtr set = compile_patterns(std::span(&expression, 1), PatternAnchor::Whole, &faults, kMaxHintCost);
   if (!faults[0].empty()) return false;
@@ -133,7 +133,7 @@ std::string type_help(const TpPlan& plan, PathHints& hints, const PlanRule& rule
   const ModelGraph& graph = hints.graph;
   const bool is_class = !rule.key.empty() && rule.key[0] >= 'A' && rule.key[0] <= 'Z' &&
                         rule.key.find_first_of("./*?[") == std::string::npos;
-  if (!is_class || !spend_pass(hints)) return "";
+  if (!is_class || !charge_pass(hints)) return "";
   const auto first =
       std::ranges::find_if(graph.modules, [&](const Module& module) { return type_of(graph, module) == rule.key; });
   if (first == graph.modules.end()) return "";
@@ -161,7 +161,7 @@ std::string notation_help(const TpPlan& plan, PathHints& hints, const PlanRule& 
              : fmt::format("keys are globs in this dialect, and this is a regular expression: write `{}`", hint.key);
 }
 
-HintFor hint_for(const TpPlan& plan, const RuleScopes& scopes, const PlanRule& rule) {
+PathSearch hint_for(const TpPlan& plan, const RuleScopes& scopes, const PlanRule& rule) {
   const std::vector<ModuleId>* block = rule.block == kNoRule ? nullptr : &scopes.list[1 + rule.block].modules;
   return {.key = rule.key,
           .syntax = rule.block == kNoRule ? plan.dialect->keys : KeySyntax::Glob,
@@ -212,14 +212,14 @@ void report_dead_rule(const TpPlan& plan, PathHints& hints, const RuleScopes& sc
   d.help = misplaced_key_help(plan, hints, rule);
   if (d.help.empty()) d.help = type_help(plan, hints, rule);
   if (!d.help.empty()) return;
-  const HintFor search = hint_for(plan, scopes, rule);
+  const PathSearch search = hint_for(plan, scopes, rule);
   PathHint hint = nearest_key(hints, search);
   hint.paths *= search.bases;
   d.help = notation_help(plan, hints, rule, hint);
   if (!d.help.empty()) return;
-  const std::string beside = hint.key.empty() || hint.is_far ? nearby_names_help(hints, search) : "";
-  if (!beside.empty()) {
-    d.help = beside;
+  const std::string nearby_help = hint.key.empty() || hint.is_far ? nearby_names_help(hints, search) : "";
+  if (!nearby_help.empty()) {
+    d.help = nearby_help;
   } else if (!hint.key.empty()) {
     d.help = fmt::format("did you mean `{}`? ({})", hint.key, counted(hint.paths, "path"));
     d.edits.push_back(rewrite_key(rule, hint.key));
@@ -260,15 +260,15 @@ void report_other_model(const TpPlan& plan, PathHints& hints, size_t rules, Diag
 void report_dead_rules(const TpPlan& plan, PathHints& hints, const RuleScopes& scopes,
                        std::vector<const PlanRule*> dead, Diagnostics& diagnostics) {
   if (dead.size() >= kOneCause) {
-    std::map<std::string, std::pair<std::vector<const PlanRule*>, std::vector<PathHint>>> alike;
+    std::map<std::string, std::pair<std::vector<const PlanRule*>, std::vector<PathHint>>> by_change;
     for (const PlanRule* rule : dead) {
       PathHint hint = nearest_key(hints, hint_for(plan, scopes, *rule));
       if (hint.change.empty()) continue;
-      auto& [rules, keys] = alike[hint.change];
+      auto& [rules, keys] = by_change[hint.change];
       rules.push_back(rule);
       keys.push_back(std::move(hint));
     }
-    for (const auto& [change, group] : alike) {
+    for (const auto& [change, group] : by_change) {
       const auto& [rules, keys] = group;
       if (rules.size() < kOneCause) continue;
       report_changed_paths(rules, keys, diagnostics);
@@ -362,8 +362,9 @@ void report_unused_rules(const TpPlan& plan, const ModelGraph& graph, const Matc
     const bool used = matches.addressed || matches.parameters + matches.modules > 0;
     if (!used && !rule.optional) dead.push_back(&rule);
     if (matches.clashes && matches.governed == 0) propose_removal(rule, diagnostics);
-    const bool decides = rule.style == nullptr || rule.style->touches_parameters;
-    if (!used || !decides || matches.clashes || matches.governed > 0 || matches.parameters == 0 || matches.modules > 0)
+    const bool affects_params = rule.style == nullptr || rule.style->touches_parameters;
+    if (!used || !affects_params || matches.clashes || matches.governed > 0 || matches.parameters == 0 ||
+        matches.modules > 0)
       continue;
     Diagnostic& d = report_message(diagnostics, Code::ShadowedRule, rule.key_span,
                                    fmt::format("rule `{}` has no effect", rule.key));

@@ -49,8 +49,8 @@ std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, st
   return path.substr(prefix == 0 ? 0 : std::min(prefix + 1, path.size()));
 }
 
-void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
-                  Diagnostics& diagnostics, uint64_t times) {
+void report_equal_rules(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
+                        Diagnostics& diagnostics, uint64_t times) {
   const PlanRule &a = plan.rules[first], &b = plan.rules[second];
   Diagnostic* d = report(diagnostics, agree ? Code::RedundantRule : Code::ConflictingRules, b.key_span,
                          fmt::format("{}/{}", first, second), times);

@@ -36,7 +36,7 @@ void enclosing_scopes(const ModelGraph& graph, const RuleScopes& scopes, ModuleI
 [[nodiscard]] std::string_view relative_path(const ModelGraph& graph, EnclosingScope scope, std::string_view path);
 
 // Reports two equally exact rules for the same parameter: TP4003 if they differ, TP4004 if they agree.
-void report_clash(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
-                  Diagnostics& diagnostics, uint64_t times = 1);
+void report_equal_rules(const TpPlan& plan, RuleId first, RuleId second, std::string_view path, bool agree,
+                        Diagnostics& diagnostics, uint64_t times = 1);
 
 }  // namespace tpplan

@@ -21,7 +21,7 @@ Grad convert_to_add(Backward& b, const TapeEntry& entry, Grad grad, DeclaredPlac
   grad = redistribute_to_declared(b, entry, std::move(grad), to, slot, true);
   grad.has_declared = true;
   each_state(grad, [terms](GradState& state) {
-    if (state.kind == GradKind::Known) state.open |= terms;
+    if (state.kind == GradKind::Known) state.partial |= terms;
   });
   return grad;
 }
@@ -64,7 +64,7 @@ bool add_states(Grad& have, Grad& add, std::span<const int64_t> shape) {
   if (!have.segments.empty() && !add.segments.empty() && have.dim != add.dim) {
     // With segments of different dims, both gradients must have one common state.
     GradState a{}, b{};
-    if (!uniform(have, a) || !uniform(add, b) || a != b) return false;
+    if (!has_uniform_state(have, a) || !has_uniform_state(add, b) || a != b) return false;
     have.segments.clear();
     have.state = a;
     return true;
@@ -75,17 +75,17 @@ bool add_states(Grad& have, Grad& add, std::span<const int64_t> shape) {
   if (add.segments.empty()) add.segments = {{0, shape[dim], add.state}};
   have.dim = dim;
   bool clash = false;
-  for (const GradSegment& s : add.segments) put_segment(have.segments, s, clash);
+  for (const GradSegment& s : add.segments) add_segment(have.segments, s, clash);
   have.state = kComplete;
-  if (GradState all{}; uniform(have, all)) have.state = all;
+  if (GradState all{}; has_uniform_state(have, all)) have.state = all;
   return !clash;
 }
 
 }  // namespace
 
-void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
+void accumulate_grad(Backward& b, SlotId slot, Grad add, const TapeEntry& entry) {
   Grad& have = b.grads[slot];
-  note_arrival(b.walk, slot, add);
+  note_grad_arrival(b.walk, slot, add);
   if (has_no_grad(have)) {
     have = std::move(add);
     return;

@@ -9,6 +9,6 @@ namespace tpplan {
 // partial ones are partial. A complete and a partial one are an error, because a later reduction counts the complete
 // one n times. If DTensors have different placements, torch redistributes both. Segments of one dim are added
 // separately.
-void accumulate(Backward& b, SlotId slot, Grad add, const TapeEntry& entry);
+void accumulate_grad(Backward& b, SlotId slot, Grad add, const TapeEntry& entry);
 
 }  // namespace tpplan

@@ -28,7 +28,7 @@ Backward begin_backward(Walk& walk) {
   if (walk.out.gradients != nullptr) walk.memory.arrivals.assign(walk.memory.slots.size(), {});
   std::vector<uint8_t>& reached = walk.memory.reached;
   reached.assign(walk.memory.slots.size(), 0);
-  const std::vector<ValueId> trained = walk.in.loss ? std::vector{loss_value(walk)} : walk.in.graph.outputs;
+  const std::vector<ValueId> trained = walk.in.loss ? std::vector{loss_input(walk)} : walk.in.graph.outputs;
   for (const ValueId output : trained) {
     const SlotId slot = walk.memory.slot_of[output];
     if (!walk.memory.slots[slot].requires_grad) continue;
@@ -36,9 +36,9 @@ Backward begin_backward(Walk& walk) {
     const ValueLayout& layout = layout_of(walk, slot);
     b.grads[slot] = {.state = kComplete,
                      .has_declared = layout.is_dtensor,
-                     .declared = for_gradient(layout.declared),
+                     .declared = gradient_placements(layout.declared),
                      .layout = walk.memory.slots[slot].layout};
-    note_arrival(walk, slot, b.grads[slot]);
+    note_grad_arrival(walk, slot, b.grads[slot]);
   }
   for (size_t i = walk.memory.tape.size(); i-- > 0;) {
     const TapeEntry& entry = walk.memory.tape[i];
@@ -69,10 +69,10 @@ void check_untied(Walk& walk) {
   for (const Tie& tie : walk.in.model.ties) {
     std::vector<ParamId> used;
     for (const ParamId id : tie.params) {
-      const auto own = walk.memory.untied.find(id);
-      const bool trains = own != walk.memory.untied.end() && walk.memory.slots[own->second].requires_grad;
+      const auto untied = walk.memory.untied.find(id);
+      const bool trains = untied != walk.memory.untied.end() && walk.memory.slots[untied->second].requires_grad;
       const auto has_part = [&](const TapeSlot& slot) {
-        return own != walk.memory.untied.end() && slot.slot == own->second;
+        return untied != walk.memory.untied.end() && slot.slot == untied->second;
       };
       if (trains && std::any_of(walk.memory.tape_slots.begin(), walk.memory.tape_slots.end(), has_part))
         used.push_back(id);
@@ -91,8 +91,8 @@ void check_untied(Walk& walk) {
          .module = first.module,
          .rule = rule,
          .layouts = {},
-         .help = retie_help(walk.in.model, used[0], used[1],
-                            walk.in.shardings.params[used[0]].sharding == walk.in.shardings.params[used[1]].sharding)},
+         .help = untied_help(walk.in.model, used[0], used[1],
+                             walk.in.shardings.params[used[0]].sharding == walk.in.shardings.params[used[1]].sharding)},
         FirstFailure::Gradient);
   }
 }
@@ -118,10 +118,10 @@ void walk_backward(Walk& walk, bool is_reporting) {
   std::vector<ParamId>& params = walk.memory.param_of_slot;
   params.assign(walk.memory.slots.size(), kNone);
   for (ParamId id = 0; id < walk.memory.value_of_param.size(); ++id) {
-    const auto own = walk.memory.untied.find(id);
-    const bool is_own = own != walk.memory.untied.end();
-    if (!is_own && walk.memory.value_of_param[id] == kNoId) continue;
-    ParamId& param = params[is_own ? own->second : walk.memory.slot_of[walk.memory.value_of_param[id]]];
+    const auto untied = walk.memory.untied.find(id);
+    const bool is_untied = untied != walk.memory.untied.end();
+    if (!is_untied && walk.memory.value_of_param[id] == kNoId) continue;
+    ParamId& param = params[is_untied ? untied->second : walk.memory.slot_of[walk.memory.value_of_param[id]]];
     if (param == kNone) param = id;
   }
   std::vector<BackwardStack> stacks = begin_backward_stacks(b);

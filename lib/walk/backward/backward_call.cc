@@ -14,9 +14,9 @@ std::vector<int64_t> sizes_of(const Walk& walk, SlotId slot) {
 }
 
 ValueLayoutId declared_layout_of(Walk& walk, std::span<const int64_t> shape, const DeclaredPlacements& declared) {
-  ValueLayout pieces = placed_layout(walk.memory.table, shape, declared);
-  pieces.partial = 0;
-  return intern(walk.memory.table, pieces);
+  ValueLayout local = placed_layout(walk.memory.table, shape, declared);
+  local.partial = 0;
+  return intern(walk.memory.table, local);
 }
 
 ValueLayoutId declared_layout_of(Walk& walk, SlotId slot, const DeclaredPlacements& declared) {
@@ -29,8 +29,8 @@ void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to) {
   c.grad.has_declared = true;
 }
 
-void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
-                       const DeclaredPlacements& to) {
+void redistribute_intermediate(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
+                               const DeclaredPlacements& to) {
   Walk& walk = c.b.walk;
   for (const Collective& step : redistribute(at, to).value_or(std::vector<Collective>{})) {
     const ValueLayout held = walk.memory.table.layouts[declared_layout_of(walk, shape, at)];
@@ -40,7 +40,7 @@ void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> sh
 }
 
 void redistribute_saved(BackwardCall& c, SlotId saved, const DeclaredPlacements& to) {
-  redistribute_made(c, saved, shape_of(c.b.walk, saved), layout_of(c.b.walk, saved).declared, to);
+  redistribute_intermediate(c, saved, shape_of(c.b.walk, saved), layout_of(c.b.walk, saved).declared, to);
 }
 
 OperandSpec operand_spec(const Walk& walk, SlotId slot, const Placement& at) {

@@ -30,8 +30,8 @@ struct BackwardCall {
 // Redistributes the gradient of the result.
 void redistribute_incoming_grad(BackwardCall& c, const DeclaredPlacements& to);
 // Lists the calls that redistribute a tensor of this shape, which has the dtype of the slot.
-void redistribute_made(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
-                       const DeclaredPlacements& to);
+void redistribute_intermediate(BackwardCall& c, SlotId slot, std::span<const int64_t> shape, DeclaredPlacements at,
+                               const DeclaredPlacements& to);
 // Lists the calls that redistribute an operand saved for backward.
 void redistribute_saved(BackwardCall& c, SlotId saved, const DeclaredPlacements& to);
 

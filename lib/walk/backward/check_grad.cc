@@ -16,7 +16,7 @@ enum class Verdict : uint8_t { Complete, Partial, KnownPartial, Mixed, Wrong };
 
 Verdict verdict_of(const Grad& grad) {
   GradState state{};
-  const bool one = uniform(grad, state);
+  const bool one = has_uniform_state(grad, state);
   if (grad.state == kWrongGrad) return Verdict::Wrong;
   if (!one) return Verdict::Mixed;
   if (!is_partial(state)) return Verdict::Complete;
@@ -43,7 +43,7 @@ bool find_cause(const Backward& b, const Grad& grad, Verdict verdict, const std:
       return true;
     case Verdict::Complete: {
       GradState state{};
-      if (!is_declared_partial(grad) || !uniform(grad, state) || state != kComplete) return false;
+      if (!is_declared_partial(grad) || !has_uniform_state(grad, state) || state != kComplete) return false;
       cause.code = Code::ReplicatedGradientReduced;
       cause.reason = fmt::format("the gradient of `{}` is full on every rank, but is declared Partial over {} ranks",
                                  name, walk.in.ranks);

@@ -38,25 +38,26 @@ struct LossError {
 bool find_error(const Walk& walk, const ValueLayout& layout, LossError& fault) {
   const AxisMask axes_with_tokens = loss_axes(walk);
   const bool is_loss = layout.dims.empty();
-  const AxisMask open = is_loss ? layout.partial & ~axes_with_tokens : layout.partial;
-  if (open != 0) {
+  const AxisMask partial = is_loss ? layout.partial & ~axes_with_tokens : layout.partial;
+  if (partial != 0) {
     fault = {Code::LossOfPartial, fmt::format("the loss uses a partial sum that is never reduced over {}: {}",
-                                              names_of(walk, open), layout_text(walk.memory.table, layout))};
+                                              names_of(walk, partial), layout_text(walk.memory.table, layout))};
     return true;
   }
   for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
-    const AxisMask cut = walk.memory.table.maps.maps[layout.dims[dim]].axes;
-    if (cut == 0) continue;
+    const AxisMask sharding_axes_of_dim = walk.memory.table.maps.maps[layout.dims[dim]].axes;
+    if (sharding_axes_of_dim == 0) continue;
     if (dim > 0 && dim + 1 == layout.dims.size()) {
       fault = {Code::LossOverShard,
                fmt::format("every rank along {} computes the loss over only its shard of the classes: {}",
-                           names_of(walk, cut), layout_text(walk.memory.table, layout))};
+                           names_of(walk, sharding_axes_of_dim), layout_text(walk.memory.table, layout))};
       return true;
     }
-    if ((cut & ~axes_with_tokens) == 0) continue;
-    fault = {Code::LossOverShard,
-             fmt::format("every rank along {} computes the loss of only its shard, and the losses are never summed: {}",
-                         names_of(walk, cut & ~axes_with_tokens), layout_text(walk.memory.table, layout))};
+    if ((sharding_axes_of_dim & ~axes_with_tokens) == 0) continue;
+    fault = {
+        Code::LossOverShard,
+        fmt::format("every rank along {} computes the loss of only its shard, and the losses are never summed: {}",
+                    names_of(walk, sharding_axes_of_dim & ~axes_with_tokens), layout_text(walk.memory.table, layout))};
     return true;
   }
   return false;
@@ -73,9 +74,9 @@ bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossError& fau
     return true;
   }
   const Placement classes = shard_of(layout.dims.size() - 1);
-  const auto cuts = std::count(layout.declared.begin(), layout.declared.end(), classes);
-  const bool open = partial_mask(layout.declared) != 0;
-  if (cuts == 1 && !open) return false;
+  const auto class_shards = std::count(layout.declared.begin(), layout.declared.end(), classes);
+  const bool has_partial = partial_mask(layout.declared) != 0;
+  if (class_shards == 1 && !has_partial) return false;
   fault = {
       Code::UnsupportedLogits,
       fmt::format("loss_parallel() expects logits that are sharded over their classes, but gets a DTensor {}", text)};
@@ -84,13 +85,13 @@ bool has_no_strategy(const Walk& walk, const ValueLayout& layout, LossError& fau
 
 }  // namespace
 
-ValueId loss_value(const Walk& walk) {
+ValueId loss_input(const Walk& walk) {
   const auto output = static_cast<size_t>(walk.in.loss->output);
   return output < walk.in.graph.outputs.size() ? walk.in.graph.outputs[output] : kNoId;
 }
 
 bool check_walk_loss(Walk& walk, bool is_reporting) {
-  const SlotId slot = walk.memory.slot_of[loss_value(walk)];
+  const SlotId slot = walk.memory.slot_of[loss_input(walk)];
   const ValueLayout& layout = layout_of(walk, slot);
   LossError fault;
   if (has_no_strategy(walk, layout, fault) || (!layout.is_dtensor && find_error(walk, layout, fault))) {
@@ -118,9 +119,9 @@ bool check_walk_loss(Walk& walk, bool is_reporting) {
     is_right = is_right && !repeated && loss_scale_along(*walk.in.loss, axis, Reduction::Sum) == LossScale::Right;
     if (!is_reporting) continue;
     if (repeated)
-      report_repeated(walk.in.plan, axis, "every rank has the full result", walk.out.diagnostics);
+      report_repeated_loss(walk.in.plan, axis, "every rank has the full result", walk.out.diagnostics);
     else
-      report_scale(walk.in.plan, *walk.in.loss, axis, Reduction::Sum, walk.out.diagnostics);
+      report_loss_scale(walk.in.plan, *walk.in.loss, axis, Reduction::Sum, walk.out.diagnostics);
   }
   return is_right;
 }

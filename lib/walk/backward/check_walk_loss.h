@@ -15,6 +15,6 @@ namespace tpplan {
 [[nodiscard]] bool check_walk_loss(Walk& walk, bool is_reporting);
 
 // Returns the value from which the loss is computed; kNoId if the model has no such result.
-[[nodiscard]] ValueId loss_value(const Walk& walk);
+[[nodiscard]] ValueId loss_input(const Walk& walk);
 
 }  // namespace tpplan

@@ -12,9 +12,9 @@ namespace {
 
 // Returns a flag for each dim of the operand: true if the reduction covers it.
 std::vector<bool> reduced_dims(const BackwardCall& c) {
-  OpCall call = call_of(c.b.walk, c.b.walk.in.graph.nodes[c.entry.node]);
-  begin_call(call);
-  return dims_along(call);
+  OpCall call = op_call_of(c.b.walk, c.b.walk.in.graph.nodes[c.entry.node]);
+  prepare_call(call);
+  return dims_of_operation(call);
 }
 
 // A tensor in a derivative. `is_gradient`: the gradient of the result, whose state changes when it is redistributed.
@@ -27,25 +27,26 @@ struct Made {
 struct Derivative {
   BackwardCall& c;
   std::vector<bool> along;  // dims that the reduction covers
-  bool keeps = true;        // the result keeps these dims, with size 1
+  bool keeps_dims = true;   // the result keeps these dims, with size 1
   bool known = true;        // every operation so far has a strategy
 };
 
 Derivative reduction_of(BackwardCall& c) {
   Derivative d{.c = c, .along = reduced_dims(c)};
-  d.keeps = shape_of(c.b.walk, c.result).size() == d.along.size();
+  d.keeps_dims = shape_of(c.b.walk, c.result).size() == d.along.size();
   return d;
 }
 
 // Return the placement of the result if it kept its reduced dims, and the reverse.
 Placement with_dims(const Derivative& d, Placement at) {
-  if (!is_shard(at) || d.keeps) return at;
+  if (!is_shard(at) || d.keeps_dims) return at;
   for (size_t dim = 0; dim <= static_cast<size_t>(at.dim) && dim < d.along.size(); ++dim) at.dim += d.along[dim];
   return at;
 }
 
 Placement without_dims(const Derivative& d, Placement at) {
-  if (is_shard(at) && !d.keeps) at.dim -= static_cast<int>(std::count(d.along.begin(), d.along.begin() + at.dim, true));
+  if (is_shard(at) && !d.keeps_dims)
+    at.dim -= static_cast<int>(std::count(d.along.begin(), d.along.begin() + at.dim, true));
   return at;
 }
 
@@ -56,7 +57,7 @@ Made operand_of(const Derivative& d, size_t operand) {
 
 // Returns the result or its gradient, with the reduced dims as dims of size 1.
 Made result_of(const Derivative& d, DeclaredPlacements declared, bool is_gradient) {
-  std::vector<int64_t> shape = sizes_of(d.c.b.walk, d.keeps ? d.c.result : d.c.ins[0]);
+  std::vector<int64_t> shape = sizes_of(d.c.b.walk, d.keeps_dims ? d.c.result : d.c.ins[0]);
   for (size_t dim = 0; dim < d.along.size(); ++dim) shape[dim] = d.along[dim] ? 1 : shape[dim];
   for (Placement& placement : declared) placement = with_dims(d, placement);
   return {std::move(declared), std::move(shape), is_gradient};
@@ -66,7 +67,7 @@ Made result_of(const Derivative& d) { return result_of(d, layout_of(d.c.b.walk, 
 Made gradient_of(const Derivative& d) { return result_of(d, d.c.grad.declared, true); }
 
 void redistribute_operand(Derivative& d, const Made& made, DeclaredPlacements to) {
-  if (!made.is_gradient) return redistribute_made(d.c, d.c.result, made.shape, made.at, to);
+  if (!made.is_gradient) return redistribute_intermediate(d.c, d.c.result, made.shape, made.at, to);
   for (Placement& placement : to) placement = without_dims(d, placement);
   redistribute_incoming_grad(d.c, to);
 }
@@ -103,7 +104,7 @@ Made by_elements(Derivative& d, const Made& a, const Made& b, Linearity linearit
 }
 
 // Reduces a partial tensor for a nonlinear operation.
-Made closed(Derivative& d, const Made& made) {
+Made reduce_partial_operand(Derivative& d, const Made& made) {
   Made values = made;
   for (Placement& placement : values.at) placement = is_shard(placement) ? placement : Placement{};
   redistribute_operand(d, made, values.at);
@@ -126,8 +127,8 @@ Made sum_grad(Derivative& d) { return gradient_of(d); }
 
 // grad / self ** (p - 1), filled where the norm is 0
 Made scaled_gradient(Derivative& d) {
-  const Made scaled = by_elements(d, gradient_of(d), closed(d, result_of(d)), Linearity::Div);
-  closed(d, result_of(d));
+  const Made scaled = by_elements(d, gradient_of(d), reduce_partial_operand(d, result_of(d)), Linearity::Div);
+  reduce_partial_operand(d, result_of(d));
   return scaled;
 }
 
@@ -137,40 +138,40 @@ Made norm_grad(Derivative& d) {
   const double p = norm_order(d.c.b.walk, d.c.entry);
   if (p == 2) {
     const Made quotient = by_elements(d, operand_of(d, 0), result_of(d), Linearity::Div);
-    closed(d, result_of(d));
+    reduce_partial_operand(d, result_of(d));
     return by_elements(d, gradient_of(d), quotient, Linearity::Mul);
   }
   if (p > 2 && !std::isinf(p)) {
-    const Made powers = by_elements(d, operand_of(d, 0), closed(d, operand_of(d, 0)), Linearity::Mul);
+    const Made powers = by_elements(d, operand_of(d, 0), reduce_partial_operand(d, operand_of(d, 0)), Linearity::Mul);
     return by_elements(d, powers, scaled_gradient(d), Linearity::Mul);
   }
-  const Made sign = closed(d, operand_of(d, 0));
+  const Made sign = reduce_partial_operand(d, operand_of(d, 0));
   if (p == 1) return by_elements(d, sign, gradient_of(d), Linearity::Mul);
-  closed(d, operand_of(d, 0));
+  reduce_partial_operand(d, operand_of(d, 0));
   if (std::isinf(p)) {
     const Made mask = by_elements(d, sign, result_of(d), Linearity::Other);
     const Made share = by_elements(d, gradient_of(d), reduced(d, mask, ReduceOp::Sum), Linearity::Div);
     return by_elements(d, sign, by_elements(d, mask, share, Linearity::Mul), Linearity::Mul);
   }
   if (p > 1) return by_elements(d, sign, scaled_gradient(d), Linearity::Mul);
-  closed(d, operand_of(d, 0));
+  reduce_partial_operand(d, operand_of(d, 0));
   const Made times = by_elements(d, sign, gradient_of(d), Linearity::Mul);
-  return by_elements(d, times, closed(d, result_of(d)), Linearity::Mul);
+  return by_elements(d, times, reduce_partial_operand(d, result_of(d)), Linearity::Mul);
 }
 
 // (2 / (count - correction)) * grad * (self - self.mean(dim, keepdim)). The mean gathers uneven shards.
 Made broadcast_grad(Derivative& d, const Made& gradient) {
   const Made self = operand_of(d, 0);
-  Made whole = self;
-  for (size_t axis = 0; axis < whole.at.size(); ++axis) {
-    Placement& at = whole.at[axis];
+  Made even = self;
+  for (size_t axis = 0; axis < even.at.size(); ++axis) {
+    Placement& at = even.at[axis];
     const auto ranks = static_cast<int64_t>(d.c.b.walk.memory.table.maps.axes[axis]);
     const bool is_uneven =
         is_shard(at) && d.along[static_cast<size_t>(at.dim)] && self.shape[static_cast<size_t>(at.dim)] % ranks != 0;
     if (is_uneven || (at.kind == PlacementKind::Partial && at.op != ReduceOp::Avg)) at = {};
   }
-  redistribute_operand(d, self, whole.at);
-  const Made centred = by_elements(d, self, reduced(d, whole, ReduceOp::Avg), Linearity::Add);
+  redistribute_operand(d, self, even.at);
+  const Made centred = by_elements(d, self, reduced(d, even, ReduceOp::Avg), Linearity::Add);
   return by_elements(d, gradient, centred, Linearity::Mul);
 }
 
@@ -179,7 +180,7 @@ Made var_grad(Derivative& d) { return broadcast_grad(d, gradient_of(d)); }
 // broadcast_grad of (grad / (2 * std)).masked_fill_(std == 0, 0)
 Made std_grad(Derivative& d) {
   const Made divided = by_elements(d, gradient_of(d), result_of(d), Linearity::Div);
-  closed(d, result_of(d));
+  reduce_partial_operand(d, result_of(d));
   return broadcast_grad(d, divided);
 }
 
@@ -200,7 +201,7 @@ Made divisor_grad(Derivative& d) {
 }
 
 struct DerivativeRow {
-  Made (*back)(Derivative&) = nullptr;
+  Made (*input_grad)(Derivative&) = nullptr;
   size_t operands = 1;
   size_t target = 0;  // the operand of this gradient
 };
@@ -220,22 +221,22 @@ constexpr auto kDerivatives = by_op<DerivativeRow>({
 }  // namespace
 
 double norm_order(Walk& walk, const TapeEntry& entry) {
-  OpCall call = call_of(walk, walk.in.graph.nodes[entry.node]);
-  begin_call(call);
+  OpCall call = op_call_of(walk, walk.in.graph.nodes[entry.node]);
+  prepare_call(call);
   const GraphArg* p = find_arg(call, 1, call.node.op == OpId::Norm ? "p" : "ord");
   return p == nullptr || p->kind == ArgKind::None || p->kind == ArgKind::Text ? 2 : p->number;
 }
 
 bool has_derivative(const BackwardCall& c) {
   const DerivativeRow& row = kDerivatives[index_of(c.op)];
-  if (row.back == nullptr || c.ins.size() != row.operands || c.target != row.target) return false;
-  return row.back != norm_grad || norm_order(c.b.walk, c.entry) != 0;  // a norm of order 0 counts elements
+  if (row.input_grad == nullptr || c.ins.size() != row.operands || c.target != row.target) return false;
+  return row.input_grad != norm_grad || norm_order(c.b.walk, c.entry) != 0;  // a norm of order 0 counts elements
 }
 
-bool derive(BackwardCall& c, DeclaredPlacements& declared) {
+bool apply_derivative(BackwardCall& c, DeclaredPlacements& declared) {
   const DerivativeRow& row = kDerivatives[index_of(c.op)];
-  Derivative d = row.back == divisor_grad ? Derivative{.c = c} : reduction_of(c);
-  declared = row.back(d).at;
+  Derivative d = row.input_grad == divisor_grad ? Derivative{.c = c} : reduction_of(c);
+  declared = row.input_grad(d).at;
   return d.known;
 }
 

@@ -12,6 +12,6 @@ namespace tpplan {
 [[nodiscard]] bool has_derivative(const BackwardCall& c);
 // Sets the placements of the operand's gradient and lists the calls of the derivative. Returns false if one of its
 // operations has no known strategy.
-[[nodiscard]] bool derive(BackwardCall& c, DeclaredPlacements& declared);
+[[nodiscard]] bool apply_derivative(BackwardCall& c, DeclaredPlacements& declared);
 
 }  // namespace tpplan

@@ -37,7 +37,7 @@ bool is_as_declared(Backward& b, SlotId slot, ValueLayoutId layout) {
 
 bool is_as_declared(const Grad& grad) {
   return grad.has_declared && grad.segments.empty() && grad.state.kind == GradKind::Known &&
-         grad.state.open == partial_mask(grad.declared);
+         grad.state.partial == partial_mask(grad.declared);
 }
 
 bool is_exact(Backward& b, const TapeEntry& entry, const TapeSlot& result) {
@@ -127,10 +127,10 @@ enum class ElementwiseStrategy : uint8_t { None, AsItIs, ByOther, ByItself };
 ElementwiseStrategy elementwise_strategy(const BackwardCall& c) {
   const Linearity linearity = op_row(c.op).linearity;
   if (!is_elementwise(c.op) || c.op == OpId::Where || c.op == OpId::Copy) return ElementwiseStrategy::None;
-  const bool is_product = linearity == Linearity::Mul || linearity == Linearity::Div;
-  if (linearity == Linearity::Linear || linearity == Linearity::Add || (is_product && c.ins.size() == 1))
+  const bool multiplies = linearity == Linearity::Mul || linearity == Linearity::Div;
+  if (linearity == Linearity::Linear || linearity == Linearity::Add || (multiplies && c.ins.size() == 1))
     return ElementwiseStrategy::AsItIs;
-  if (is_product && c.ins.size() == 2 && (linearity == Linearity::Mul || c.target == 0))
+  if (multiplies && c.ins.size() == 2 && (linearity == Linearity::Mul || c.target == 0))
     return ElementwiseStrategy::ByOther;
   return linearity == Linearity::Other && c.ins.size() == 1 ? ElementwiseStrategy::ByItself : ElementwiseStrategy::None;
 }
@@ -177,7 +177,7 @@ constexpr auto kMoves =
 // Returns the dim of the only operand that becomes dim `to` of the result; -1 if there is none.
 int dim_before(Walk& walk, const TapeEntry& entry, SlotId operand, size_t axis, int to) {
   const GraphNode& node = walk.in.graph.nodes[entry.node];
-  const std::vector<ValueId> values = values_in(walk, node);
+  const std::vector<ValueId> values = input_values(walk, node);
   const auto shape = shape_of(walk, operand);
   const ValueLayoutId before = walk.memory.layout_of[values[0]];
   int found = -1;
@@ -185,7 +185,7 @@ int dim_before(Walk& walk, const TapeEntry& entry, SlotId operand, size_t axis, 
     DeclaredPlacements declared = replicated_placements(walk);
     declared[axis] = shard_of(dim);
     walk.memory.layout_of[values[0]] = intern(walk.memory.table, placed_layout(walk.memory.table, shape, declared));
-    OpCall call = call_of(walk, node);
+    OpCall call = op_call_of(walk, node);
     const OpResult result = run_rule(call);
     if (result.outs.empty() || static_cast<size_t>(to) >= result.outs[0].dims.size()) continue;
     const DimLayout& map = walk.memory.table.maps.maps[result.outs[0].dims[static_cast<size_t>(to)]];
@@ -242,7 +242,7 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
   Walk& walk = b.walk;
   const TapeSlot& result = walk.memory.tape_slots[entry.out_begin + o];
   if (!is_exact(b, entry, result)) {
-    reduce_before(b, entry, result, result.layout);
+    reduce_incoming_grad(b, entry, result, result.layout);
     return;
   }
   BackwardCall call = backward_call_of(b, entry, 0, o);
@@ -251,10 +251,10 @@ void redistribute_result_grad(Backward& b, const TapeEntry& entry, size_t o) {
   if (DeclaredPlacements taken; declare_moved(call, taken)) return;
   const ValueLayout y = walk.memory.table.layouts[result.layout];
   if (is_foreign(call.grad, y)) {
-    redistribute_incoming_grad(call, for_gradient(y.declared));
+    redistribute_incoming_grad(call, gradient_placements(y.declared));
     b.grads[result.slot] = std::move(call.grad);
   }
-  reduce_before(b, entry, result, declared_layout_of(walk, result.slot, b.grads[result.slot].declared));
+  reduce_incoming_grad(b, entry, result, declared_layout_of(walk, result.slot, b.grads[result.slot].declared));
 }
 
 bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad& grad) {
@@ -263,12 +263,12 @@ bool dtensor_grad(Backward& b, const TapeEntry& entry, size_t i, size_t o, Grad&
   if (!is_exact(b, entry, result)) return false;
   BackwardCall call = backward_call_of(b, entry, i, o);
   DeclaredPlacements declared;
-  const bool known = kMatmuls[index_of(call.op)]
-                         ? declare_matmul(call, declared)
-                         : declare_elementwise(call, declared) || (has_derivative(call) && derive(call, declared)) ||
-                               declare_moved(call, declared);
+  const bool known = kMatmuls[index_of(call.op)] ? declare_matmul(call, declared)
+                                                 : declare_elementwise(call, declared) ||
+                                                       (has_derivative(call) && apply_derivative(call, declared)) ||
+                                                       declare_moved(call, declared);
   if (!known || call.grad.state == kWrongGrad) return false;
-  const bool made_partial = (partial_mask(declared) & ~call.grad.state.open) != 0;
+  const bool made_partial = (partial_mask(declared) & ~call.grad.state.partial) != 0;
   grad = std::move(call.grad);
   grad.state = {GradKind::Known, partial_mask(declared)};
   grad.layout = declared_layout_of(walk, call.ins[i], declared);

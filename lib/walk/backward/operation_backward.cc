@@ -59,7 +59,7 @@ Grad pass_parts(Backward& b, const BackwardStep& step, const Grad& given, bool p
       given.segments.empty() || (given.dim < step.x.dims.size() && step.y.dims.size() == step.x.dims.size() &&
                                  maps[step.x.dims[given.dim]].size == maps[step.y.dims[given.dim]].size);
   GradState all{};
-  const bool is_uniform = uniform(given, all);
+  const bool is_uniform = has_uniform_state(given, all);
   if (is_uniform && !given.segments.empty() && !placed && !same_dim) {
     Grad flat = given;
     flat.segments.clear();
@@ -84,7 +84,7 @@ void declare_plain_gradient(Backward& b, const BackwardStep& step, Grad& grad) {
   grad.has_declared = true;
   grad.declared = replicated_placements(b.walk);
   for (size_t axis = 0; axis < grad.declared.size(); ++axis) {
-    if ((grad.state.open & axis_bit(axis)) != 0) grad.declared[axis].kind = PlacementKind::Partial;
+    if ((grad.state.partial & axis_bit(axis)) != 0) grad.declared[axis].kind = PlacementKind::Partial;
   }
 }
 
@@ -130,7 +130,7 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
   const TapeSlot &in = walk.memory.tape_slots[entry.in_begin + i],
                  &result = walk.memory.tape_slots[entry.out_begin + o];
   if (!walk.memory.slots[in.slot].requires_grad) return;
-  if (Grad grad; dtensor_grad(b, entry, i, o, grad)) return accumulate(b, in.slot, std::move(grad), entry);
+  if (Grad grad; dtensor_grad(b, entry, i, o, grad)) return accumulate_grad(b, in.slot, std::move(grad), entry);
   const Grad& out = b.grads[result.slot];
   const BackwardStep step{.entry = entry,
                           .op = op_of(walk, entry),
@@ -142,17 +142,17 @@ void pass_to_operand(Backward& b, const TapeEntry& entry, size_t i, size_t o) {
   const Segment* segment = segment_of(walk, entry, i, o);
   const bool is_part_of_cat = segment != nullptr && entry.segments_are_arguments && !out.segments.empty();
   const bool is_part_of_split = segment != nullptr && !entry.segments_are_arguments;
-  const Grad given = is_part_of_cat ? slice_out(out, *segment) : out;
+  const Grad given = is_part_of_cat ? slice_grad(out, *segment) : out;
   if (is_part_of_cat && has_no_grad(given)) return;
   Grad grad = pass_parts(b, step, given, is_part_of_split);
   if (is_part_of_split && grad.state != kWrongGrad) {
     GradState all{};
-    const bool is_uniform = uniform(given, all);
-    grad = put_in_place(std::move(grad), *segment, is_uniform ? all : kWrongGrad);
+    const bool is_uniform = has_uniform_state(given, all);
+    grad = unslice_grad(std::move(grad), *segment, is_uniform ? all : kWrongGrad);
   }
   grad.layout = in.layout;
   declare_gradient(b, step, grad, given);
-  accumulate(b, in.slot, std::move(grad), entry);
+  accumulate_grad(b, in.slot, std::move(grad), entry);
 }
 
 }  // namespace

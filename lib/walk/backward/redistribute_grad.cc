@@ -23,22 +23,22 @@ void append_grad_call(Backward& b, const TapeEntry& entry, const Collective& cal
 Grad reduce_partial(Backward& b, const TapeEntry& entry, Grad grad, size_t axis) {
   const AxisMask bit = axis_bit(axis);
   if (grad.state == kWrongGrad) return grad;
-  AxisMask open = 0, closed = 0;
+  AxisMask partial = 0, complete = 0;
   each_state(grad, [&](GradState& state) {
     if (state.kind != GradKind::Known) return;
-    open |= state.open & bit;
-    closed |= ~state.open & bit;
-    state.open &= ~bit;
+    partial |= state.partial & bit;
+    complete |= ~state.partial & bit;
+    state.partial &= ~bit;
   });
-  if (open != 0 && closed != 0)
+  if (partial != 0 && complete != 0)
     return wrong_grad(b, entry, Code::ReplicatedGradientReduced,
                       "the gradient is full in one part and partial in another, but all of it is summed", grad.rule);
-  if (closed != 0)
+  if (complete != 0)
     return wrong_grad(b, entry, Code::ReplicatedGradientReduced,
                       fmt::format("the gradient is full on every rank, but is summed over {} ranks",
                                   b.walk.memory.table.maps.axes[axis]),
                       grad.rule);
-  simplify(grad);
+  merge_equal_segments(grad);
   return grad;
 }
 
@@ -48,25 +48,25 @@ namespace {
 // not. It has the full size if the gradient is declared replicated or Partial, even if the value is sharded.
 ValueLayout declared_shards(Walk& walk, ValueLayoutId layout, const DeclaredPlacements& declared) {
   DimLayoutTable& maps = walk.memory.table.maps;
-  ValueLayout piece = walk.memory.table.layouts[layout];
+  ValueLayout local = walk.memory.table.layouts[layout];
   for (size_t axis = 0; axis < declared.size(); ++axis) {
     if (!is_shard(declared[axis])) {
-      for (DimLayoutId& map : piece.dims) {
+      for (DimLayoutId& map : local.dims) {
         if (maps.maps[map].axes == axis_bit(axis)) map = replicated_dim(maps, maps.maps[map].size);
       }
       continue;
     }
     const auto dim = static_cast<size_t>(declared[axis].dim);
-    if (dim < piece.dims.size() && (maps.maps[piece.dims[dim]].axes & axis_bit(axis)) == 0)
-      piece.dims[dim] = sharded_dim(maps, piece.dims[dim], axis);
+    if (dim < local.dims.size() && (maps.maps[local.dims[dim]].axes & axis_bit(axis)) == 0)
+      local.dims[dim] = sharded_dim(maps, local.dims[dim], axis);
   }
-  return piece;
+  return local;
 }
 
 bool is_partial_along(const Grad& grad, size_t axis) {
-  AxisMask open = grad.state.open;
-  for (const GradSegment& s : grad.segments) open |= s.state.open;
-  return (open & axis_bit(axis)) != 0;
+  AxisMask partial = grad.state.partial;
+  for (const GradSegment& s : grad.segments) partial |= s.state.partial;
+  return (partial & axis_bit(axis)) != 0;
 }
 
 }  // namespace
@@ -102,22 +102,23 @@ bool has_local_derivative(OpId op) { return op_row(op).rule == rule_norm || is_e
 
 }  // namespace
 
-void reduce_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held) {
+void reduce_incoming_grad(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held) {
   Grad& grad = b.grads[result.slot];
   const ValueLayout& y = b.walk.memory.table.layouts[result.layout];
   if (!grad.has_declared || !y.is_dtensor) return;
-  AxisMask pieces = y.partial;
+  AxisMask sharded_or_partial = y.partial;
   for (uint32_t in = entry.in_begin; in < entry.in_end; ++in)
-    pieces |= sharding_axes(b.walk.memory.table, b.walk.memory.table.layouts[b.walk.memory.tape_slots[in].layout]);
+    sharded_or_partial |=
+        sharding_axes(b.walk.memory.table, b.walk.memory.table.layouts[b.walk.memory.tape_slots[in].layout]);
   const bool stays_local = has_local_derivative(op_of(b.walk, entry));
-  DeclaredPlacements closed = grad.declared;
-  for (size_t axis = 0; axis < closed.size(); ++axis) {
-    if (closed[axis].kind != PlacementKind::Partial || (pieces & axis_bit(axis)) == 0) continue;
-    closed[axis] = stays_local && is_shard(y.declared[axis]) ? y.declared[axis] : Placement{};
+  DeclaredPlacements reduced = grad.declared;
+  for (size_t axis = 0; axis < reduced.size(); ++axis) {
+    if (reduced[axis].kind != PlacementKind::Partial || (sharded_or_partial & axis_bit(axis)) == 0) continue;
+    reduced[axis] = stays_local && is_shard(y.declared[axis]) ? y.declared[axis] : Placement{};
   }
-  if (closed == grad.declared) return;
+  if (reduced == grad.declared) return;
   grad.layout = held;
-  grad = redistribute_to_declared(b, entry, std::move(grad), closed, result.slot, true);
+  grad = redistribute_to_declared(b, entry, std::move(grad), reduced, result.slot, true);
   grad.has_declared = true;
 }
 

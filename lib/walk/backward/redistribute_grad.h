@@ -21,6 +21,6 @@ void append_grad_call(Backward& b, const TapeEntry& entry, const Collective& cal
 
 // Reduces a gradient that is declared Partial before the backward of an operation, along the axes that shard an operand
 // or over which the result is partial. `held`: the layout of the gradient.
-void reduce_before(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held);
+void reduce_incoming_grad(Backward& b, const TapeEntry& entry, const TapeSlot& result, ValueLayoutId held);
 
 }  // namespace tpplan

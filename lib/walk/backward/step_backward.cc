@@ -18,7 +18,7 @@ namespace {
 // Shards the gradient again, without communication. This assumes that it is complete.
 Grad gather_grad(Backward& b, const TapeEntry& entry, Grad grad) {
   GradState state{};
-  if (grad.state == kWrongGrad || (uniform(grad, state) && !is_partial(state))) return grad;
+  if (grad.state == kWrongGrad || (has_uniform_state(grad, state) && !is_partial(state))) return grad;
   return wrong_grad(b, entry, Code::GradientNotReduced, "the gradient is partial, but is sharded as if it were full",
                     grad.rule);
 }
@@ -37,12 +37,12 @@ Grad sum_tail_grad(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
   if (grad.segments.empty()) grad.segments = {{0, shape.back(), grad.state}};
   const int64_t at = shape.back() - tail;
   bool clash = false, complete = false;
-  std::vector<GradSegment> closed;
+  std::vector<GradSegment> summed;
   for (const GradSegment& s : grad.segments) {
-    if (s.begin < at) put_segment(closed, {s.begin, std::min(s.end, at), s.state}, clash);
+    if (s.begin < at) add_segment(summed, {s.begin, std::min(s.end, at), s.state}, clash);
     if (s.end > at) {
       complete = complete || s.state == kComplete;
-      put_segment(closed, {std::max(s.begin, at), s.end, kComplete}, clash);
+      add_segment(summed, {std::max(s.begin, at), s.end, kComplete}, clash);
     }
   }
   if (complete)
@@ -52,15 +52,15 @@ Grad sum_tail_grad(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
                     walk.in.ranks),
         grad.rule);
   grad.dim = last;
-  grad.segments = std::move(closed);
-  simplify(grad);
+  grad.segments = std::move(summed);
+  merge_equal_segments(grad);
   return grad;
 }
 
 // Redistributes the gradient to the placements of the step's input. After a redistribution from Partial, a Partial
 // gradient stays Partial (torch 2.13, _redistribute.py, _redistribute_backward).
-Grad redistribute_back(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
-  DeclaredPlacements to = for_gradient(entry.gradient);
+Grad redistribute_backward(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
+  DeclaredPlacements to = gradient_placements(entry.gradient);
   for (size_t axis = 0; axis < to.size(); ++axis) {
     const bool stays_partial = entry.gradient[axis].kind == PlacementKind::Partial && grad.has_declared &&
                                grad.declared[axis].kind == PlacementKind::Partial;
@@ -81,7 +81,7 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
       return grad;
     case TapeKind::FromLocal:
     case TapeKind::Redistribute:
-      return redistribute_back(b, entry, std::move(grad), in);
+      return redistribute_backward(b, entry, std::move(grad), in);
     case TapeKind::SumGradient:
       append_grad_call(b, entry, {.kind = CollectiveKind::AllReduce, .axis = static_cast<AxisId>(entry.axis)},
                        b.walk.memory.table.layouts[grad.layout], in);
@@ -108,8 +108,8 @@ Grad through_step(Backward& b, const TapeEntry& entry, Grad grad, SlotId in) {
 // True if the gradient of a sharded value is partial along the same axis, unless it is a DTensor declared Partial.
 bool is_misplaced(const Walk& walk, const Grad& grad, const ValueLayout& x) {
   GradState state{};
-  if (grad.state == kWrongGrad || !uniform(grad, state)) return false;
-  AxisMask misplaced = state.open & sharding_axes(walk.memory.table, x) & ~x.partial;
+  if (grad.state == kWrongGrad || !has_uniform_state(grad, state)) return false;
+  AxisMask misplaced = state.partial & sharding_axes(walk.memory.table, x) & ~x.partial;
   for (size_t axis = 0; grad.has_declared && axis < grad.declared.size(); ++axis) {
     if (grad.declared[axis].kind == PlacementKind::Partial) misplaced &= ~axis_bit(axis);
   }
@@ -134,9 +134,9 @@ void step_backward(Backward& b, const TapeEntry& entry) {
   // A wrong gradient keeps its declared placements.
   if (grad.state == kWrongGrad && (entry.kind == TapeKind::ToLocal || entry.kind == TapeKind::Redistribute)) {
     grad.has_declared = true;
-    grad.declared = entry.kind == TapeKind::ToLocal ? entry.gradient : for_gradient(entry.gradient);
+    grad.declared = entry.kind == TapeKind::ToLocal ? entry.gradient : gradient_placements(entry.gradient);
   }
-  accumulate(b, in.slot, std::move(grad), entry);
+  accumulate_grad(b, in.slot, std::move(grad), entry);
 }
 
 }  // namespace tpplan

@@ -23,37 +23,38 @@ SlotId sum_value(Walk& walk, SlotId in, RuleId rule) {
              walk.memory.slots[in].origin);
     return in;
   }
-  const bool open = layout.partial != 0 || layout.zero, cut = is_sharded(walk.memory.table, layout);
-  append_call(walk, false, CollectiveKind::AllReduce, 0, module_at(walk), local_shape(walk.memory.table, layout, 0),
-              dtype_of(walk, in));
+  const bool has_partial = layout.partial != 0 || layout.zero, has_shards = is_sharded(walk.memory.table, layout);
+  append_call(walk, false, CollectiveKind::AllReduce, 0, current_module(walk),
+              local_shape(walk.memory.table, layout, 0), dtype_of(walk, in));
   layout.partial = 0;
   layout.local_view = false;
   const RuleId before = walk.memory.slots[in].origin;
-  const SlotId out = derived(walk, in, layout, rule);
+  const SlotId out = derive_slot(walk, in, layout, rule);
   append_step(walk, TapeKind::SumValue, in, out, {}, rule);
-  if (!layout.wrong && cut)
-    spoil(walk, out, Code::ShardsMismatch,
-          fmt::format("the all_reduce adds up different shards: {}", layout_text(walk.memory.table, layout)), rule,
-          before, "all_reduce");
-  else if (!layout.wrong && !open)
-    spoil(walk, out, Code::ReplicatedValueReduced,
-          fmt::format("the all_reduce sums a replicated value: it counts {} times", walk.in.ranks), rule, before,
-          "all_reduce");
+  if (!layout.wrong && has_shards)
+    mark_slot_wrong(walk, out, Code::ShardsMismatch,
+                    fmt::format("the all_reduce adds up different shards: {}", layout_text(walk.memory.table, layout)),
+                    rule, before, "all_reduce");
+  else if (!layout.wrong && !has_partial)
+    mark_slot_wrong(walk, out, Code::ReplicatedValueReduced,
+                    fmt::format("the all_reduce sums a replicated value: it counts {} times", walk.in.ranks), rule,
+                    before, "all_reduce");
   return out;
 }
 
 // Divides a replicated value by the number of ranks, so that it becomes a partial sum.
-SlotId divide(Walk& walk, SlotId in, RuleId rule) {
+SlotId divide_by_ranks(Walk& walk, SlotId in, RuleId rule) {
   ValueLayout layout = layout_of(walk, in);
   if (layout.wrong) return in;
   if (layout.partial != 0 || is_sharded(walk.memory.table, layout)) {
-    const SlotId out = derived(walk, in, layout, rule);
-    spoil(walk, out, Code::ReplicatedValueReduced, "the division by the number of ranks expects a replicated value",
-          rule, walk.memory.slots[in].origin, "div");
+    const SlotId out = derive_slot(walk, in, layout, rule);
+    mark_slot_wrong(walk, out, Code::ReplicatedValueReduced,
+                    "the division by the number of ranks expects a replicated value", rule,
+                    walk.memory.slots[in].origin, "div");
     return out;
   }
   layout.partial = kAllAxes >> (32 - walk.in.axes.size());
-  const SlotId out = derived(walk, in, layout, rule);
+  const SlotId out = derive_slot(walk, in, layout, rule);
   walk.memory.slots[out].memory = SlotMemory::Copy;
   append_step(walk, TapeKind::Divide, in, out, {}, rule);
   return out;
@@ -70,8 +71,8 @@ SlotId sum_tail_gradient(Walk& walk, SlotId in, RuleId rule) {
   else if (tail > last)
     crash_at(walk, Code::UnsupportedCall,
              fmt::format("mla_kv_a_proj splits off {} elements, but the output has {}", tail, last), rule);
-  if (!walk.memory.slots[in].requires_grad || !records_gradients(walk)) return in;
-  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  if (!walk.memory.slots[in].requires_grad || !is_grad_enabled(walk)) return in;
+  const SlotId out = derive_slot(walk, in, layout_of(walk, in), kNoRule);
   walk.memory.slots[out].memory = SlotMemory::Copy;
   append_step(walk, TapeKind::SumTailGradient, in, out, {}, rule);
   return out;
@@ -103,8 +104,8 @@ AxisMask partial_gradient(std::span<const Placement> placements) {
 }  // namespace
 
 SlotId sum_gradient(Walk& walk, SlotId in, size_t axis, RuleId rule) {
-  if (!walk.memory.slots[in].requires_grad || !records_gradients(walk)) return in;
-  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  if (!walk.memory.slots[in].requires_grad || !is_grad_enabled(walk)) return in;
+  const SlotId out = derive_slot(walk, in, layout_of(walk, in), kNoRule);
   append_step(walk, TapeKind::SumGradient, in, out, {}, rule, axis);
   return out;
 }
@@ -113,11 +114,12 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
                 RuleId rule, bool output, const SentTypes& sent) {
   switch (kind) {
     case StepKind::FromLocal:
-      return from_local(walk, slot, placements, SizeOf::Ranks, 0, rule);
+      return from_local(walk, slot, placements, GlobalSizeSource::Ranks, 0, rule);
     case StepKind::FromLocalSized:
-      return from_local(walk, slot, placements, SizeOf::Width, width_of(walk, module, output), rule);
+      return from_local(walk, slot, placements, GlobalSizeSource::Width, width_of(walk, module, output), rule);
     case StepKind::FromLocalCounted:
-      return from_local(walk, slot, placements, SizeOf::Count, output ? 0 : in_features_of(walk, module), rule);
+      return from_local(walk, slot, placements, GlobalSizeSource::Count, output ? 0 : in_features_of(walk, module),
+                        rule);
     case StepKind::Redistribute:
     case StepKind::RedistributeOther:
       return layout_of(walk, slot).is_dtensor ? redistribute_slot(walk, slot, placements, true, sent) : slot;
@@ -130,7 +132,7 @@ SlotId run_step(Walk& walk, StepKind kind, std::span<const Placement> placements
     case StepKind::SumValue:
       return sum_value(walk, slot, rule);
     case StepKind::Divide:
-      return divide(walk, slot, rule);
+      return divide_by_ranks(walk, slot, rule);
     case StepKind::SumTailGradient:
       return sum_tail_gradient(walk, slot, rule);
     case StepKind::GatherSegments:

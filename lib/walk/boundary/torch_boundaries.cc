@@ -66,8 +66,8 @@ uint32_t find_tensor(const Passing& passing, int position, std::string_view key)
 // is on the tape too, because its gradient is redistributed to the placements of the input.
 SlotId redistribute_called(Walk& walk, SlotId slot, const Placement& to, RuleId rule) {
   const ValueLayout& layout = layout_of(walk, slot);
-  const DeclaredPlacements from = layout.declared,
-                           wanted = normalised(DeclaredPlacements(walk.in.axes.size(), to), layout.dims.size());
+  const DeclaredPlacements from = layout.declared, wanted = normalised_placements(
+                                                       DeclaredPlacements(walk.in.axes.size(), to), layout.dims.size());
   if (to.kind == PlacementKind::Partial && from[0] != to) {
     crash_at(walk, Code::UnsupportedCall,
              fmt::format("{} requests {} of a value that is {}, but torch cannot redistribute to Partial",
@@ -76,15 +76,15 @@ SlotId redistribute_called(Walk& walk, SlotId slot, const Placement& to, RuleId 
     return slot;
   }
   if (from != wanted) return redistribute_slot(walk, slot, wanted, true);
-  const SlotId out = derived(walk, slot, layout, kNoRule);
-  append_step(walk, TapeKind::Redistribute, slot, out, for_gradient(from), rule);
+  const SlotId out = derive_slot(walk, slot, layout, kNoRule);
+  append_step(walk, TapeKind::Redistribute, slot, out, gradient_placements(from), rule);
   return out;
 }
 
 // Converts a plain tensor to a DTensor with the declared layout; a DTensor is unchanged. The redistribution depends on
 // the declared layouts only, not on the tensor.
 SlotId prepare(Walk& walk, SlotId slot, const Placement& declared, const Layout& wanted, bool local, RuleId rule) {
-  slot = from_local(walk, slot, DeclaredPlacements(walk.in.axes.size(), declared), SizeOf::Ranks, 0, rule);
+  slot = from_local(walk, slot, DeclaredPlacements(walk.in.axes.size(), declared), GlobalSizeSource::Ranks, 0, rule);
   if (walk.out.crash == kNoId && wanted && declared != *wanted) slot = redistribute_called(walk, slot, *wanted, rule);
   return local && walk.out.crash == kNoId ? to_local(walk, slot, 0, rule) : slot;
 }
@@ -137,7 +137,7 @@ void prepare_inputs(Walk& walk, RuleId rule, Passing& passing) {
 }
 
 // Returns the number of results: of a tuple, the number up to its last tensor; otherwise 1.
-size_t count_results(const Passing& passing) {
+size_t output_bytes_of_step(const Passing& passing) {
   int last = 0;
   for (const Crossing& c : passing.crossings) last = c.depth > 0 && c.key.empty() ? std::max(last, c.position) : last;
   return static_cast<size_t>(last) + 1;
@@ -146,7 +146,7 @@ size_t count_results(const Passing& passing) {
 void prepare_outputs(Walk& walk, RuleId rule, Passing& passing) {
   const RuleOptions& o = walk.in.plan.rules[rule].options;
   if (!o.output_layouts) return;
-  const size_t results = count_results(passing);
+  const size_t results = output_bytes_of_step(passing);
   if (results > o.output_layouts->size())
     return reject(
         walk, rule,
@@ -203,7 +203,8 @@ void enter_style(Walk& walk, RuleId rule, Passing& passing) {
       const auto& layouts = walk.in.plan.rules[rule].options.input_layouts;
       declared = placement_of(walk, rule, step, layouts);
       if (layouts) overridden = overridden_layout(walk, rule, DeclaredPlacements(walk.in.axes.size(), declared), slot);
-      slot = from_local(walk, slot, DeclaredPlacements(walk.in.axes.size(), declared), SizeOf::Ranks, 0, rule);
+      slot =
+          from_local(walk, slot, DeclaredPlacements(walk.in.axes.size(), declared), GlobalSizeSource::Ranks, 0, rule);
       continue;
     }
     const Placement wanted = placement_of(walk, rule, step, {});
@@ -244,11 +245,11 @@ void show_untied(Walk& walk, ModuleFrame& frame) {
   if (walk.memory.untied.empty()) return;
   const Module& module = walk.in.model.modules[frame.module];
   for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
-    const auto own = walk.memory.untied.find(id);
-    if (own == walk.memory.untied.end()) continue;
+    const auto untied = walk.memory.untied.find(id);
+    if (untied == walk.memory.untied.end()) continue;
     const ValueId value = walk.memory.value_of_param[id];
     frame.hidden.emplace_back(value, walk.memory.slot_of[value]);
-    set_slot(walk, value, own->second);
+    set_slot(walk, value, untied->second);
   }
 }
 
@@ -310,7 +311,7 @@ void enter_torch_module(Walk& walk, const GraphNode& node) {
 
 void exit_torch_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.memory.frames.back();
-  show_hidden(walk, frame);
+  restore_replaced_slots(walk, frame);
   Passing passing = passing_of(walk, node, false);
   for (const RuleId rule : hooks_of(walk, frame)) {
     walk.memory.frames.back().rule = rule;

@@ -39,7 +39,7 @@ bool has_dtensor(const Walk& walk, std::span<const SlotId> slots) {
 }
 
 SlotId gather_replicated(Walk& walk, SlotId slot) {
-  return run_step(walk, StepKind::FromLocal, replicated_placements(walk), slot, module_at(walk),
+  return run_step(walk, StepKind::FromLocal, replicated_placements(walk), slot, current_module(walk),
                   walk.memory.slots[slot].origin, false);
 }
 
@@ -49,13 +49,13 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
   const ParamId id = walk.memory.slots[slot].held;
   const Sharding& sharding = sharding_of(walk.in.shardings, id);
   const RuleId rule = walk.in.shardings.params[id].rule;
-  SlotId view = derived(walk, slot, layout_of(walk, slot), kNoRule);
+  SlotId view = derive_slot(walk, slot, layout_of(walk, slot), kNoRule);
   walk.memory.slots[view].held = kNone;
   ParamCalls calls = data_calls(walk, id);
   // If data axes have calls for the parameter, the view is a separate identity on the tape.
   const bool shared = !calls.forward.empty() || !calls.backward.empty();
   if (!calls.forward.empty()) walk.memory.slots[view].memory = SlotMemory::Gathered;
-  list_calls(walk, std::move(calls.forward), module_at(walk));
+  list_calls(walk, std::move(calls.forward), current_module(walk));
   if (plain || shared) append_step(walk, TapeKind::View, slot, view, {}, rule);
   if (plain) {
     const StyleRow* style = rule == kNoRule ? nullptr : walk.in.plan.rules[rule].style;
@@ -89,7 +89,7 @@ SlotId view_of(Walk& walk, SlotId slot, bool plain) {
     return slot;
   }
   const SlotId seen = shared ? view : slot;
-  if (shared) view = derived(walk, view, layout_of(walk, view), kNoRule);
+  if (shared) view = derive_slot(walk, view, layout_of(walk, view), kNoRule);
   walk.memory.slots[view].layout = intern(walk.memory.table, layout);
   append_step(walk, TapeKind::FromLocal, seen, view, layout.declared, rule);
   return view;
@@ -137,7 +137,7 @@ void show_local_params(Walk& walk, ModuleFrame& frame, bool plain) {
   for (const ParamId id : params) {
     const ValueId value = walk.memory.value_of_param[id];
     if (value == kNoId) {
-      list_calls(walk, data_calls(walk, id).forward, module_at(walk));
+      list_calls(walk, data_calls(walk, id).forward, current_module(walk));
       continue;
     }
     const SlotId held = walk.memory.slot_of[value];
@@ -145,19 +145,19 @@ void show_local_params(Walk& walk, ModuleFrame& frame, bool plain) {
     frame.hidden.emplace_back(value, held);
     if (comes_late(id)) {
       frame.bias = view_of(walk, held, true);
-      ValueLayout none = replicated_layout(walk.memory.table, shape_of(walk, held));
-      none.zero = true;
-      for (DimLayoutId& dim : none.dims)
+      ValueLayout zeros = replicated_layout(walk.memory.table, shape_of(walk, held));
+      zeros.zero = true;
+      for (DimLayoutId& dim : zeros.dims)
         dim = unknown_dim(walk.memory.table.maps, 1, std::vector<int64_t>(walk.in.ranks, 1));
       Slot slot = walk.memory.slots[held];
       slot.held = kNone;
       slot.requires_grad = false;
-      slot.layout = intern(walk.memory.table, none);
+      slot.layout = intern(walk.memory.table, zeros);
       set_slot(walk, value, new_slot(walk, slot));
       continue;
     }
     const SlotId shown = view_of(walk, held, plain);
-    set_slot(walk, value, frame.steps->dispatches_experts ? join_experts(walk, shown, frame.rule) : shown);
+    set_slot(walk, value, frame.steps->dispatches_experts ? gather_expert_param(walk, shown, frame.rule) : shown);
     if (walk.out.crash != kNoId) return;
   }
 }
@@ -170,10 +170,10 @@ SlotId add_bias(Walk& walk, SlotId result, const ModuleFrame& frame) {
              walk.memory.slots[bias].origin);
     return result;
   }
-  const SlotId out = derived(walk, result, layout_of(walk, result), kNoRule);
+  const SlotId out = derive_slot(walk, result, layout_of(walk, result), kNoRule);
   walk.memory.slots[out].memory = SlotMemory::Copy;
   walk.memory.slots[out].requires_grad =
-      (walk.memory.slots[result].requires_grad || walk.memory.slots[bias].requires_grad) && records_gradients(walk);
+      (walk.memory.slots[result].requires_grad || walk.memory.slots[bias].requires_grad) && is_grad_enabled(walk);
   if (!walk.memory.slots[out].requires_grad) return out;
   const auto slot = [&](SlotId id) { return TapeSlot{id, walk.memory.slots[id].layout}; };
   const TapeSlot ins[] = {slot(result), slot(bias)}, outs[] = {slot(out)};
@@ -262,25 +262,25 @@ void enter_tpplan_module(Walk& walk, const GraphNode& node) {
   walk.memory.frames.back().retyped = retyped_of(walk, given);
   // modules.py, _how: whether the module computes with plain tensors, and whether its plain inputs become DTensors
   // first.
-  ModuleFrame& own = walk.memory.frames.back();
+  ModuleFrame& frame_of_module = walk.memory.frames.back();
   bool plain = program.runs_locally || !program.has_params;
   if (!plain && !has_dtensor(walk, given)) {
     const Module& module = walk.in.model.modules[frame.module];
     plain = true;
     for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id)
       plain = plain && !is_sharded_dim(walk, id);
-    own.spreads = !plain;
+    frame_of_module.wraps_plain_inputs = !plain;
   }
   for (size_t i = 0; i < given.size(); ++i) {
-    if (own.spreads) given[i] = gather_replicated(walk, given[i]);
+    if (frame_of_module.wraps_plain_inputs) given[i] = gather_replicated(walk, given[i]);
     set_slot(walk, crossings[i].to, given[i]);
   }
-  show_local_params(walk, own, plain);
+  show_local_params(walk, frame_of_module, plain);
 }
 
 void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.memory.frames.back();
-  show_hidden(walk, frame);
+  restore_replaced_slots(walk, frame);
   const auto crossings = crossings_of(walk.in.graph, node);
   std::vector<SlotId> given;
   for (const Crossing& c : crossings) given.push_back(walk.memory.slot_of[c.from]);
@@ -294,7 +294,8 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   }
   if (frame.bias != kNoId && !given.empty()) given[0] = add_bias(walk, given[0], frame);
   for (size_t i = 0; i < given.size() && walk.out.crash == kNoId; ++i) {
-    const bool gathers = frame.spreads && frame.steps->outputs.empty() && layout_of(walk, given[i]).is_dtensor;
+    const bool gathers =
+        frame.wraps_plain_inputs && frame.steps->outputs.empty() && layout_of(walk, given[i]).is_dtensor;
     if (gathers)
       given[i] = to_local(walk, redistribute_slot(walk, given[i], replicated_placements(walk), true), 0, frame.rule);
     set_slot(walk, crossings[i].to, given[i]);
@@ -302,17 +303,17 @@ void exit_tpplan_module(Walk& walk, const GraphNode& node) {
   if (walk.out.crash == kNoId) walk.memory.frames.pop_back();
 }
 
-void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
-  bool dtensors = false, cut = false, held = false;
+void replace_tpplan_operands(Walk& walk, const GraphNode& node, ReplacedSlots& shown) {
+  bool dtensors = false, has_shard = false, held = false;
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
     if (arg.kind != ArgKind::Value) return;
     const Slot& slot = walk.memory.slots[walk.memory.slot_of[arg.id]];
     dtensors = dtensors || layout_of(walk, walk.memory.slot_of[arg.id]).is_dtensor;
     held = held || slot.held != kNone;
-    cut = cut || (slot.held != kNone && is_sharded_dim(walk, slot.held));
+    has_shard = has_shard || (slot.held != kNone && is_sharded_dim(walk, slot.held));
   });
   if (!dtensors && !held) return;
-  const std::vector<ValueId> values = values_in(walk, node);
+  const std::vector<ValueId> values = input_values(walk, node);
   const auto show = [&](ValueId value, SlotId slot) {
     shown.emplace_back(value, walk.memory.slot_of[value]);
     set_slot(walk, value, slot);
@@ -321,10 +322,10 @@ void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown) {
   // DTensors.
   for (const ValueId value : values) {
     if (walk.memory.slots[walk.memory.slot_of[value]].held != kNone && walk.out.crash == kNoId)
-      show(value, view_of(walk, walk.memory.slot_of[value], !dtensors && !cut));
+      show(value, view_of(walk, walk.memory.slot_of[value], !dtensors && !has_shard));
   }
   for (const ValueId value : values) {
-    if ((dtensors || cut) && !layout_of(walk, walk.memory.slot_of[value]).is_dtensor && walk.out.crash == kNoId)
+    if ((dtensors || has_shard) && !layout_of(walk, walk.memory.slot_of[value]).is_dtensor && walk.out.crash == kNoId)
       show(value, gather_replicated(walk, walk.memory.slot_of[value]));
   }
 }

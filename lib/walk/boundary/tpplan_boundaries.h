@@ -8,6 +8,6 @@ namespace tpplan {
 [[nodiscard]] bool prepare_tpplan_run(Walk& walk);
 void enter_tpplan_module(Walk& walk, const GraphNode& node);
 void exit_tpplan_module(Walk& walk, const GraphNode& node);
-void show_tpplan_operands(Walk& walk, const GraphNode& node, Shown& shown);
+void replace_tpplan_operands(Walk& walk, const GraphNode& node, ReplacedSlots& shown);
 
 }  // namespace tpplan

@@ -18,9 +18,10 @@ bool is_one_of(AxisId axis, std::span<const AxisId> axes) {
 // True if the axes shard a dim of the parameter segment by segment, for which DTensor has no placement.
 bool is_fused(const Sharding& sharding, std::span<const AxisId> axes) {
   for (size_t dim = 0; dim < sharding.spec.size(); ++dim) {
-    const DimAxes& cuts = sharding.spec[dim];
-    const bool cut = std::any_of(cuts.begin(), cuts.end(), [&](AxisId axis) { return is_one_of(axis, axes); });
-    if (cut && segments_of(sharding, dim).size() > 1) return true;
+    const DimAxes& dim_axes = sharding.spec[dim];
+    const bool is_walked_dim =
+        std::any_of(dim_axes.begin(), dim_axes.end(), [&](AxisId axis) { return is_one_of(axis, axes); });
+    if (is_walked_dim && segments_of(sharding, dim).size() > 1) return true;
   }
   return false;
 }
@@ -56,13 +57,13 @@ void add_layouts(ValueProgram& program, const ValueBoundary& value, std::span<co
 }
 
 void add_input(ModuleProgram& module, const ValueBoundary& value, RuleId rule, std::span<const AxisId> axes,
-               const std::vector<Placement>& open) {
+               const std::vector<Placement>& partial_sums) {
   if (!value.from) return;
   ValueProgram program = program_of(value, rule);
   add_layouts(program, value, axes);
   // If a replicated input is multiplied by sharded weights, every rank has a partial gradient of it.
   if (module.runs_locally)
-    program.steps.push_back({StepKind::ToLocalPartial, open});
+    program.steps.push_back({StepKind::ToLocalPartial, partial_sums});
   else if (value.use_local.value_or(false))
     program.steps.push_back({StepKind::ToLocal, {}});
   module.inputs.push_back(std::move(program));
@@ -93,8 +94,8 @@ void add_output(ModuleProgram& module, const ValueBoundary& value, RuleId rule, 
 
 // The facts that determine a module's program.
 struct ModuleFacts {
-  std::vector<uint32_t> layouts;  // of its boundaries, indices into BoundaryTable::layouts
-  std::vector<size_t> cut;        // indices of the walked axes that shard parameters of the module
+  std::vector<uint32_t> layouts;      // of its boundaries, indices into BoundaryTable::layouts
+  std::vector<size_t> sharding_axes;  // indices of the walked axes that shard parameters of the module
   bool is_fused = false, has_params = false, is_linear = false;
   auto operator<=>(const ModuleFacts&) const = default;
 };
@@ -102,18 +103,21 @@ struct ModuleFacts {
 ModuleFacts facts_of(const ModelGraph& model, const ShardingTable& shardings, std::span<const AxisId> axes,
                      ModuleId id) {
   const Module& module = model.modules[id];
-  ModuleFacts facts{
-      .layouts = {}, .cut = {}, .has_params = module.param_count > 0, .is_linear = module.kind == ModuleKind::Linear};
+  ModuleFacts facts{.layouts = {},
+                    .sharding_axes = {},
+                    .has_params = module.param_count > 0,
+                    .is_linear = module.kind == ModuleKind::Linear};
   for (ParamId param = module.first_param; param < module.first_param + module.param_count; ++param) {
     const Sharding& sharding = sharding_of(shardings, param);
     facts.is_fused = facts.is_fused || is_fused(sharding, axes);
     for (size_t axis = 0; axis < axes.size(); ++axis) {
-      if (uses_axis(sharding.spec, axes[axis])) facts.cut.push_back(axis);
+      if (uses_axis(sharding.spec, axes[axis])) facts.sharding_axes.push_back(axis);
     }
   }
-  if (facts.cut.size() < 2) return facts;
-  std::sort(facts.cut.begin(), facts.cut.end());
-  facts.cut.erase(std::unique(facts.cut.begin(), facts.cut.end()), facts.cut.end());
+  if (facts.sharding_axes.size() < 2) return facts;
+  std::sort(facts.sharding_axes.begin(), facts.sharding_axes.end());
+  facts.sharding_axes.erase(std::unique(facts.sharding_axes.begin(), facts.sharding_axes.end()),
+                            facts.sharding_axes.end());
   return facts;
 }
 
@@ -129,11 +133,11 @@ ModuleProgram build_program(const TpPlan& plan, const BoundaryTable& boundaries,
     const bool is_one_axis = !extra_steps(steps.input).empty() || !extra_steps(steps.output).empty();
     if (is_one_axis && axes.size() != 1) module.rejected = "needs a mesh with one axis besides the data axes";
   }
-  std::vector<Placement> open(axes.size());
-  for (const size_t axis : facts.cut) open[axis].kind = PlacementKind::Partial;
+  std::vector<Placement> partial_sums(axes.size());
+  for (const size_t axis : facts.sharding_axes) partial_sums[axis].kind = PlacementKind::Partial;
   for (const uint32_t id : facts.layouts) {
     const BoundaryLayout& layout = boundaries.layouts[id];
-    for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, open);
+    for (const ValueBoundary& value : layout.inputs) add_input(module, value, layout.rule, axes, partial_sums);
   }
   for (const uint32_t id : facts.layouts) {
     const BoundaryLayout& layout = boundaries.layouts[id];

@@ -18,15 +18,15 @@ namespace {
 
 // Replaces the bias by zeros on the fast path of a rowwise Linear, where it is added after the sum.
 void hide_bias(Walk& walk, ModuleFrame& frame, ValueId value) {
-  const SlotId whole = walk.memory.slot_of[value];
-  frame.bias = to_local(walk, whole, 0, frame.rule);
-  ValueLayout none = replicated_layout(walk.memory.table, shape_of(walk, whole));
-  none.zero = true;
-  for (DimLayoutId& dim : none.dims)
+  const SlotId outside = walk.memory.slot_of[value];
+  frame.bias = to_local(walk, outside, 0, frame.rule);
+  ValueLayout zeros = replicated_layout(walk.memory.table, shape_of(walk, outside));
+  zeros.zero = true;
+  for (DimLayoutId& dim : zeros.dims)
     dim = unknown_dim(walk.memory.table.maps, 1, std::vector<int64_t>(walk.in.ranks, 1));
-  frame.hidden.emplace_back(value, whole);
-  Slot slot = walk.memory.slots[whole];
-  slot.layout = intern(walk.memory.table, none);
+  frame.hidden.emplace_back(value, outside);
+  Slot slot = walk.memory.slots[outside];
+  slot.layout = intern(walk.memory.table, zeros);
   set_slot(walk, value, new_slot(walk, slot));
 }
 
@@ -37,14 +37,14 @@ void see_params_locally(Walk& walk, ModuleFrame& frame) {
   for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
     const ValueId value = walk.memory.value_of_param[id];
     if (value == kNoId) continue;
-    const SlotId whole = walk.memory.slot_of[value];
+    const SlotId outside = walk.memory.slot_of[value];
     if (frame.fast && frame.program->fast->hides_bias && walk.in.model.params[id].name == "bias") {
       hide_bias(walk, frame, value);
-    } else if (layout_of(walk, whole).is_dtensor) {
-      frame.hidden.emplace_back(value, whole);
+    } else if (layout_of(walk, outside).is_dtensor) {
+      frame.hidden.emplace_back(value, outside);
       set_slot(walk, value,
-               frame.program->dispatches_experts ? join_experts(walk, whole, frame.rule)
-                                                 : to_local(walk, whole, 0, frame.rule));
+               frame.program->dispatches_experts ? gather_expert_param(walk, outside, frame.rule)
+                                                 : to_local(walk, outside, 0, frame.rule));
     }
   }
 }
@@ -111,15 +111,15 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
   const StyleRow* style = frame.rule == kNoRule ? nullptr : walk.in.plan.rules[frame.rule].style;
   if (style != nullptr) frame.program = &style->transformers;
   walk.memory.frames.push_back(frame);
-  ModuleFrame& own = walk.memory.frames.back();
+  ModuleFrame& frame_of_module = walk.memory.frames.back();
   const Module& module = walk.in.model.modules[frame.module];
   const auto crossings = crossings_of(walk.in.graph, node);
   if (frame.program == nullptr) {
     for (const Crossing& c : crossings) set_slot(walk, c.to, walk.memory.slot_of[c.from]);
     return;
   }
-  own.fast = frame.program->fast != nullptr && !records_gradients(walk) && module.kind == ModuleKind::Linear;
-  if (!check_call(walk, node, own)) return;
+  frame_of_module.fast = frame.program->fast != nullptr && !is_grad_enabled(walk) && module.kind == ModuleKind::Linear;
+  if (!check_call(walk, node, frame_of_module)) return;
   if (frame.program->dispatches_experts && !check_experts(walk, frame.module, frame.rule)) return;
   for (const Crossing& c : crossings) {
     // If a value is passed twice, `from` of the second crossing is the inner value of the first: use the outer value.
@@ -127,24 +127,24 @@ void enter_transformers_module(Walk& walk, const GraphNode& node) {
     for (const Crossing& b : crossings) {
       if (b.to == outside) outside = b.from;
     }
-    const SlotId slot = take_argument(walk, node, c, walk.memory.slot_of[outside], own);
+    const SlotId slot = take_argument(walk, node, c, walk.memory.slot_of[outside], frame_of_module);
     if (walk.out.crash != kNoId) return;
-    if (frame.program->dispatches_experts && is_chosen(c)) own.chosen = slot;
+    if (frame.program->dispatches_experts && is_expert_ids(c)) frame_of_module.chosen = slot;
     set_slot(walk, c.to, slot);
   }
-  if (frame.program->sums_params && records_gradients(walk)) {
+  if (frame.program->sums_params && is_grad_enabled(walk)) {
     for (ParamId id = module.first_param; id < module.first_param + module.param_count; ++id) {
       const ValueId value = walk.memory.value_of_param[id];
       if (value != kNoId) walk.memory.sum_rule[value] = frame.rule;
     }
   }
   // Parameters become local at the start of the forward, after the hooks have changed the inputs.
-  if (frame.program->local_params || own.fast) see_params_locally(walk, own);
+  if (frame.program->local_params || frame_of_module.fast) see_params_locally(walk, frame_of_module);
 }
 
 void exit_transformers_module(Walk& walk, const GraphNode& node) {
   const ModuleFrame frame = walk.memory.frames.back();
-  show_hidden(walk, frame);
+  restore_replaced_slots(walk, frame);
   for (const Crossing& c : crossings_of(walk.in.graph, node)) {
     SlotId slot = walk.memory.slot_of[c.from];
     if (frame.program != nullptr && c.depth > 0 && frame.program->call.output_is_one)

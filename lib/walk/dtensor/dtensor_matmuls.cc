@@ -103,13 +103,13 @@ void run_embedding(DtensorRun& run) {
   out.dims = ids.dims;
   out.dims.push_back(weight.dims[1]);
   if (ids.partial != 0)
-    make_wrong(run.result, Code::PartialUsedAsFull,
+    mark_wrong(run.result, Code::PartialUsedAsFull,
                "the indices are a pending partial sum, but are used as the full sum");
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     if (run.declared[axis] != mask) continue;
     out.partial |= sharding_axes(walk.memory.table, weight) & axis_bit(axis);
     if ((sharding_axes(walk.memory.table, ids) & axis_bit(axis)) != 0)
-      make_wrong(run.result, Code::ShardsMismatch,
+      mark_wrong(run.result, Code::ShardsMismatch,
                  "a row-sharded embedding is looked up by indices that are sharded over the same axis");
   }
   append_result(run.result, std::move(out));

@@ -45,8 +45,8 @@ bool goes_on(const DtensorRun& run, const Placement& at, ReduceOp op, const std:
 
 // Returns the number of dims in `normalized_shape`.
 size_t normalised_dims(DtensorRun& run) {
-  OpCall call = call_of(run.walk, run.node);
-  begin_call(call);
+  OpCall call = op_call_of(run.walk, run.node);
+  prepare_call(call);
   return std::max<size_t>(1, numbers_at(call, 1, "normalized_shape").size());
 }
 
@@ -61,10 +61,10 @@ bool is_partial_reduction(const DtensorRun& run) {
 void run_reduction(DtensorRun& run) {
   Walk& walk = run.walk;
   const ReductionRow& row = kReductions[index_of(run.node.op)];
-  OpCall call = call_of(walk, run.node);
-  begin_call(call);
-  const std::vector<bool> along = dims_along(call);
-  const bool keeps = shape_of(walk.in.graph, walk.in.graph.outs[run.node.out_begin]).size() == along.size();
+  OpCall call = op_call_of(walk, run.node);
+  prepare_call(call);
+  const std::vector<bool> along = dims_of_operation(call);
+  const bool keeps_dims = shape_of(walk.in.graph, walk.in.graph.outs[run.node.out_begin]).size() == along.size();
   DeclaredPlacements in = declared_of(run, 0);
   run.declared = in;
   for (size_t axis = 0; axis < in.size(); ++axis) {
@@ -76,7 +76,7 @@ void run_reduction(DtensorRun& run) {
     if (!is_shard(at)) continue;
     if (is_along)
       out = {.kind = PlacementKind::Partial, .op = row.op};
-    else if (!keeps)
+    else if (!keeps_dims)
       out.dim -= static_cast<int>(std::count(along.begin(), along.begin() + at.dim, true));
   }
   redistribute_operand(run, 0, in);
@@ -91,10 +91,10 @@ void run_layer_norm(DtensorRun& run) {
     const std::vector<OperandSpec> specs = operand_specs(run, axis);
     std::vector<Strategy> all{replicated_strategy(specs.size())};
     for (size_t dim = 0; dim + normalised_ < specs[0].shape.size(); ++dim) {
-      Placement cut = is_shard(specs[0].at) ? specs[0].at : shard_of(dim);
-      cut.dim = static_cast<int>(dim);
+      Placement shard = is_shard(specs[0].at) ? specs[0].at : shard_of(dim);
+      shard.dim = static_cast<int>(dim);
       Strategy strategy = replicated_strategy(specs.size());
-      strategy.out = strategy.ins[0] = cut;
+      strategy.out = strategy.ins[0] = shard;
       all.push_back(std::move(strategy));
     }
     strategies.push_back(
@@ -115,7 +115,7 @@ void run_rms_norm(DtensorRun& run) {
           fmt::format("{} over sharded dim {}: its mean stays Partial, and torch adds eps in place", run.name, at.dim),
           run.rule, kNoRule, std::string(run.name));
     if (at.kind == PlacementKind::Partial) {  // its square needs the reduced value
-      append_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), declared_shape(run, 0),
+      append_call(walk, false, CollectiveKind::AllReduce, axis, current_module(walk), declared_shape(run, 0),
                   dtype_of(walk, run.slots[0]), true);
       if (!run.exact) redistribute_operand(run, 0, replicated_placements(walk));
     }
@@ -125,24 +125,24 @@ void run_rms_norm(DtensorRun& run) {
 
 void run_normalize(DtensorRun& run) {
   Walk& walk = run.walk;
-  OpCall call = call_of(walk, run.node);
-  begin_call(call);
-  const std::vector<bool> along = dims_along(call);
+  OpCall call = op_call_of(walk, run.node);
+  prepare_call(call);
+  const std::vector<bool> along = dims_of_operation(call);
   run.declared = declared_of(run, 0);
   for (size_t axis = 0; axis < run.declared.size(); ++axis) {
     const Placement& at = run.declared[axis];
     const bool is_along = is_shard(at) && along[static_cast<size_t>(at.dim)];
     if (!is_along && at.kind != PlacementKind::Partial) continue;
     if (!run.exact) {
-      DeclaredPlacements whole = run.declared;
-      whole[axis] = {};
-      redistribute_operand(run, 0, whole);
-      run.declared = whole;
+      DeclaredPlacements gathered = run.declared;
+      gathered[axis] = {};
+      redistribute_operand(run, 0, gathered);
+      run.declared = gathered;
       continue;
     }
     std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, run.slots[0]), 0);
     for (size_t dim = 0; dim < along.size() && is_along; ++dim) shape[dim] = along[dim] ? 1 : shape[dim];
-    append_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), std::move(shape),
+    append_call(walk, false, CollectiveKind::AllReduce, axis, current_module(walk), std::move(shape),
                 dtype_of(walk, run.slots[0]), true);
   }
   if (walk.out.crash == kNoId) compute_result(run);

@@ -57,7 +57,7 @@ void redistribute_operand(DtensorRun& run, size_t operand, std::span<const Place
   ValueLayout layout = layout_of(walk, run.slots[operand]);
   layout.declared.assign(to.begin(), to.end());
   layout.partial |= terms;
-  run.slots[operand] = derived(walk, run.slots[operand], layout, kNoRule);
+  run.slots[operand] = derive_slot(walk, run.slots[operand], layout, kNoRule);
 }
 
 bool redistribute_operands(DtensorRun& run, std::span<const std::optional<Strategy>> by_axis) {
@@ -86,7 +86,8 @@ void compute_result(DtensorRun& run) {
   run.result.is_write = run.node.in_place;
   for (uint32_t i = run.node.out_begin; i < run.node.out_end; ++i) {
     const auto shape = shape_of(run.walk.in.graph, run.walk.in.graph.outs[i]);
-    run.result.outs.push_back(placed_layout(run.walk.memory.table, shape, normalised(run.declared, shape.size())));
+    run.result.outs.push_back(
+        placed_layout(run.walk.memory.table, shape, normalised_placements(run.declared, shape.size())));
   }
 }
 
@@ -105,7 +106,7 @@ OpResult run_rule_on(DtensorRun& run, std::span<const ValueLayoutId> layouts) {
   std::vector<ValueLayoutId> before;
   for (const ValueId value : run.values) before.push_back(run.walk.memory.layout_of[value]);
   for (size_t i = 0; i < run.values.size(); ++i) run.walk.memory.layout_of[run.values[i]] = layouts[i];
-  OpCall call = call_of(run.walk, run.node);
+  OpCall call = op_call_of(run.walk, run.node);
   // Elementwise operations compute with the number that the code read.
   if (!is_elementwise(run.node.op)) call.size_numbers = run.local_size_ids;
   OpResult result = run_rule(call);
@@ -148,7 +149,7 @@ std::vector<int64_t> declared_out_shape(DtensorRun& run) {
   return shape;
 }
 
-std::string declared_crash(DtensorRun& run) { return run.exact ? std::string() : run_declared_sizes(run).crash; }
+std::string declared_size_error(DtensorRun& run) { return run.exact ? std::string() : run_declared_sizes(run).crash; }
 
 std::vector<ValueLayoutId> actual_layouts(DtensorRun& run) {
   std::vector<ValueLayoutId> held;
@@ -174,20 +175,20 @@ std::vector<ValueLayoutId> declared_layouts(DtensorRun& run) {
   return expected;
 }
 
-bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared) {
+bool find_declared_placements(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared) {
   declared = replicated_placements(walk);
   for (size_t axis = 0; axis < declared.size(); ++axis) {
-    size_t cut = 0;
+    size_t shards = 0;
     for (size_t dim = 0; dim < layout.dims.size(); ++dim) {
       const DimLayout& map = walk.memory.table.maps.maps[layout.dims[dim]];
       if (map.kind == DimLayoutKind::Sharded && map.axes == 0) return false;
       if ((map.axes & axis_bit(axis)) == 0) continue;
       declared[axis] = shard_of(dim);
-      ++cut;
+      ++shards;
     }
-    const bool open = (layout.partial & axis_bit(axis)) != 0;
-    if (open) declared[axis].kind = PlacementKind::Partial;
-    if (cut > 1 || (cut == 1 && open)) return false;
+    const bool has_partial = (layout.partial & axis_bit(axis)) != 0;
+    if (has_partial) declared[axis].kind = PlacementKind::Partial;
+    if (shards > 1 || (shards == 1 && has_partial)) return false;
   }
   return true;
 }

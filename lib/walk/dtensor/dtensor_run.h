@@ -54,8 +54,8 @@ void compute_result(DtensorRun& run);
 [[nodiscard]] std::vector<ValueLayoutId> actual_layouts(DtensorRun& run);
 [[nodiscard]] std::vector<ValueLayoutId> declared_layouts(DtensorRun& run);
 // Sets the placements that describe a layout. Returns false if none do.
-[[nodiscard]] bool declared_for(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared);
+[[nodiscard]] bool find_declared_placements(const Walk& walk, const ValueLayout& layout, DeclaredPlacements& declared);
 // Returns the error of the rule for operands of the declared sizes; empty if they fit.
-[[nodiscard]] std::string declared_crash(DtensorRun& run);
+[[nodiscard]] std::string declared_size_error(DtensorRun& run);
 
 }  // namespace tpplan

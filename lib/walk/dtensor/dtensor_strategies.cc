@@ -16,40 +16,40 @@ double cost_of(const OperandSpec& spec_of_operand, const Placement& to, int64_t 
   // torch 2.13 treats a strided shard as no shard here, so that its redistribution is free.
   if (spec_of_operand.at.kind == PlacementKind::StridedShard) return 0;
   if (to.kind == PlacementKind::Partial) return kNever;
-  const bool cut = is_shard(spec_of_operand.at), stays_sharded = is_shard(to);
+  const bool was_sharded = is_shard(spec_of_operand.at), stays_sharded = is_shard(to);
   double count = spec_of_operand.bytes;
   for (const int64_t size : spec_of_operand.shape) count *= static_cast<double>(size);
   const double n = static_cast<double>(ranks);
   // An all_to_all counts local bytes, an all_gather the bytes of its result. An all_reduce has twice the hops.
-  const double bytes = cut && stays_sharded ? count / n : count;
-  const double hops = (cut || stays_sharded ? 1 : 2) * (n - 1);
-  const double latency = 6.6 + 0.6 * hops + (cut && stays_sharded ? 1 : 0);
+  const double bytes = was_sharded && stays_sharded ? count / n : count;
+  const double hops = (was_sharded || stays_sharded ? 1 : 2) * (n - 1);
+  const double latency = 6.6 + 0.6 * hops + (was_sharded && stays_sharded ? 1 : 0);
   return latency + bytes / (1024.0 * 1024 * 1024) * hops / n / 87.7 * 1e6;
 }
 
 bool fits(const OperandSpec& spec_of_operand, const Placement& to, const StrategyRules& rules) {
   if (!is_shard(to)) return true;
   if (to.dim < 0 || static_cast<size_t>(to.dim) >= spec_of_operand.shape.size()) return false;
-  const int64_t pieces = rules.ranks * (to.kind == PlacementKind::StridedShard ? to.split_factor : 1);
-  return spec_of_operand.shape[static_cast<size_t>(to.dim)] >= pieces ||
+  const int64_t shards = rules.ranks * (to.kind == PlacementKind::StridedShard ? to.split_factor : 1);
+  return spec_of_operand.shape[static_cast<size_t>(to.dim)] >= shards ||
          (rules.takes_uneven && spec_of_operand.at == to);
 }
 
 // Returns the kinds of shards among the operands. Each of them is a strategy for each dim.
 std::vector<Placement> shards_of(std::span<const OperandSpec> specs) {
-  std::vector<Placement> cuts;
+  std::vector<Placement> shards;
   for (const OperandSpec& spec_of_operand : specs) {
-    Placement cut = spec_of_operand.at;
-    cut.dim = 0;
-    if (is_shard(cut) && std::find(cuts.begin(), cuts.end(), cut) == cuts.end()) cuts.push_back(cut);
+    Placement shard = spec_of_operand.at;
+    shard.dim = 0;
+    if (is_shard(shard) && std::find(shards.begin(), shards.end(), shard) == shards.end()) shards.push_back(shard);
   }
-  return cuts;
+  return shards;
 }
 
-Placement at_dim(Placement cut, int dim) {
+Placement at_dim(Placement shard, int dim) {
   if (dim < 0) return {};
-  cut.dim = dim;
-  return cut;
+  shard.dim = dim;
+  return shard;
 }
 
 Placement partial_sum(ReduceOp op) { return {.kind = PlacementKind::Partial, .op = op}; }
@@ -87,7 +87,7 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
   size_t ndim = 0;
   for (const OperandSpec& spec_of_operand : specs) ndim = std::max(ndim, spec_of_operand.shape.size());
   std::vector<Strategy> strategies{replicated_strategy(specs.size())};
-  const std::vector<Placement> cuts = shards_of(specs);
+  const std::vector<Placement> shards = shards_of(specs);
   const auto size_at = [&](const OperandSpec& spec_of_operand, size_t dim) {
     const size_t missing = ndim - spec_of_operand.shape.size();
     return dim < missing ? 1 : spec_of_operand.shape[dim - missing];
@@ -95,12 +95,12 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
   for (size_t dim = 0; dim < ndim; ++dim) {
     int64_t common = 1;
     for (const OperandSpec& spec_of_operand : specs) common = std::max(common, size_at(spec_of_operand, dim));
-    for (const Placement& cut : cuts) {
-      Strategy strategy{.out = at_dim(cut, static_cast<int>(dim)), .ins = {}};
+    for (const Placement& shard : shards) {
+      Strategy strategy{.out = at_dim(shard, static_cast<int>(dim)), .ins = {}};
       for (const OperandSpec& spec_of_operand : specs) {
         const bool broadcasts = size_at(spec_of_operand, dim) != common || dim < ndim - spec_of_operand.shape.size();
-        strategy.ins.push_back(broadcasts ? Placement{}
-                                          : at_dim(cut, static_cast<int>(dim - (ndim - spec_of_operand.shape.size()))));
+        strategy.ins.push_back(
+            broadcasts ? Placement{} : at_dim(shard, static_cast<int>(dim - (ndim - spec_of_operand.shape.size()))));
       }
       strategies.push_back(std::move(strategy));
     }
@@ -109,12 +109,12 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
   const bool passes = linearity == Linearity::Linear ||
                       ((linearity == Linearity::Mul || linearity == Linearity::Div) && unary && scalar);
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
-    const Placement open = partial_sum(op);
-    if (unary && passes) strategies.push_back({open, {open}});
-    if (binary && linearity == Linearity::Add) strategies.push_back({open, {open, open}});
+    const Placement partial = partial_sum(op);
+    if (unary && passes) strategies.push_back({partial, {partial}});
+    if (binary && linearity == Linearity::Add) strategies.push_back({partial, {partial, partial}});
     if (binary && (linearity == Linearity::Mul || linearity == Linearity::Div))
-      strategies.push_back({open, {open, {}}});
-    if (binary && linearity == Linearity::Mul) strategies.push_back({open, {{}, open}});
+      strategies.push_back({partial, {partial, {}}});
+    if (binary && linearity == Linearity::Mul) strategies.push_back({partial, {{}, partial}});
   }
   if (binary && linearity == Linearity::Add) {
     for (const ReduceOp op : {ReduceOp::Avg, ReduceOp::Max, ReduceOp::Min})
@@ -127,7 +127,7 @@ std::vector<Strategy> pointwise_strategies(std::span<const OperandSpec> specs, L
 std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> specs, std::span<const MatmulDim> dims,
                                         bool bias) {
   std::vector<Strategy> strategies{replicated_strategy(specs.size())};
-  const std::vector<Placement> cuts = shards_of(specs);
+  const std::vector<Placement> shards = shards_of(specs);
   int last = -1;
   for (const MatmulDim& dim : dims) last = std::max(last, dim.out);
   const auto add = [&](Placement out, Placement a, Placement b) {
@@ -136,8 +136,9 @@ std::vector<Strategy> matmul_strategies(std::span<const OperandSpec> specs, std:
     strategies.push_back(std::move(strategy));
   };
   for (const MatmulDim& dim : dims) {
-    for (const Placement& cut : cuts)
-      add(dim.out < 0 ? partial_sum(ReduceOp::Sum) : at_dim(cut, dim.out), at_dim(cut, dim.a), at_dim(cut, dim.b));
+    for (const Placement& shard : shards)
+      add(dim.out < 0 ? partial_sum(ReduceOp::Sum) : at_dim(shard, dim.out), at_dim(shard, dim.a),
+          at_dim(shard, dim.b));
   }
   for (const ReduceOp op : {ReduceOp::Sum, ReduceOp::Avg}) {
     add(partial_sum(op), partial_sum(op), {});

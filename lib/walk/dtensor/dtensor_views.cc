@@ -53,7 +53,7 @@ std::vector<RegroupedDims> view_groups(std::span<const int64_t> from, std::span<
   return groups;
 }
 
-constexpr std::string_view kAsk = "redistribute the DTensor first";
+constexpr std::string_view kAskForRedistribute = "redistribute the DTensor first";
 
 std::optional<ViewedPlacement> merged(const Placement& at, const RegroupedDims& group, size_t out,
                                       std::span<const int64_t> from, int64_t ranks, std::string& fault) {
@@ -63,7 +63,7 @@ std::optional<ViewedPlacement> merged(const Placement& at, const RegroupedDims& 
   if (at.kind == PlacementKind::StridedShard || group.in.size() == 1) return ViewedPlacement{at, to};
   if (dim != group.in.back() && from[dim] % ranks != 0) {
     fault = fmt::format("dim {} of {} elements is not divisible by {} ranks and is merged with later dims: {}", dim,
-                        from[dim], ranks, kAsk);
+                        from[dim], ranks, kAskForRedistribute);
     return std::nullopt;
   }
   if (dim == group.in.front()) return ViewedPlacement{at, to};
@@ -86,7 +86,8 @@ std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims
   if (at.kind == PlacementKind::Shard) {
     if (dim != group.in.front()) {
       if (dim != group.in.back() && from[dim] % ranks != 0) {
-        fault = fmt::format("dim {} of {} elements is not divisible by {} ranks: {}", dim, from[dim], ranks, kAsk);
+        fault = fmt::format("dim {} of {} elements is not divisible by {} ranks: {}", dim, from[dim], ranks,
+                            kAskForRedistribute);
         return std::nullopt;
       }
       // DTensor gathers the dim implicitly, but first it asks whether the first new dim of the group can be sharded.
@@ -94,7 +95,7 @@ std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims
         fault = fmt::format(
             "dim {} of {} elements is sharded over {} ranks and regrouped, but its first new dim of {} elements is not "
             "divisible by {} ranks: {}",
-            dim, from[dim], ranks, to[parts[0]], ranks, kAsk);
+            dim, from[dim], ranks, to[parts[0]], ranks, kAskForRedistribute);
         return std::nullopt;
       }
       return ViewedPlacement{{}, {}};
@@ -112,16 +113,16 @@ std::optional<ViewedPlacement> split_up(const Placement& at, const RegroupedDims
     if (to[parts[k]] % ranks != 0 && k + 1 < parts.size()) break;
     return ViewedPlacement{at, {.kind = PlacementKind::Shard, .dim = static_cast<int>(parts[k])}};
   }
-  const int64_t pieces = ranks * at.split_factor;
-  for (size_t k = 0; k < parts.size() && from[dim] % pieces == 0; ++k) {
-    const int64_t inner = product(k + 1, parts.size()), piece = from[dim] / pieces;
-    if (piece < inner || piece % inner != 0) continue;
-    Placement kept = at;
-    kept.dim = static_cast<int>(parts[k]);
-    return ViewedPlacement{at, kept};
+  const int64_t shards = ranks * at.split_factor;
+  for (size_t k = 0; k < parts.size() && from[dim] % shards == 0; ++k) {
+    const int64_t inner = product(k + 1, parts.size()), local_size = from[dim] / shards;
+    if (local_size < inner || local_size % inner != 0) continue;
+    Placement viewed = at;
+    viewed.dim = static_cast<int>(parts[k]);
+    return ViewedPlacement{at, viewed};
   }
   fault = fmt::format("its dim {} is a StridedShard with split factor {}, which no new dim has: {}", dim,
-                      at.split_factor, kAsk);
+                      at.split_factor, kAskForRedistribute);
   return std::nullopt;
 }
 
@@ -139,7 +140,7 @@ std::optional<ViewedPlacement> view_placement(const Placement& at, std::span<con
     if (parts.size() == 1) return merged(at, group, parts[0], from, ranks, fault);
     if (parts.size() > 1) return split_up(at, group, parts, from, to, ranks, fault);
   }
-  fault = fmt::format("the view removes dim {}, which is sharded: {}", at.dim, kAsk);
+  fault = fmt::format("the view removes dim {}, which is sharded: {}", at.dim, kAskForRedistribute);
   return std::nullopt;
 }
 
@@ -168,7 +169,7 @@ void run_view(DtensorRun& run) {
   if (run.exact || run.result.crash.empty()) return;
   const std::string reason = std::move(run.result.crash);
   run.result.crash.clear();
-  make_wrong(run.result, Code::ShardsMismatch,
+  mark_wrong(run.result, Code::ShardsMismatch,
              fmt::format("{}; torch uses the declared sizes, so the elements are wrong", reason));
 }
 

@@ -8,11 +8,11 @@
 namespace tpplan {
 namespace {
 
-// Merges all dims but the last `kept`.
-std::vector<int64_t> folded(std::span<const int64_t> shape, size_t kept) {
-  std::vector<int64_t> out(shape.end() - static_cast<std::ptrdiff_t>(kept), shape.end());
+// Merges all dims but the last `last_dims`.
+std::vector<int64_t> folded(std::span<const int64_t> shape, size_t last_dims) {
+  std::vector<int64_t> out(shape.end() - static_cast<std::ptrdiff_t>(last_dims), shape.end());
   int64_t rows = 1;
-  for (size_t i = 0; i + kept < shape.size(); ++i) rows *= shape[i];
+  for (size_t i = 0; i + last_dims < shape.size(); ++i) rows *= shape[i];
   out.insert(out.begin(), rows);
   return out;
 }

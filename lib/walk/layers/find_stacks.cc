@@ -29,20 +29,20 @@ struct Siblings {
 
 std::vector<Siblings> find_siblings(const OpGraph& graph) {
   std::vector<Siblings> found;
-  std::vector<size_t> open;  // by open module: index into `found`, or kNoLayer
+  std::vector<size_t> open_modules;  // by open module: index into `found`, or kNoLayer
   constexpr auto kNoLayer = static_cast<size_t>(-1);
   size_t inside = 0;  // number of open modules with a layer number
   for (uint32_t i = 0; i < graph.nodes.size(); ++i) {
     const GraphNode& node = graph.nodes[i];
-    if (node.kind == NodeKind::Exit && !open.empty()) {
-      if (open.back() != kNoLayer) {
-        found[open.back()].end = i + 1;
+    if (node.kind == NodeKind::Exit && !open_modules.empty()) {
+      if (open_modules.back() != kNoLayer) {
+        found[open_modules.back()].end = i + 1;
         --inside;
       }
-      open.pop_back();
+      open_modules.pop_back();
     }
     if (node.kind != NodeKind::Enter) continue;
-    open.push_back(kNoLayer);
+    open_modules.push_back(kNoLayer);
     const std::string_view path = graph.strings[node.name];
     const size_t dot = path.rfind('.');
     if (inside > 0 || dot == std::string_view::npos || !is_digits(path.substr(dot + 1))) continue;
@@ -50,7 +50,7 @@ std::vector<Siblings> find_siblings(const OpGraph& graph) {
     const std::string_view stack = path.substr(0, dot);
     if (found.empty() || found.back().stack != stack) found.push_back({stack, {}, 0});
     found.back().begins.push_back(i);
-    open.back() = found.size() - 1;
+    open_modules.back() = found.size() - 1;
   }
   return found;
 }
@@ -73,8 +73,8 @@ struct Origin {
 Origin origin_of(const StackSearch& f, uint32_t begin, uint32_t end) {
   const OpGraph& g = f.graph;
   Origin o{.node = begin, .value = first_value(g, begin, end), .module = f.module_of_string[g.nodes[begin].name]};
-  const auto is_own_size = [&](const SizeEntry& e) { return e.op == SizeOp::Size && e.a.number >= o.value; };
-  o.size = static_cast<uint32_t>(std::find_if(g.sizes.begin(), g.sizes.end(), is_own_size) - g.sizes.begin());
+  const auto is_size_of_layer = [&](const SizeEntry& e) { return e.op == SizeOp::Size && e.a.number >= o.value; };
+  o.size = static_cast<uint32_t>(std::find_if(g.sizes.begin(), g.sizes.end(), is_size_of_layer) - g.sizes.begin());
   o.leaf = static_cast<uint32_t>(
       std::find_if(g.leaves.begin(), g.leaves.end(), [&](const GraphLeaf& l) { return l.value >= o.value; }) -
       g.leaves.begin());
@@ -244,7 +244,7 @@ bool same_nodes(const Pair& p) {
   return true;
 }
 
-bool are_alike(const Pair& p) {
+bool are_equal_layers(const Pair& p) {
   return same_nodes(p) && same_values(p) && same_sizes(p) && same_leaves(p) && same_modules(p);
 }
 
@@ -280,24 +280,24 @@ bool is_tied(const ModelGraph& model, const LayerStack& stack) {
 }
 
 // True if the first layer uses a parameter or another leaf of the layer before the stack.
-bool uses_leaves(const OpGraph& graph, const LayerStack& stack) {
+bool reads_earlier_leaf(const OpGraph& graph, const LayerStack& stack) {
   return std::any_of(graph.leaves.begin(), graph.leaves.end(), [&](const GraphLeaf& leaf) {
     return leaf.value >= stack.since && std::binary_search(stack.taken.begin(), stack.taken.end(), leaf.value);
   });
 }
 
-// Adds the origin after the last layer, assuming that its period has the extent of the previous period; are_alike
-// checks that. Adds nothing if the nodes do not fit.
+// Adds the origin after the last layer, assuming that its period has the extent of the previous period;
+// are_equal_layers checks that. Adds nothing if the nodes do not fit.
 void add_end(const OpGraph& graph, std::vector<Origin>& origins, size_t turn, uint32_t end) {
   if (origins.size() <= turn) return;
   const Origin &last = origins.back(), &before = origins[origins.size() - 1 - turn],
-               &behind = origins[origins.size() - turn];
-  const Origin next{.node = last.node + behind.node - before.node,
-                    .value = last.value + behind.value - before.value,
-                    .size = last.size + behind.size - before.size,
-                    .module = last.module + behind.module - before.module,
-                    .param = last.param + behind.param - before.param,
-                    .leaf = last.leaf + behind.leaf - before.leaf};
+               &after = origins[origins.size() - turn];
+  const Origin next{.node = last.node + after.node - before.node,
+                    .value = last.value + after.value - before.value,
+                    .size = last.size + after.size - before.size,
+                    .module = last.module + after.module - before.module,
+                    .param = last.param + after.param - before.param,
+                    .leaf = last.leaf + after.leaf - before.leaf};
   const bool fits = next.node == end && next.size <= graph.sizes.size() && next.leaf <= graph.leaves.size();
   if (fits) origins.push_back(next);
 }
@@ -311,7 +311,8 @@ LayerStack stack_from(const StackSearch& f, const std::vector<Origin>& origins, 
     const LayerStack a = between(origins[at], origins[at + turn]),
                      b = between(origins[at + turn], origins[at + 2 * turn]);
     if (!same_extent(a, b)) break;
-    if (!are_alike({.f = f, .a = a, .since = since, .oldest = origins[at - turn].value, .since_size = since_size}))
+    if (!are_equal_layers(
+            {.f = f, .a = a, .since = since, .oldest = origins[at - turn].value, .since_size = since_size}))
       break;
     const uint32_t repeats = stack.count == 0 ? 2 : stack.count + 1;  // the first match has two layers
     if (stack.count == 0) stack = a;
@@ -346,7 +347,7 @@ std::vector<LayerStack> find_stacks(const ModelGraph& model, std::span<const Mod
         LayerStack stack = stack_from(f, with_end, first, turn);
         if (stack.count < kFewestLayers || stack.count * turn <= covered) continue;
         stack.taken = taken_values(model.operations, stack);
-        if (is_tied(model, stack) || uses_leaves(model.operations, stack)) continue;
+        if (is_tied(model, stack) || reads_earlier_leaf(model.operations, stack)) continue;
         covered = stack.count * turn;
         best = std::move(stack);
       }

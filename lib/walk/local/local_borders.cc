@@ -71,10 +71,10 @@ void run_out_spec(LocalOp& op) {
   if (!x) return;
   const ValueLayout held = *x->layout, promised = specified(op, x->shape);
   const ValueLayout global = replicated_layout(op.walk.memory.table, x->shape);
-  const LocalFact* fact = fact_of(op.walk, x->value);
-  if (!is_plain_fact(fact) && fact->kind != FactKind::Integers)
+  const LocalFact* fact = local_fact_of(op.walk, x->value);
+  if (!is_as_in_global_program(fact) && fact->kind != FactKind::Integers)
     return set_result(op, global, code_of(*fact), error_of(op, *fact));
-  if (!is_plain_fact(fact)) return mark_unknown(op);
+  if (!is_as_in_global_program(fact)) return mark_unknown(op);
   if (held.partial == 0 && held.dims == promised.dims) return set_result(op, global);
   set_result(op, global, Code::OutputNotReplicated,
              fmt::format("the declared layout of the result is {}, but the actual layout is {}",

@@ -10,7 +10,7 @@ namespace tpplan {
 namespace {
 
 void note_call(LocalOp& op, CollectiveKind kind, size_t axis, const ValueLayout& layout) {
-  const ValueId value = values_in(op.walk, op.node).front();
+  const ValueId value = input_values(op.walk, op.node).front();
   append_call(op.walk, false, kind, axis, kNone, local_shape(op.walk.memory.table, layout, 0),
               op.walk.in.graph.strings[op.walk.in.graph.values[value].dtype]);
 }
@@ -28,7 +28,7 @@ bool add_up(LocalOp& op, ValueLayout& layout, size_t axis, LocalFact& fact, Code
     return false;
   }
   if ((layout.partial & axis_bit(axis)) == 0 && !layout.zero) {
-    scale(fact, shards, 1);
+    scale_fact(fact, shards, 1);
     fact.scaled_by = fmt::format("{} sums a replicated value: it counts {} times", op.name, shards);
   }
   layout.partial &= ~axis_bit(axis);
@@ -41,10 +41,10 @@ void run_psum(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return mark_unknown(op);
   ValueLayout layout = *x->layout;
-  const LocalFact* known = fact_of(op.walk, x->value);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
   LocalFact fact;
-  if (known != nullptr && known->kind == FactKind::Integers && !is_plain_fact(known)) return mark_unknown(op);
-  if (known != nullptr && !is_plain_fact(known) && !is_scaled(known))
+  if (known != nullptr && known->kind == FactKind::Integers && !is_as_in_global_program(known)) return mark_unknown(op);
+  if (known != nullptr && !is_as_in_global_program(known) && !is_scaled(known))
     return set_result(op, layout, code_of(*known), error_of(op, *known));
   if (is_scaled(known)) fact = *known;
   Code code{};
@@ -61,9 +61,9 @@ void run_extremum(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return mark_unknown(op);
   const ValueLayout layout = *x->layout;
-  const LocalFact* known = fact_of(op.walk, x->value);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
   LocalFact fact = known == nullptr ? LocalFact{} : *known;
-  if (fact.kind != FactKind::None && !is_plain_fact(known)) return mark_unknown(op);
+  if (fact.kind != FactKind::None && !is_as_in_global_program(known)) return mark_unknown(op);
   const bool other = fact.pending_maximum != 0 && fact.is_minimum != (op.node.op == OpId::Pmin);
   Code code = Code::ShardsMismatch;
   std::string wrong;
@@ -85,8 +85,8 @@ void run_all_gather(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return mark_unknown(op);
   ValueLayout layout = *x->layout;
-  const LocalFact* known = fact_of(op.walk, x->value);
-  if (!is_plain_fact(known) && !is_scaled(known)) return mark_unknown(op);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
+  if (!is_as_in_global_program(known) && !is_scaled(known)) return mark_unknown(op);
   const auto dim = static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
   std::vector<size_t> axes = axes_at(op, 2);
   Code code = Code::ShardsMismatch;
@@ -112,8 +112,8 @@ void run_reduce_scatter(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return mark_unknown(op);
   ValueLayout layout = *x->layout;
-  const LocalFact* known = fact_of(op.walk, x->value);
-  if (!is_plain_fact(known) && !is_scaled(known)) return mark_unknown(op);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
+  if (!is_as_in_global_program(known) && !is_scaled(known)) return mark_unknown(op);
   LocalFact fact = is_scaled(known) ? *known : LocalFact{};
   const auto dim = static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
   Code code{};
@@ -132,8 +132,8 @@ void run_all_to_all(LocalOp& op) {
   const std::vector<size_t> axes = axes_at(op, 3);
   if (!x || axes.size() > 1) return mark_unknown(op);
   ValueLayout layout = *x->layout;
-  const LocalFact* known = fact_of(op.walk, x->value);
-  if (!is_plain_fact(known) && !is_scaled(known)) return mark_unknown(op);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
+  if (!is_as_in_global_program(known) && !is_scaled(known)) return mark_unknown(op);
   const size_t ndim = layout.dims.size();
   const auto split = static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
   const auto joined = static_cast<size_t>(number_at(op.call, 2, {}, 0).traced);
@@ -155,27 +155,29 @@ void run_all_to_all(LocalOp& op) {
 
 bool run_partial_maximum(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
-  if (!x || !is_plain_fact(fact_of(op.walk, x->value)) || x->layout->partial != 0) return false;
-  const std::vector<bool> along = dims_along(op.call);
-  const DimLayout* cut = nullptr;
+  if (!x || !is_as_in_global_program(local_fact_of(op.walk, x->value)) || x->layout->partial != 0) return false;
+  const std::vector<bool> along = dims_of_operation(op.call);
+  const DimLayout* sharded = nullptr;
   ValueLayout layout;
-  AxisMask kept = 0, open = 0;
+  AxisMask unreduced = 0, reduced = 0;
   for (size_t dim = 0; dim < along.size(); ++dim) {
     const DimLayout& map = op.walk.memory.table.maps.maps[x->layout->dims[dim]];
     if (!along[dim]) {
-      kept |= map.axes;
+      unreduced |= map.axes;
       layout.dims.push_back(x->layout->dims[dim]);
     } else if (!map.is_complete) {
       if (!map.tiles) return false;
-      cut = &map;
-      open |= map.axes;
+      sharded = &map;
+      reduced |= map.axes;
     }
   }
-  if (cut == nullptr || (kept & open) != 0) return false;
+  if (sharded == nullptr || (unreduced & reduced) != 0) return false;
   set_result(op, layout);
-  set_fact(
-      op,
-      {.by_rank = {}, .global = {}, .scaled_by = {}, .pending_maximum = open, .is_minimum = op.node.op == OpId::Amin});
+  set_fact(op, {.by_rank = {},
+                .global = {},
+                .scaled_by = {},
+                .pending_maximum = reduced,
+                .is_minimum = op.node.op == OpId::Amin});
   return true;
 }
 

@@ -13,19 +13,19 @@
 
 namespace tpplan {
 
-const LocalFact* fact_of(const Walk& walk, ValueId value) {
+const LocalFact* local_fact_of(const Walk& walk, ValueId value) {
   const auto found = walk.memory.facts.find(walk.memory.slot_of[value]);
   return found == walk.memory.facts.end() ? nullptr : &found->second;
 }
 
-ValueId root_of(const Walk& walk, ValueId value) {
+ValueId value_with_same_integers(const Walk& walk, ValueId value) {
   const auto found = walk.memory.same_integers.find(value);
   return found == walk.memory.same_integers.end() ? value : found->second;
 }
 
 ValueId result_of(const LocalOp& op) { return op.walk.in.graph.outs[op.node.out_begin]; }
 
-bool is_plain_fact(const LocalFact* fact) {
+bool is_as_in_global_program(const LocalFact* fact) {
   if (fact == nullptr) return true;
   if (fact->numerator != fact->denominator || fact->pending_maximum != 0 || fact->kind == FactKind::Rows) return false;
   return fact->kind == FactKind::None || std::all_of(fact->by_rank.begin(), fact->by_rank.end(),
@@ -41,7 +41,7 @@ namespace {
 
 std::vector<TapeSlot> operands_of(const LocalOp& op) {
   std::vector<TapeSlot> ins;
-  for (const ValueId value : values_in(op.walk, op.node))
+  for (const ValueId value : input_values(op.walk, op.node))
     ins.push_back({op.walk.memory.slot_of[value], op.walk.memory.layout_of[value]});
   return ins;
 }
@@ -79,7 +79,7 @@ void run_as_wrong(LocalOp& op, Code code, const std::string& reason) {
     const ValueId value = op.walk.in.graph.outs[i];
     const SlotId slot = op.walk.memory.slot_of[value];
     if (!layout_of(op.walk, slot).wrong)
-      spoil(op.walk, slot, code, reason, op.walk.memory.slots[slot].origin, kNoRule, std::string(op.name));
+      mark_slot_wrong(op.walk, slot, code, reason, op.walk.memory.slots[slot].origin, kNoRule, std::string(op.name));
     set_slot(op.walk, value, slot);
   }
 }
@@ -109,7 +109,7 @@ std::vector<size_t> axes_at(const LocalOp& op, size_t position) {
 
 bool is_scaled(const LocalFact* fact) { return fact != nullptr && fact->numerator != fact->denominator; }
 
-void scale(LocalFact& fact, int64_t numerator, int64_t denominator) {
+void scale_fact(LocalFact& fact, int64_t numerator, int64_t denominator) {
   int64_t n = 0, d = 0;
   if (__builtin_mul_overflow(fact.numerator, numerator, &n) ||
       __builtin_mul_overflow(fact.denominator, denominator, &d))

@@ -22,12 +22,12 @@ struct LocalOp {
 };
 
 // Returns the facts about a value; nullptr if only its layout is known.
-[[nodiscard]] const LocalFact* fact_of(const Walk& walk, ValueId value);
+[[nodiscard]] const LocalFact* local_fact_of(const Walk& walk, ValueId value);
 // Returns the value with the same integers, in whatever shape.
-[[nodiscard]] ValueId root_of(const Walk& walk, ValueId value);
+[[nodiscard]] ValueId value_with_same_integers(const Walk& walk, ValueId value);
 [[nodiscard]] ValueId result_of(const LocalOp& op);
 // True if the local elements are those of the global program, so that only the layout matters.
-[[nodiscard]] bool is_plain_fact(const LocalFact* fact);
+[[nodiscard]] bool is_as_in_global_program(const LocalFact* fact);
 [[nodiscard]] bool is_float(const Walk& walk, ValueId value);
 
 // Ends the walk, because the result of the operation is unknown.
@@ -50,7 +50,7 @@ constexpr size_t kNoAxisHere = static_cast<size_t>(-1);
 
 [[nodiscard]] bool is_scaled(const LocalFact* fact);
 // Multiplies the scale by a fraction. A scale with too large numbers becomes 0, which no value has.
-void scale(LocalFact& fact, int64_t numerator, int64_t denominator);
+void scale_fact(LocalFact& fact, int64_t numerator, int64_t denominator);
 // Returns the error of an operation with such an operand.
 [[nodiscard]] std::string error_of(const LocalOp& op, const LocalFact& fact);
 [[nodiscard]] Code code_of(const LocalFact& fact);

@@ -23,7 +23,7 @@ void run_axis_index(LocalOp& op) {
 
 void run_iota(LocalOp& op) {
   DimLayoutTable& maps = op.walk.memory.table.maps;
-  const std::vector<RankNumber> sizes = numbers_at(op.call, 0, {});
+  const std::vector<PerRankNumber> sizes = numbers_at(op.call, 0, {});
   const auto along = static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
   const auto shape = out_shape(op.call);
   ValueLayout layout;
@@ -32,9 +32,9 @@ void run_iota(LocalOp& op) {
       layout.dims.push_back(unknown_dim(maps, shape[dim], sizes[dim].local, sizes[dim].axes));
       continue;
     }
-    RankIntervals runs;
-    for (const int64_t size : sizes[dim].local) runs.push_back({{0, std::clamp<int64_t>(size, 0, shape[dim])}});
-    layout.dims.push_back(layout_of_intervals(maps, shape[dim], std::move(runs)));
+    RankIntervals intervals;
+    for (const int64_t size : sizes[dim].local) intervals.push_back({{0, std::clamp<int64_t>(size, 0, shape[dim])}});
+    layout.dims.push_back(layout_of_intervals(maps, shape[dim], std::move(intervals)));
   }
   set_result(op, layout);
   set_fact(op, {.by_rank = {}, .global = {}, .counts_along = static_cast<int>(along), .scaled_by = {}});
@@ -50,20 +50,20 @@ bool differs_by_rank(const LocalOp& op) {
 std::optional<IndexArgument> index_argument(const LocalOp& op, const GraphArg& arg) {
   IndexArgument out;
   if (arg.kind == ArgKind::Value) {
-    const LocalFact* fact = fact_of(op.walk, arg.id);
+    const LocalFact* fact = local_fact_of(op.walk, arg.id);
     if (fact != nullptr && fact->kind == FactKind::Integers)
       return IndexArgument{fact->base, fact->by_rank, fact->global};
     // The function holds for each element, so a sharded batch has it too.
     const ValueLayout& layout = op.walk.memory.table.layouts[op.walk.memory.layout_of[arg.id]];
-    if (!is_plain_fact(fact) || layout.partial != 0 || is_float(op.walk, arg.id)) return std::nullopt;
-    return IndexArgument{root_of(op.walk, arg.id), std::vector<RankFunction>(op.walk.in.ranks, same_integer()),
-                         same_integer()};
+    if (!is_as_in_global_program(fact) || layout.partial != 0 || is_float(op.walk, arg.id)) return std::nullopt;
+    return IndexArgument{value_with_same_integers(op.walk, arg.id),
+                         std::vector<RankFunction>(op.walk.in.ranks, identity_function()), identity_function()};
   }
   if (!is_number(&arg) && arg.kind != ArgKind::Float) return std::nullopt;
   if (arg.kind == ArgKind::Float ||
       (arg.kind == ArgKind::Number && arg.number != static_cast<double>(static_cast<int64_t>(arg.number))))
     return std::nullopt;
-  const RankNumber number = number_of(op.call, arg);
+  const PerRankNumber number = number_of(op.call, arg);
   const auto is_far = [](int64_t n) { return n < -kFarInteger || n > kFarInteger; };
   if (is_far(number.traced) || std::any_of(number.local.begin(), number.local.end(), is_far)) return std::nullopt;
   for (const int64_t n : number.local) out.by_rank.push_back(constant_function(n));
@@ -88,17 +88,18 @@ std::optional<std::vector<IndexArgument>> index_arguments(const LocalOp& op, Val
 
 std::optional<RankFunction> apply_function(OpId op, std::span<const RankFunction* const> f) {
   if (f.size() == 1) {
-    if (op == OpId::LogicalNot || op == OpId::BitwiseNot) return combine(OpId::Eq, *f[0], constant_function(0));
-    if (op == OpId::Neg) return combine(OpId::Sub, constant_function(0), *f[0]);
-    if (op == OpId::Bool) return combine(OpId::Ne, *f[0], constant_function(0));
+    if (op == OpId::LogicalNot || op == OpId::BitwiseNot)
+      return apply_to_functions(OpId::Eq, *f[0], constant_function(0));
+    if (op == OpId::Neg) return apply_to_functions(OpId::Sub, constant_function(0), *f[0]);
+    if (op == OpId::Bool) return apply_to_functions(OpId::Ne, *f[0], constant_function(0));
     return std::nullopt;
   }
-  if (op == OpId::Where && f.size() == 3) return choose(*f[0], *f[1], *f[2]);
+  if (op == OpId::Where && f.size() == 3) return select_function(*f[0], *f[1], *f[2]);
   if (op == OpId::Clamp && f.size() == 3) {
-    const auto low = combine(OpId::Maximum, *f[0], *f[1]);
-    return low ? combine(OpId::Minimum, *low, *f[2]) : std::nullopt;
+    const auto low = apply_to_functions(OpId::Maximum, *f[0], *f[1]);
+    return low ? apply_to_functions(OpId::Minimum, *low, *f[2]) : std::nullopt;
   }
-  return f.size() == 2 ? combine(op, *f[0], *f[1]) : std::nullopt;
+  return f.size() == 2 ? apply_to_functions(op, *f[0], *f[1]) : std::nullopt;
 }
 
 }  // namespace
@@ -141,9 +142,9 @@ std::optional<std::vector<int64_t>> shifts_of(const LocalOp& op, const LocalFact
   std::vector<int64_t> shifts;
   const auto global = shift_of(table.global, slope);
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
-    const auto own = shift_of(table.by_rank[rank], slope);
-    if (!own || !global) return std::nullopt;
-    shifts.push_back(*own - *global);
+    const auto rank_shift = shift_of(table.by_rank[rank], slope);
+    if (!rank_shift || !global) return std::nullopt;
+    shifts.push_back(*rank_shift - *global);
   }
   return shifts;
 }
@@ -152,23 +153,23 @@ std::optional<std::vector<int64_t>> shifts_of(const LocalOp& op, const LocalFact
 std::optional<DimLayoutId> shifted(LocalOp& op, DimLayoutId id, std::span<const int64_t> by) {
   const DimLayout map = op.walk.memory.table.maps.maps[id];
   if (map.kind == DimLayoutKind::Any) return std::nullopt;
-  RankIntervals runs(op.walk.in.ranks);
+  RankIntervals intervals(op.walk.in.ranks);
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
     for (const Interval& run : rank_intervals(map, rank)) {
       if (run.begin + by[rank] < 0 || run.end + by[rank] > map.size) return std::nullopt;
-      runs[rank].push_back({run.begin + by[rank], run.end + by[rank]});
+      intervals[rank].push_back({run.begin + by[rank], run.end + by[rank]});
     }
   }
-  return layout_of_intervals(op.walk.memory.table.maps, map.size, std::move(runs));
+  return layout_of_intervals(op.walk.memory.table.maps, map.size, std::move(intervals));
 }
 
 }  // namespace
 
 bool run_offset_iota(LocalOp& op) {
-  const std::vector<ValueId> values = values_in(op.walk, op.node);
+  const std::vector<ValueId> values = input_values(op.walk, op.node);
   if (values.size() != 2 || op.call.args.size() != 2) return false;
   for (size_t i = 0; i < 2; ++i) {
-    const LocalFact *counts = fact_of(op.walk, values[i]), *table = fact_of(op.walk, values[1 - i]);
+    const LocalFact *counts = local_fact_of(op.walk, values[i]), *table = local_fact_of(op.walk, values[1 - i]);
     if (counts == nullptr || counts->counts_along < 0 || table == nullptr || table->kind != FactKind::Integers)
       continue;
     const bool adds = (op.node.op == OpId::Add || (op.node.op == OpId::Sub && i == 0)) && table->base == kNoId;
@@ -183,8 +184,9 @@ bool run_offset_iota(LocalOp& op) {
     const size_t ndim = shape_of(op.walk.in.graph, values[i]).size(), out_ndim = shape_of(op.walk.in.graph, out).size();
     if (out_ndim < ndim || static_cast<size_t>(counted.counts_along) >= ndim) return false;
     const size_t missing = out_ndim - ndim, along = static_cast<size_t>(counted.counts_along) + missing;
-    const DimLayoutId own = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]].dims[along - missing];
-    const auto map = shifted(op, own, *shifts);
+    const DimLayoutId dim_layout =
+        op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]].dims[along - missing];
+    const auto map = shifted(op, dim_layout, *shifts);
     if (!map) return false;
     run_by_rule(op.walk, op.node, op.index);
     if (op.walk.out.crash != kNoId) return true;

@@ -18,9 +18,9 @@ namespace tpplan {
 namespace {
 
 std::vector<ElementRange> element_ranges(const DimLayout& map, size_t rank) {
-  std::vector<ElementRange> runs;
-  for (const Interval& run : rank_intervals(map, rank)) runs.push_back({run.begin, run.end});
-  return runs;
+  std::vector<ElementRange> intervals;
+  for (const Interval& run : rank_intervals(map, rank)) intervals.push_back({run.begin, run.end});
+  return intervals;
 }
 
 }  // namespace
@@ -28,7 +28,8 @@ std::vector<ElementRange> element_ranges(const DimLayout& map, size_t rank) {
 bool run_lookup(LocalOp& op) {
   const bool rows = op.node.op == OpId::Embedding;
   const auto index = tensor_at(op.call, rows ? 0 : 2), x = tensor_at(op.call, rows ? 1 : 0);
-  if (!x || !index || x->layout->partial != 0 || !is_plain_fact(fact_of(op.walk, x->value))) return false;
+  if (!x || !index || x->layout->partial != 0 || !is_as_in_global_program(local_fact_of(op.walk, x->value)))
+    return false;
   const size_t dim = rows ? 0 : static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
   if (dim >= x->layout->dims.size() || (!rows && x->layout->dims.size() != index->layout->dims.size())) return false;
   const auto argument = index_argument(op, op.walk.in.graph.args[op.call.args[rows ? 0 : 2]]);
@@ -36,19 +37,20 @@ bool run_lookup(LocalOp& op) {
   if (!argument || held.kind == DimLayoutKind::Any || held.size > kFarInteger) return false;
   LocalFact fact{.kind = FactKind::Rows, .base = argument->base, .by_rank = {}, .global = {}, .scaled_by = {}};
   // Only indices that exist in the global program matter. A -1 or another padding id is ignored.
-  const auto from = combine(OpId::Ge, argument->global, constant_function(0)),
-             to = combine(OpId::Lt, argument->global, constant_function(held.size));
-  const auto found = from && to ? combine(OpId::LogicalAnd, *from, *to) : std::nullopt;
+  const auto from = apply_to_functions(OpId::Ge, argument->global, constant_function(0)),
+             to = apply_to_functions(OpId::Lt, argument->global, constant_function(held.size));
+  const auto found = from && to ? apply_to_functions(OpId::LogicalAnd, *from, *to) : std::nullopt;
   if (!found) return false;
   // If the index is the integer itself, other integers do not occur.
-  const bool are_ids = within(argument->global, 0, held.size) == within(same_integer(), 0, held.size);
-  for (const LinearInterval& piece : are_ids ? within(*found, 0, held.size) : *found) {
-    if (piece.offset == 1) fact.global.push_back(piece);
+  const bool are_ids =
+      restrict_function(argument->global, 0, held.size) == restrict_function(identity_function(), 0, held.size);
+  for (const LinearInterval& interval : are_ids ? restrict_function(*found, 0, held.size) : *found) {
+    if (interval.offset == 1) fact.global.push_back(interval);
   }
   if (fact.global.empty()) return false;  // an empty selection cannot be wrong
   for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
-    const auto taken = is_index_taken(argument->by_rank[rank], argument->global, element_ranges(held, rank));
-    const auto seen = taken ? combine(OpId::Mul, *taken, fact.global) : std::nullopt;
+    const auto taken = compare_element(argument->by_rank[rank], argument->global, element_ranges(held, rank));
+    const auto seen = taken ? apply_to_functions(OpId::Mul, *taken, fact.global) : std::nullopt;
     if (!seen) return false;
     fact.by_rank.push_back(*seen);
   }
@@ -84,20 +86,21 @@ AxisMask summed_over(const LocalOp& op, const LocalFact& rows) {
       if (!first) continue;
       RankFunction sum = constant_function(0);
       for (size_t other = 0; other < op.walk.in.ranks; ++other) {
-        bool beside = true;
+        bool is_peer = true;
         for (size_t axis = 0; axis < maps.axes.size(); ++axis)
-          beside = beside && ((axes >> axis & 1) != 0 || coordinate(maps, rank, axis) == coordinate(maps, other, axis));
-        if (!beside) continue;
+          is_peer =
+              is_peer && ((axes >> axis & 1) != 0 || coordinate(maps, rank, axis) == coordinate(maps, other, axis));
+        if (!is_peer) continue;
         // With other elements the value is no partial sum.
-        const auto strange = combine(OpId::Eq, rows.by_rank[other], constant_function(2));
+        const auto strange = apply_to_functions(OpId::Eq, rows.by_rank[other], constant_function(2));
         if (!strange ||
             std::any_of(strange->begin(), strange->end(), [](const LinearInterval& p) { return p.offset != 0; }))
           return false;
-        const auto added = combine(OpId::Add, sum, rows.by_rank[other]);
+        const auto added = apply_to_functions(OpId::Add, sum, rows.by_rank[other]);
         if (!added) return false;
         sum = *added;
       }
-      const auto differs = combine(OpId::Ne, sum, rows.global);
+      const auto differs = apply_to_functions(OpId::Ne, sum, rows.global);
       if (!differs ||
           std::any_of(differs->begin(), differs->end(), [](const LinearInterval& p) { return p.offset != 0; }))
         return false;
@@ -116,7 +119,7 @@ AxisMask summed_over(const LocalOp& op, const LocalFact& rows) {
 struct Masked {
   const LocalFact* condition = nullptr;
   LocalFact held;
-  bool where_true = true;  // the operand is selected where the condition is true; zeros elsewhere
+  bool selects_true = true;  // the operand is selected where the condition is true; zeros elsewhere
 };
 
 bool is_zero_argument(const LocalOp& op, uint32_t at) {
@@ -132,23 +135,23 @@ std::optional<Masked> masked_of(const LocalOp& op) {
   uint32_t other = 0;
   for (size_t i = 0; i < count; ++i) {
     const GraphArg& arg = op.walk.in.graph.args[op.call.args[i]];
-    const LocalFact* fact = arg.kind == ArgKind::Value ? fact_of(op.walk, arg.id) : nullptr;
+    const LocalFact* fact = arg.kind == ArgKind::Value ? local_fact_of(op.walk, arg.id) : nullptr;
     const bool is_condition = fact != nullptr && fact->kind == FactKind::Integers && (count == 2 || i == 0);
     if (is_condition && masked.condition == nullptr) {
       masked.condition = fact;
     } else if (count == 2 || !is_zero_argument(op, op.call.args[i])) {
       if (arg.kind != ArgKind::Value || other != 0) return std::nullopt;
       other = op.call.args[i];
-      masked.where_true = count == 2 || i == 1;
+      masked.selects_true = count == 2 || i == 1;
     }
   }
   if (masked.condition == nullptr || other == 0) return std::nullopt;
   const ValueId value = op.walk.in.graph.args[other].id;
-  const LocalFact* fact = fact_of(op.walk, value);
+  const LocalFact* fact = local_fact_of(op.walk, value);
   if (fact != nullptr && fact->kind == FactKind::Rows) {
     masked.held = *fact;
   } else {
-    if (!is_plain_fact(fact) || op.walk.memory.table.layouts[op.walk.memory.layout_of[value]].partial != 0)
+    if (!is_as_in_global_program(fact) || op.walk.memory.table.layouts[op.walk.memory.layout_of[value]].partial != 0)
       return std::nullopt;
     masked.held.by_rank.assign(op.walk.in.ranks, constant_function(1));
     masked.held.global = constant_function(1);
@@ -168,15 +171,16 @@ bool run_mask(LocalOp& op) {
   LocalFact fact{.kind = FactKind::Rows, .base = masked->held.base, .by_rank = {}, .global = {}, .scaled_by = {}};
   for (size_t rank = 0; rank <= op.walk.in.ranks; ++rank) {
     const bool last = rank == op.walk.in.ranks;
-    const RankFunction& where = last ? masked->condition->global : masked->condition->by_rank[rank];
+    const RankFunction& condition_values = last ? masked->condition->global : masked->condition->by_rank[rank];
     const RankFunction& held = last ? masked->held.global : masked->held.by_rank[rank];
     // A factor must be 0 or 1.
-    const auto other = combine(OpId::Ne, where, constant_function(1)),
-               nonzero = combine(OpId::Ne, where, constant_function(0));
-    const auto odd = other && nonzero ? combine(OpId::LogicalAnd, *other, *nonzero) : std::nullopt;
+    const auto other = apply_to_functions(OpId::Ne, condition_values, constant_function(1)),
+               nonzero = apply_to_functions(OpId::Ne, condition_values, constant_function(0));
+    const auto odd = other && nonzero ? apply_to_functions(OpId::LogicalAnd, *other, *nonzero) : std::nullopt;
     if (!odd || constant_of(*odd) != 0) return false;
-    const auto truth = combine(masked->where_true ? OpId::Ne : OpId::Eq, where, constant_function(0));
-    const auto taken = truth ? combine(OpId::Mul, *truth, held) : std::nullopt;
+    const auto truth =
+        apply_to_functions(masked->selects_true ? OpId::Ne : OpId::Eq, condition_values, constant_function(0));
+    const auto taken = truth ? apply_to_functions(OpId::Mul, *truth, held) : std::nullopt;
     if (!taken) return false;
     if (last)
       fact.global = *taken;
@@ -204,8 +208,8 @@ bool run_dynamic_slice(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   uint32_t at = 0;
   const GraphArg* starts = find_arg(op.call, 1, {}, &at);
-  const std::vector<RankNumber> sizes = numbers_at(op.call, 2, {});
-  if (!x || starts == nullptr || !is_plain_fact(fact_of(op.walk, x->value))) return false;
+  const std::vector<PerRankNumber> sizes = numbers_at(op.call, 2, {});
+  if (!x || starts == nullptr || !is_as_in_global_program(local_fact_of(op.walk, x->value))) return false;
   DimLayoutTable& maps = op.walk.memory.table.maps;
   ValueLayout layout = *x->layout;
   if (out_shape(op.call).size() != layout.dims.size()) return false;
@@ -214,26 +218,26 @@ bool run_dynamic_slice(LocalOp& op) {
     const auto start = index_argument(op, op.walk.in.graph.args[i]);
     const DimLayout held = maps.maps[layout.dims[dim]];
     if (!start || start->base != kNoId || held.kind == DimLayoutKind::Any || dim >= sizes.size()) return false;
-    RankIntervals runs(op.walk.in.ranks);
+    RankIntervals intervals(op.walk.in.ranks);
     const int64_t global_size = out_shape(op.call)[dim];
     if (global_size > held.size) return false;
     const int64_t global_start =
         std::clamp<int64_t>(constant_of(start->global).value_or(0), 0, held.size - global_size);
     for (size_t rank = 0; rank < op.walk.in.ranks; ++rank) {
       const int64_t size = sizes[dim].local[rank];
-      const auto own = constant_of(start->by_rank[rank]);
-      if (!own || size < 0 || size > held.local[rank]) return false;
-      const int64_t begin = std::clamp<int64_t>(*own, 0, held.local[rank] - size), end = begin + size;
+      const auto rank_start = constant_of(start->by_rank[rank]);
+      if (!rank_start || size < 0 || size > held.local[rank]) return false;
+      const int64_t begin = std::clamp<int64_t>(*rank_start, 0, held.local[rank] - size), end = begin + size;
       int64_t first = 0;
       for (const Interval& run : rank_intervals(held, rank)) {
         const int64_t from = std::max(begin, first), to = std::min(end, first + length(run));
         const int64_t element = run.begin + from - first - global_start;
         if (from < to && (element < 0 || element + to - from > global_size)) return false;
-        if (from < to) append_interval(runs[rank], {element, element + to - from});
+        if (from < to) append_interval(intervals[rank], {element, element + to - from});
         first += length(run);
       }
     }
-    layout.dims[dim] = layout_of_intervals(maps, global_size, std::move(runs));
+    layout.dims[dim] = layout_of_intervals(maps, global_size, std::move(intervals));
   }
   set_result(op, layout);
   return true;

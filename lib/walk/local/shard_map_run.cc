@@ -40,18 +40,18 @@ bool has_same_elements(const LocalOp& op, const Operand& x) {
 
 // Returns the dim of the result that was dim `along` of the operand; -1 if it is unknown.
 int counted_dim(const LocalOp& op, const Operand& x, int along) {
-  const size_t before = x.shape.size(), behind = out_shape(op.call).size();
-  if (kLastDimsStay[index_of(op.node.op)]) return along + static_cast<int>(behind - before);
+  const size_t before = x.shape.size(), after = out_shape(op.call).size();
+  if (kLastDimsStay[index_of(op.node.op)]) return along + static_cast<int>(after - before);
   if (op.node.op != OpId::Unsqueeze) return -1;
-  const auto at = static_cast<int>(dim_index(number_at(op.call, 1, "dim", 0).traced, behind));
+  const auto at = static_cast<int>(dim_index(number_at(op.call, 1, "dim", 0).traced, after));
   return at <= along ? along + 1 : along;
 }
 
 bool run_same_values(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x || !kSameValues[index_of(op.node.op)] || !has_same_elements(op, *x)) return false;
-  const LocalFact* known = fact_of(op.walk, x->value);
-  const ValueId root = root_of(op.walk, x->value);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
+  const ValueId root = value_with_same_integers(op.walk, x->value);
   std::optional<LocalFact> fact;
   if (known != nullptr) fact = *known;
   const int along = fact && fact->counts_along >= 0 ? counted_dim(op, *x, fact->counts_along) : -1;
@@ -69,23 +69,25 @@ bool run_same_values(LocalOp& op) {
 // sum is partial.
 bool add_terms(LocalOp& op) {
   if (op.node.op != OpId::Add && op.node.op != OpId::Sub) return false;
-  const std::vector<ValueId> values = values_in(op.walk, op.node);
+  const std::vector<ValueId> values = input_values(op.walk, op.node);
   if (values.size() != 2) return false;
   for (size_t i = 0; i < 2; ++i) {
-    const LocalFact* fact = fact_of(op.walk, values[i]);
-    const ValueLayout open = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[1 - i]]];
-    ValueLayout own = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]];
-    if (!is_scaled(fact) || !is_plain_fact(fact_of(op.walk, values[1 - i])) || open.partial == 0 || own.partial != 0)
+    const LocalFact* fact = local_fact_of(op.walk, values[i]);
+    const ValueLayout partial = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[1 - i]]];
+    ValueLayout scaled = op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]];
+    if (!is_scaled(fact) || !is_as_in_global_program(local_fact_of(op.walk, values[1 - i])) || partial.partial == 0 ||
+        scaled.partial != 0)
       continue;
     int64_t shards = 1;
     for (size_t axis = 0; axis < op.walk.in.axes.size(); ++axis) {
-      if ((open.partial & axis_bit(axis)) != 0) shards *= static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
+      if ((partial.partial & axis_bit(axis)) != 0) shards *= static_cast<int64_t>(op.walk.memory.table.maps.axes[axis]);
     }
-    if (fact->numerator * shards != fact->denominator || (sharding_axes(op.walk.memory.table, own) & open.partial) != 0)
+    if (fact->numerator * shards != fact->denominator ||
+        (sharding_axes(op.walk.memory.table, scaled) & partial.partial) != 0)
       continue;
-    own.partial = open.partial;
+    scaled.partial = partial.partial;
     const SlotId before = op.walk.memory.slot_of[values[i]];
-    set_slot(op.walk, values[i], derived(op.walk, before, own, kNoRule));
+    set_slot(op.walk, values[i], derive_slot(op.walk, before, scaled, kNoRule));
     run_by_rule(op.walk, op.node, op.index);
     set_slot(op.walk, values[i], before);
     return true;
@@ -97,10 +99,10 @@ bool add_terms(LocalOp& op) {
 void run_scaled(LocalOp& op, const LocalFact& first) {
   if (add_terms(op)) return;
   LocalFact fact{.by_rank = {}, .global = {}, .scaled_by = first.scaled_by};
-  const std::vector<ValueId> values = values_in(op.walk, op.node);
+  const std::vector<ValueId> values = input_values(op.walk, op.node);
   if (kTerms[index_of(op.node.op)]) {
     for (size_t i = op.node.op == OpId::Where ? 1 : 0; i < values.size(); ++i) {
-      const LocalFact* other = fact_of(op.walk, values[i]);
+      const LocalFact* other = local_fact_of(op.walk, values[i]);
       const bool same =
           is_scaled(other) && other->numerator == first.numerator && other->denominator == first.denominator;
       if (!same && !op.walk.memory.table.layouts[op.walk.memory.layout_of[values[i]]].zero)
@@ -110,15 +112,15 @@ void run_scaled(LocalOp& op, const LocalFact& first) {
       if (is_number(&op.walk.in.graph.args[at]) && op.walk.in.graph.args[at].number != 0 && op.node.op != OpId::Cat)
         return run_as_wrong(op, Code::ReplicatedValueReduced, error_of(op, first));
     }
-    scale(fact, first.numerator, first.denominator);
+    scale_fact(fact, first.numerator, first.denominator);
   } else {
     for (size_t i = 0; i < values.size(); ++i) {
-      const LocalFact* other = fact_of(op.walk, values[i]);
-      if (!is_plain_fact(other) && !is_scaled(other))
+      const LocalFact* other = local_fact_of(op.walk, values[i]);
+      if (!is_as_in_global_program(other) && !is_scaled(other))
         return run_as_wrong(op, Code::ReductionOverShard, error_of(op, *other));
       if (!is_scaled(other)) continue;
       const bool below = op.node.op == OpId::Div && values[i] != values[0];
-      scale(fact, below ? other->denominator : other->numerator, below ? other->numerator : other->denominator);
+      scale_fact(fact, below ? other->denominator : other->numerator, below ? other->numerator : other->denominator);
     }
   }
   run_by_rule(op.walk, op.node, op.index);
@@ -131,12 +133,12 @@ void run_scaled(LocalOp& op, const LocalFact& first) {
 void run_local_scale(LocalOp& op) {
   const auto x = tensor_at(op.call, 0);
   if (!x) return mark_unknown(op);
-  const LocalFact* known = fact_of(op.walk, x->value);
+  const LocalFact* known = local_fact_of(op.walk, x->value);
   LocalFact fact = known == nullptr ? LocalFact{} : *known;
-  if (fact.kind != FactKind::None && !is_plain_fact(known)) return mark_unknown(op);
+  if (fact.kind != FactKind::None && !is_as_in_global_program(known)) return mark_unknown(op);
   const int64_t n = number_at(op.call, 1, {}, 1).traced, d = number_at(op.call, 2, {}, 1).traced;
   if (n <= 0 || d <= 0 || n > kFarInteger || d > kFarInteger) return mark_unknown(op);
-  scale(fact, n, d);
+  scale_fact(fact, n, d);
   if (fact.scaled_by.empty()) fact.scaled_by = "a factor is a local size";
   set_result(op, *x->layout);
   set_fact(op, fact);
@@ -191,17 +193,17 @@ void run_known(LocalOp& op) {
   const bool pointwise = is_elementwise(op.node.op);
   const LocalFact* odd = nullptr;
   bool table = false;
-  for (const ValueId value : values_in(op.walk, op.node)) {
-    const LocalFact* fact = fact_of(op.walk, value);
+  for (const ValueId value : input_values(op.walk, op.node)) {
+    const LocalFact* fact = local_fact_of(op.walk, value);
     table = table || (fact != nullptr && fact->kind == FactKind::Integers);
-    if (odd == nullptr && !is_plain_fact(fact)) odd = fact;
+    if (odd == nullptr && !is_as_in_global_program(fact)) odd = fact;
   }
   if ((op.node.op == OpId::Embedding || op.node.op == OpId::Gather)) {
     const auto x = tensor_at(op.call, op.node.op == OpId::Embedding ? 1 : 0);
     const size_t dim = op.node.op == OpId::Embedding ? 0 : static_cast<size_t>(number_at(op.call, 1, {}, 0).traced);
-    const bool cut =
+    const bool is_sharded_table =
         x && dim < x->layout->dims.size() && !is_fully_replicated(op.walk.memory.table.maps, x->layout->dims[dim]);
-    if (odd != nullptr || cut) {
+    if (odd != nullptr || is_sharded_table) {
       if (run_lookup(op)) return;
       if (odd != nullptr) return mark_unknown(op);
     }
@@ -241,10 +243,10 @@ void cross_shard_map_module(Walk& walk, const GraphNode& node) {
 void run_shard_map_op(Walk& walk, const GraphNode& node, uint32_t index) {
   // Evaluate sizes that differ by rank before a rule reads them.
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
-    if (arg.kind == ArgKind::Size) std::ignore = size_number(walk, arg.id);
+    if (arg.kind == ArgKind::Size) std::ignore = evaluate_size(walk, arg.id);
   });
-  LocalOp op{.walk = walk, .node = node, .index = index, .call = call_of(walk, node), .name = {}};
-  begin_call(op.call);
+  LocalOp op{.walk = walk, .node = node, .index = index, .call = op_call_of(walk, node), .name = {}};
+  prepare_call(op.call);
   op.name = op.call.name;
   if (node.out_begin == node.out_end) return run_by_rule(walk, node, index);
   run_known(op);

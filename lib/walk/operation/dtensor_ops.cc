@@ -22,8 +22,8 @@ namespace {
 
 // Returns the call with its arguments in the form that rules expect.
 OpCall described(DtensorRun& run) {
-  OpCall call = call_of(run.walk, run.node);
-  begin_call(call);
+  OpCall call = op_call_of(run.walk, run.node);
+  prepare_call(call);
   return call;
 }
 
@@ -78,13 +78,13 @@ void declare_reductions(DtensorRun& run) {
 // result for them, all operands are gathered first.
 void run_by_rule(DtensorRun& run) {
   Walk& walk = run.walk;
-  bool cut = false;
-  for (size_t i = 0; i < run.slots.size(); ++i) cut = cut || !is_fully_replicated(declared_of(run, i));
-  bool follows = !cut;
-  if (cut) {
+  bool has_shard = false;
+  for (size_t i = 0; i < run.slots.size(); ++i) has_shard = has_shard || !is_fully_replicated(declared_of(run, i));
+  bool follows = !has_shard;
+  if (has_shard) {
     const OpResult expected = run_rule_on(run, declared_layouts(run));
     follows = expected.crash.empty() && expected.wrong.empty() && !expected.unknown && !expected.outs.empty() &&
-              declared_for(walk, expected.outs[0], run.declared);
+              find_declared_placements(walk, expected.outs[0], run.declared);
     if (follows) declare_reductions(run);
   }
   if (!follows) {
@@ -119,7 +119,7 @@ void run_cat(DtensorRun& run) {
 void run_fill(DtensorRun& run) {
   const FillSpec& fill = op_row(run.node.op).fill;
   const std::vector<int64_t> from = declared_shape(run, 0), to = declared_out_shape(run);
-  run.declared = for_gradient(declared_of(run, 0));
+  run.declared = gradient_placements(declared_of(run, 0));
   if (fill.size != FillSize::Like && from != to) run.declared = replicated_placements(run.walk);
   compute_result(run);
   for (ValueLayout& out : run.result.outs) out.zero = fill.is_zero;
@@ -143,7 +143,7 @@ void gather_sliced(DtensorRun& run, const OpCall& call) {
   for (const IndexItem& item : read_index(call, shape.size())) {
     bool is_part = item.kind == IndexKind::Number;
     if (item.kind == IndexKind::Slice) {
-      const LocalSlice taken = slice_of(call, item, shape[item.dim], 0, true);
+      const LocalSlice taken = slice_of_item(call, item, shape[item.dim], 0, true);
       is_part = taken.begin != 0 || taken.end != shape[item.dim] || taken.step != 1;
     }
     for (Placement& placement : to) {
@@ -240,7 +240,7 @@ DtensorRun begin_run(Walk& walk, const GraphNode& node) {
   DtensorRun run{.walk = walk,
                  .node = node,
                  .name = plain_op(walk.in.graph.strings[node.name]),
-                 .values = values_in(walk, node),
+                 .values = input_values(walk, node),
                  .slots = {},
                  .local_size_ids = local_size_numbers(walk, node),
                  .result = {},
@@ -273,8 +273,8 @@ int64_t declared_size(const Walk& walk, const ValueLayout& out, int dim) {
   for (size_t rank = 0; rank < walk.in.ranks; ++rank) {
     bool counts = true;
     for (size_t axis = 0; axis < out.declared.size(); ++axis) {
-      const bool cuts = is_shard(out.declared[axis]) && out.declared[axis].dim == dim;
-      counts = counts && (cuts || coordinate(walk.memory.table.maps, rank, axis) == 0);
+      const bool is_shard_of_dim = is_shard(out.declared[axis]) && out.declared[axis].dim == dim;
+      counts = counts && (is_shard_of_dim || coordinate(walk.memory.table.maps, rank, axis) == 0);
     }
     sum += counts ? local_size(walk.memory.table, out, static_cast<size_t>(dim), rank) : 0;
   }
@@ -286,7 +286,7 @@ ValueLayout claiming(const DtensorRun& run, const ValueLayout& held) {
   ValueLayout out = held;
   out.wrong = out.local_view = false;
   out.is_dtensor = true;
-  out.declared = normalised(run.declared, out.dims.size());
+  out.declared = normalised_placements(run.declared, out.dims.size());
   out.declared_shape = local_shape(run.walk.memory.table, out, 0);
   for (const Placement& placement : out.declared) {
     if (is_shard(placement) && static_cast<size_t>(placement.dim) < out.dims.size())
@@ -299,7 +299,7 @@ MemoEntry entry_of(DtensorRun& run) {
   Walk& walk = run.walk;
   OpResult& result = run.result;
   // Results of replicated operands are replicated, even without a rule.
-  const bool whole = std::all_of(run.slots.begin(), run.slots.end(), [&](SlotId slot) {
+  const bool all_replicated = std::all_of(run.slots.begin(), run.slots.end(), [&](SlotId slot) {
     return layout_of(walk, slot).partial == 0 && is_all_replicated(walk.memory.table, layout_of(walk, slot));
   });
   MemoEntry entry;
@@ -307,7 +307,7 @@ MemoEntry entry_of(DtensorRun& run) {
   entry.segments = std::move(result.segments);
   entry.segments_are_arguments = result.segments_are_arguments;
   entry.is_write = result.is_write;
-  entry.unknown = result.unknown && !whole;
+  entry.unknown = result.unknown && !all_replicated;
   entry.crash = std::move(result.crash);
   entry.wrong = std::move(result.wrong);
   entry.code = result.code;
@@ -320,9 +320,10 @@ std::vector<TapeSlot> tape_slots(DtensorRun& run) {
   std::vector<TapeSlot> ins;
   for (size_t i = 0; i < run.slots.size(); ++i) {
     const Slot& seen = walk.memory.slots[run.slots[i]];
-    const SlotId own = walk.memory.slot_of[run.values[i]];
-    ins.push_back({own, seen.layout});
-    if (seen.cause != kNoId && walk.memory.slots[own].cause == kNoId) walk.memory.slots[own].cause = seen.cause;
+    const SlotId slot_before = walk.memory.slot_of[run.values[i]];
+    ins.push_back({slot_before, seen.layout});
+    if (seen.cause != kNoId && walk.memory.slots[slot_before].cause == kNoId)
+      walk.memory.slots[slot_before].cause = seen.cause;
   }
   return ins;
 }
@@ -369,7 +370,7 @@ void run_on_dtensors(Walk& walk, const GraphNode& node, uint32_t index, const No
   if (!is_loss && mixes_tensors(run) && !(reads_dtype_only && run.values.size() == 1))
     return crash_at(walk, Code::TensorWithDtensor, fmt::format("{} mixes a plain tensor and a DTensor", run.name),
                     run.rule, kNoRule, std::string(run.name));
-  if (std::string reason = declared_crash(run); !reason.empty())
+  if (std::string reason = declared_size_error(run); !reason.empty())
     return crash_at(walk, Code::OperandSizesDiffer,
                     fmt::format("{} (torch assumes that a DTensor's global size is the local size times {})", reason,
                                 walk.in.ranks),

@@ -30,7 +30,7 @@ struct DoneOp {
 // Returns the layouts of the operands: "[2, 16, 128] (dim 2: 0..63 | 64..127) and `lm_head.weight` [64, 128] (whole)".
 std::string operand_texts(const Walk& walk, const GraphNode& node) {
   std::vector<std::string> texts;
-  for (const ValueId value : values_in(walk, node)) {
+  for (const ValueId value : input_values(walk, node)) {
     const ValueLayout& layout = walk.memory.table.layouts[walk.memory.layout_of[value]];
     const auto param = std::find(walk.memory.value_of_param.begin(), walk.memory.value_of_param.end(), value);
     const std::string name =
@@ -76,7 +76,7 @@ std::string text_about_op(const DoneOp& op, const std::string& reason) {
 // Returns the slot of a to_local() result that the operation writes while gradients are enabled; kNoId if there is
 // none. Torch raises an error: "a view ... is being modified inplace". tpplan.torch returns values that are no views.
 SlotId written_view(const Walk& walk, const DoneOp& op, bool any_gradient) {
-  if (walk.in.runtime.writes_views || !op.entry.is_write || op.ins.empty() || !any_gradient || !records_gradients(walk))
+  if (walk.in.runtime.writes_views || !op.entry.is_write || op.ins.empty() || !any_gradient || !is_grad_enabled(walk))
     return kNoId;
   const TapeSlot& target = op.ins[0];
   const bool is_view =
@@ -86,7 +86,7 @@ SlotId written_view(const Walk& walk, const DoneOp& op, bool any_gradient) {
 
 // Returns why the results are wrong: the cause of a wrong operand, or the operation. kNoId if they are right.
 uint32_t cause_of(Walk& walk, const DoneOp& op) {
-  if (on_shards(walk, op.index) != OnShards::ByRule) return kNoId;
+  if (sharded_result_of(walk, op.index) != ShardedResult::ByRule) return kNoId;
   if (!ignores_values(op.node.op)) {
     for (const TapeSlot& in : op.ins) {
       if (walk.memory.table.layouts[in.layout].wrong && walk.memory.slots[in.slot].cause != kNoId)
@@ -105,7 +105,7 @@ uint32_t cause_of(Walk& walk, const DoneOp& op) {
                      op.name)
                : text_about_op(op, entry.wrong),
        .op = std::string(op.name),
-       .module = module_at(walk),
+       .module = current_module(walk),
        .rule = op.rule,
        .partner = op.partner,
        .layouts = operand_texts(walk, op.node),
@@ -124,7 +124,7 @@ std::vector<TapeSlot> bind_results(Walk& walk, const DoneOp& op, const OpTypes& 
   for (uint32_t i = op.node.out_begin; i < op.node.out_end; ++i) {
     const ValueId value = walk.in.graph.outs[i];
     const ValueLayoutId by_rule = op.entry.outs[i - op.node.out_begin];
-    Slot slot{.layout = on_shards(walk, op.index) == OnShards::Range
+    Slot slot{.layout = sharded_result_of(walk, op.index) == ShardedResult::Range
                             ? sharded_layout(walk, shape_of(walk.in.graph, value), 0)
                             : by_rule,
               .value = value,
@@ -183,12 +183,12 @@ void finish_op(Walk& walk, const GraphNode& node, uint32_t index, const MemoEntr
     walk.out.crash = cause;
     return;
   }
-  const std::vector<TapeSlot> outs = bind_results(walk, op, types, cause, any_gradient && records_gradients(walk));
+  const std::vector<TapeSlot> outs = bind_results(walk, op, types, cause, any_gradient && is_grad_enabled(walk));
   list_operation(walk, node);
   const bool on_tape = std::any_of(outs.begin(), outs.end(),
                                    [&](const TapeSlot& out) { return walk.memory.slots[out.slot].requires_grad; });
   if (!on_tape) return;
-  TapeEntry tape{.kind = TapeKind::Op, .node = index, .module = module_at(walk), .rule = rule};
+  TapeEntry tape{.kind = TapeKind::Op, .node = index, .module = current_module(walk), .rule = rule};
   tape.segments_are_arguments = entry.segments_are_arguments;
   tape.segments_begin = static_cast<uint32_t>(walk.memory.segments.size());
   walk.memory.segments.insert(walk.memory.segments.end(), entry.segments.begin(), entry.segments.end());

@@ -31,8 +31,8 @@ bool is_sharded_once(const DtensorRun& run, size_t dim) {
 size_t dim_of_classes(const DtensorRun& run) {
   const size_t dims = shape_of(run, 0).size();
   if (run.node.op != OpId::LogSoftmax) return dims > 1 ? 1 : 0;
-  OpCall call = call_of(run.walk, run.node);
-  begin_call(call);
+  OpCall call = op_call_of(run.walk, run.node);
+  prepare_call(call);
   return dim_index(number_at(call, 1, "dim", -1).traced, dims);
 }
 
@@ -73,15 +73,15 @@ void run_parallel_loss(DtensorRun& run) {
   for (size_t i = 0; i < run.slots.size(); ++i) redistribute_operand(run, i, run.declared);
   walk.out.calls.resize(calls);
   walk.out.call_modules.resize(calls);
-  if (!is_fully_replicated(layout_of(walk, logits).declared)) append_loss_calls(walk, logits, module_at(walk));
+  if (!is_fully_replicated(layout_of(walk, logits).declared)) append_loss_calls(walk, logits, current_module(walk));
   if (walk.out.crash == kNoId) compute_result(run);
 }
 
 void check_log_softmax(const DtensorRun& run) {
   Walk& walk = run.walk;
   if (!is_inside(run) || walk.in.infer || !walk.memory.slots[run.slots[0]].requires_grad) return;
-  OpCall call = call_of(walk, run.node);
-  begin_call(call);
+  OpCall call = op_call_of(walk, run.node);
+  prepare_call(call);
   const bool is_smoothed = run.node.op == OpId::CrossEntropy && [&] {
     const GraphArg* smoothing = find_arg(call, 7, "label_smoothing");
     return smoothing != nullptr && smoothing->number != 0;
@@ -95,7 +95,7 @@ void check_log_softmax(const DtensorRun& run) {
                                       "log_softmax is that of cross_entropy",
                                       is_smoothed ? "cross_entropy with label_smoothing" : "log_softmax"),
                 .op = std::string(run.name),
-                .module = module_at(walk),
+                .module = current_module(walk),
                 .rule = run.rule,
                 .layouts = {},
                 .help = is_smoothed ? "set `label_smoothing` to 0, or leave loss_parallel() and gather the logits"

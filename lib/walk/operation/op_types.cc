@@ -15,7 +15,7 @@ namespace {
 
 DtypeRule rule_of(OpId op) {
   const DtypeRule rule = op_row(op).dtypes;
-  return rule == DtypeRule::Kept && is_elementwise(op) ? DtypeRule::Widest : rule;
+  return rule == DtypeRule::AsTraced && is_elementwise(op) ? DtypeRule::Widest : rule;
 }
 
 bool is_float(std::string_view name) {
@@ -60,7 +60,7 @@ bool names_type(const TypedCall& call) {
 std::string_view cast_to(const TypedCall& call, std::string_view traced) {
   const std::string_view before = traced_dtype(call.walk, call.ins[0].slot);
   if (before == traced || call.walk.memory.frames.empty()) return traced;
-  for (const Retyped& given : call.walk.memory.frames.back().retyped) {
+  for (const RetypedValue& given : call.walk.memory.frames.back().retyped) {
     if (given.traced == traced) return given.now;
   }
   return traced;
@@ -120,8 +120,8 @@ OpTypes op_types(const Walk& walk, const GraphNode& node, bool is_write, std::sp
   return types;
 }
 
-std::vector<Retyped> retyped_of(const Walk& walk, std::span<const SlotId> given) {
-  std::vector<Retyped> retyped;
+std::vector<RetypedValue> retyped_of(const Walk& walk, std::span<const SlotId> given) {
+  std::vector<RetypedValue> retyped;
   for (const SlotId slot : given) {
     const std::string_view now = walk.memory.slots[slot].dtype;
     if (!now.empty()) retyped.push_back({traced_dtype(walk, slot), now, walk.memory.slots[slot].typed_by});

@@ -31,6 +31,6 @@ struct OpTypes {
 [[nodiscard]] OpTypes op_types(const Walk& walk, const GraphNode& node, bool is_write, std::span<const TapeSlot> ins);
 
 // Returns the arguments of a module whose dtype differs from the traced one.
-[[nodiscard]] std::vector<Retyped> retyped_of(const Walk& walk, std::span<const SlotId> given);
+[[nodiscard]] std::vector<RetypedValue> retyped_of(const Walk& walk, std::span<const SlotId> given);
 
 }  // namespace tpplan

@@ -33,7 +33,7 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
       put(walk.in.graph.values[arg.id].shape);
       seen.ins.push_back({walk.memory.slot_of[arg.id], layout});
     } else if (arg.kind == ArgKind::Size) {
-      const uint32_t number = size_number(walk, arg.id);
+      const uint32_t number = evaluate_size(walk, arg.id);
       seen.sizes = true;
       seen.plain = seen.plain && number == walk.memory.tables.traced_numbers[arg.id];
       put(number);
@@ -42,7 +42,7 @@ NodeOperands look_at(Walk& walk, const GraphNode& node) {
   if (has_counts(node.op)) seen.counts = local_counts(walk);
   if (seen.counts == nullptr) return seen;
   seen.plain = false;
-  for (const std::vector<int64_t>* values : {&seen.counts->divided, &seen.counts->kept}) {
+  for (const std::vector<int64_t>* values : {&seen.counts->divided, &seen.counts->undivided}) {
     put(static_cast<uint32_t>(values->size()));
     seen.key.append(reinterpret_cast<const char*>(values->data()), values->size() * sizeof(int64_t));
   }
@@ -66,7 +66,7 @@ OpResult as_traced(const Walk& walk, const GraphNode& node, const OpResult& by_r
 bool rejects_counts(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
   if (seen.counts == nullptr) return false;
   for (const GraphArg& arg : args_of(walk.in.graph, node)) {
-    if (arg.kind != ArgKind::Int || count_use(*seen.counts, arg.integer) != CountUse::Local) continue;
+    if (arg.kind != ArgKind::Int || literal_use(*seen.counts, arg.integer) != LiteralUse::Local) continue;
     crash_at(walk, Code::GlobalSizeInView,
              fmt::format("{} gets {}, the local part of {}, but the sizes of a DTensor are global",
                          walk.in.graph.strings[node.name], arg.integer / seen.counts->ranks, arg.integer),
@@ -77,17 +77,17 @@ bool rejects_counts(Walk& walk, const GraphNode& node, const NodeOperands& seen)
 }
 
 OpResult apply_rule(Walk& walk, const GraphNode& node, const NodeOperands& seen) {
-  OpCall call = call_of(walk, node);
+  OpCall call = op_call_of(walk, node);
   call.counts = seen.counts;
   OpResult result = run_rule(call);
   const bool fill = op_row(node.op).rule == rule_fill;
   if (seen.plain && !fill) return as_traced(walk, node, result);
   // Zeros and local views with replicated layouts have the traced values, so that a missing rule does not matter.
-  const bool whole = std::all_of(seen.ins.begin(), seen.ins.end(), [&](const TapeSlot& in) {
+  const bool all_replicated = std::all_of(seen.ins.begin(), seen.ins.end(), [&](const TapeSlot& in) {
     const ValueLayout& layout = walk.memory.table.layouts[in.layout];
     return layout.partial == 0 && is_all_replicated(walk.memory.table, layout);
   });
-  result.unknown = result.unknown && !whole;
+  result.unknown = result.unknown && !all_replicated;
   return result;
 }
 
@@ -129,7 +129,7 @@ void run_by_rule(Walk& walk, const GraphNode& node, uint32_t index) {
 
 void run_node(Walk& walk, const GraphNode& node, uint32_t index) {
   if (walk.in.runtime.run_op != nullptr) return walk.in.runtime.run_op(walk, node, index);
-  Shown shown;
+  ReplacedSlots shown;
   if (walk.in.runtime.show_operands != nullptr) walk.in.runtime.show_operands(walk, node, shown);
   const size_t calls = walk.out.calls.size();
   if (walk.out.crash == kNoId) run_by_rule(walk, node, index);

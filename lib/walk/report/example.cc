@@ -20,34 +20,34 @@ using Numbers = std::vector<double>;
 constexpr size_t kRanks = 2;
 constexpr size_t kLineWidth = 80;
 
-enum class Held : uint8_t { Whole, Piece, Term };
+enum class Held : uint8_t { Replicated, Shard, Partial };
 constexpr std::string_view kHeld[] = {"", ", shards", ", partial"};  // by Held
-static_assert(std::size(kHeld) == static_cast<size_t>(Held::Term) + 1);
+static_assert(std::size(kHeld) == static_cast<size_t>(Held::Partial) + 1);
 
 // The elements of a value along its sharded dim.
 struct Vector {
-  Held held = Held::Whole;
-  Numbers whole;
+  Held held = Held::Replicated;
+  Numbers global;
   Numbers local[kRanks];
 };
 
-// What each rank holds when a reduction is missing (Held::Term) or is one too many (Held::Whole).
+// What each rank holds when a reduction is missing (Held::Partial) or is one too many (Held::Replicated).
 struct SumExample {
   Code code;
   std::string_view subject;
   Held held;
 };
-constexpr SumExample kSumExamples[] = {{Code::ReplicatedValueReduced, "the value", Held::Whole},
-                                       {Code::GradientNotReduced, "the gradient", Held::Term},
-                                       {Code::ReplicatedGradientReduced, "the gradient", Held::Whole}};
+constexpr SumExample kSumExamples[] = {{Code::ReplicatedValueReduced, "the value", Held::Replicated},
+                                       {Code::GradientNotReduced, "the gradient", Held::Partial},
+                                       {Code::ReplicatedGradientReduced, "the gradient", Held::Replicated}};
 
 // Returns the values on two ranks: shards of one element, or different partial values whose sum is the value.
-Vector hold(Held held, Numbers whole) {
-  Vector v{.held = held, .whole = std::move(whole), .local = {}};
-  for (size_t i = 0; i < v.whole.size(); ++i) {
-    if (held == Held::Piece) v.local[i % kRanks].push_back(v.whole[i]);
-    for (size_t rank = 0; held != Held::Piece && rank < kRanks; ++rank)
-      v.local[rank].push_back(held == Held::Whole ? v.whole[i] : rank == 0 ? v.whole[i] + 2 : -2);
+Vector hold(Held held, Numbers global) {
+  Vector v{.held = held, .global = std::move(global), .local = {}};
+  for (size_t i = 0; i < v.global.size(); ++i) {
+    if (held == Held::Shard) v.local[i % kRanks].push_back(v.global[i]);
+    for (size_t rank = 0; held != Held::Shard && rank < kRanks; ++rank)
+      v.local[rank].push_back(held == Held::Replicated ? v.global[i] : rank == 0 ? v.global[i] + 2 : -2);
   }
   return v;
 }
@@ -105,7 +105,7 @@ constexpr auto kDims = by_op<Numbers (*)(const Numbers&)>({
 // Views with global sizes.
 bool is_sized_view(OpId op) { return op == OpId::View || op == OpId::Reshape; }
 // Matmuls over a dim of both operands.
-bool is_product(OpId op) { return op == OpId::Linear || op == OpId::Matmul; }
+bool is_matmul(OpId op) { return op == OpId::Linear || op == OpId::Matmul; }
 
 // Evaluates the operation on vectors. Returns nullopt if its arithmetic is unknown here, and an empty vector if the
 // sizes do not fit.
@@ -119,7 +119,7 @@ std::optional<Numbers> computed(OpId op, const std::vector<Numbers>& in) {
   if (is_sized_view(op) && in.size() == 1) return in[0].size() == kRanks ? in[0] : out;
   if (in.size() != 2) return std::nullopt;
   const auto pair = kPairs[index_of(op)];
-  if (pair == nullptr && !is_product(op)) return std::nullopt;
+  if (pair == nullptr && !is_matmul(op)) return std::nullopt;
   if (in[0].size() != in[1].size()) return out;
   for (size_t i = 0; i < in[0].size(); ++i)
     out.push_back(pair != nullptr ? pair(in[0][i], in[1][i]) : in[0][i] * in[1][i]);
@@ -138,7 +138,7 @@ std::string text_of(const Numbers& numbers) {
 }
 
 ExampleRow row_of(std::string_view name, const Vector& v) {
-  return {std::string(name), {{v.local[0], {}}, {v.local[1], {}}}, {v.whole, {}}};
+  return {std::string(name), {{v.local[0], {}}, {v.local[1], {}}}, {v.global, {}}};
 }
 
 Example begin_example(std::string_view operation) {
@@ -153,22 +153,24 @@ bool agree(const Numbers& a, const Numbers& b) {
 }
 
 Held how_held(const Walk& walk, const ValueLayout& layout, bool along_last) {
-  if (layout.partial != 0) return Held::Term;
-  if (layout.dims.empty()) return Held::Whole;
-  if (along_last) return differs_from_global(walk.memory.table.maps, layout.dims.back()) ? Held::Piece : Held::Whole;
-  const bool cut = std::any_of(layout.dims.begin(), layout.dims.end(),
-                               [&](DimLayoutId map) { return differs_from_global(walk.memory.table.maps, map); });
-  return cut ? Held::Piece : Held::Whole;
+  if (layout.partial != 0) return Held::Partial;
+  if (layout.dims.empty()) return Held::Replicated;
+  if (along_last)
+    return differs_from_global(walk.memory.table.maps, layout.dims.back()) ? Held::Shard : Held::Replicated;
+  const bool has_shards = std::any_of(layout.dims.begin(), layout.dims.end(), [&](DimLayoutId map) {
+    return differs_from_global(walk.memory.table.maps, map);
+  });
+  return has_shards ? Held::Shard : Held::Replicated;
 }
 
 // Returns the combined result of the ranks: the sum of partial values, the concatenation of shards, or that of rank 0.
 Numbers together(const std::vector<Vector>& in, const Numbers (&local)[kRanks], bool reduces) {
-  const bool terms = std::any_of(in.begin(), in.end(), [](const Vector& v) { return v.held == Held::Term; });
-  const bool all_pieces = std::all_of(in.begin(), in.end(), [](const Vector& v) { return v.held == Held::Piece; });
+  const bool has_partial = std::any_of(in.begin(), in.end(), [](const Vector& v) { return v.held == Held::Partial; });
+  const bool all_shards = std::all_of(in.begin(), in.end(), [](const Vector& v) { return v.held == Held::Shard; });
   Numbers made = local[0];
-  if (terms || (all_pieces && reduces && in.size() == 2)) {
+  if (has_partial || (all_shards && reduces && in.size() == 2)) {
     for (size_t i = 0; i < made.size() && i < local[1].size(); ++i) made[i] += local[1][i];
-  } else if (all_pieces) {
+  } else if (all_shards) {
     made.insert(made.end(), local[1].begin(), local[1].end());
   }
   return made;
@@ -178,29 +180,30 @@ Numbers together(const std::vector<Vector>& in, const Numbers (&local)[kRanks], 
 Example number_example(const Walk& walk, const GraphNode& node, bool crashes) {
   const std::string name(plain_op(walk.in.graph.strings[node.name]));
   std::vector<Vector> in;
-  std::vector<Numbers> whole;
-  for (const ValueId value : values_in(walk, node)) {
+  std::vector<Numbers> inputs;
+  for (const ValueId value : input_values(walk, node)) {
     const auto first = static_cast<double>(2 * in.size() + 1);
-    in.push_back(hold(how_held(walk, walk.memory.table.layouts[walk.memory.layout_of[value]], is_product(node.op)),
+    in.push_back(hold(how_held(walk, walk.memory.table.layouts[walk.memory.layout_of[value]], is_matmul(node.op)),
                       {first, first + 1}));
-    whole.push_back(in.back().whole);
+    inputs.push_back(in.back().global);
   }
-  const auto right = computed(node.op, whole);
+  const auto right = computed(node.op, inputs);
   if (!right) return {};
   Numbers local[kRanks];
-  ExampleRow made{.name = name, .ranks = {}, .whole = {*right, {}}};
+  ExampleRow made{.name = name, .ranks = {}, .global = {*right, {}}};
   bool fits = true;
   for (size_t rank = 0; rank < kRanks; ++rank) {
-    std::vector<Numbers> own;
-    for (const Vector& v : in) own.push_back(v.local[rank]);
-    local[rank] = computed(node.op, own).value_or(Numbers{});
+    std::vector<Numbers> operands;
+    for (const Vector& v : in) operands.push_back(v.local[rank]);
+    local[rank] = computed(node.op, operands).value_or(Numbers{});
     fits = fits && !local[rank].empty();
     made.ranks[rank].numbers = local[rank];
     if (local[rank].empty())
-      made.ranks[rank].text = is_sized_view(node.op) ? fmt::format("{} of {} elements", own[0].size(), kRanks)
-                                                     : fmt::format("sizes {} and {}", own[0].size(), own.back().size());
+      made.ranks[rank].text = is_sized_view(node.op)
+                                  ? fmt::format("{} of {} elements", operands[0].size(), kRanks)
+                                  : fmt::format("sizes {} and {}", operands[0].size(), operands.back().size());
   }
-  const Numbers all = together(in, local, is_product(node.op));
+  const Numbers all = together(in, local, is_matmul(node.op));
   if (fits == crashes || (fits && agree(all, *right))) return {};
   Example example = begin_example(name);
   for (size_t i = 0; i < in.size(); ++i) {
@@ -222,14 +225,15 @@ size_t other_rank(const Walk& walk, const ValueLayout& layout) {
   for (size_t rank = 1; rank < walk.in.ranks; ++rank) {
     for (const DimLayoutId id : layout.dims) {
       const DimLayout& map = walk.memory.table.maps.maps[id];
-      if (map.local[rank] != map.local[0] || (!map.runs.empty() && map.runs[rank] != map.runs[0])) return rank;
+      if (map.local[rank] != map.local[0] || (!map.intervals.empty() && map.intervals[rank] != map.intervals[0]))
+        return rank;
     }
   }
   return 0;
 }
 
 void add_value(const Walk& walk, std::string name, ValueId value, const ValueLayout& layout, Example& example) {
-  ExampleRow row{.name = std::move(name), .ranks = {}, .whole = {numbers_of(shape_of(walk.in.graph, value)), {}}};
+  ExampleRow row{.name = std::move(name), .ranks = {}, .global = {numbers_of(shape_of(walk.in.graph, value)), {}}};
   if (layout.is_dtensor) row.name += ", DTensor";
   for (size_t i = 0; i < kRanks; ++i)
     row.ranks[i].numbers = numbers_of(local_shape(walk.memory.table, layout, example.ranks[i]));
@@ -238,16 +242,16 @@ void add_value(const Walk& walk, std::string name, ValueId value, const ValueLay
 
 // Adds the sizes that the operation requests, as each rank computes them; nothing if it has none.
 void add_requested(Walk& walk, const GraphNode& node, Example& example) {
-  ExampleRow row{.name = "requested", .ranks = {}, .whole = {}};
+  ExampleRow row{.name = "requested", .ranks = {}, .global = {}};
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
     if (arg.kind != ArgKind::Int && arg.kind != ArgKind::Size) return;
     const bool is_size = arg.kind == ArgKind::Size;
-    row.whole.numbers.push_back(static_cast<double>(is_size ? walk.in.graph.sizes[arg.id].traced : arg.integer));
+    row.global.numbers.push_back(static_cast<double>(is_size ? walk.in.graph.sizes[arg.id].traced : arg.integer));
     for (size_t i = 0; i < kRanks; ++i)
       row.ranks[i].numbers.push_back(static_cast<double>(
-          is_size ? walk.memory.tables.numbers[size_number(walk, arg.id)].local[example.ranks[i]] : arg.integer));
+          is_size ? walk.memory.tables.numbers[evaluate_size(walk, arg.id)].local[example.ranks[i]] : arg.integer));
   });
-  if (!row.whole.numbers.empty()) example.rows.push_back(std::move(row));
+  if (!row.global.numbers.empty()) example.rows.push_back(std::move(row));
 }
 
 }  // namespace
@@ -260,7 +264,7 @@ std::string example_text(const Example& example) {
   std::vector<std::array<std::string, 4>> lines{
       {{"", fmt::format("rank {}", example.ranks[0]), fmt::format("rank {}", example.ranks[1]), "unsharded"}}};
   for (const ExampleRow& row : example.rows)
-    lines.push_back({row.name, cell_text(row.ranks[0]), cell_text(row.ranks[1]), cell_text(row.whole)});
+    lines.push_back({row.name, cell_text(row.ranks[0]), cell_text(row.ranks[1]), cell_text(row.global)});
   size_t widths[3] = {16, 16, 16};
   for (const auto& line : lines) {
     for (size_t i = 0; i < 3; ++i) widths[i] = std::max(widths[i], line[i].size() + 2);
@@ -293,7 +297,7 @@ Example crash_example(Walk& walk, const GraphNode& node, const std::string& reas
   example.in_shapes = true;
   std::vector<std::pair<std::string, ValueId>> values;
   if (is_operation) {
-    for (const ValueId value : values_in(walk, node))
+    for (const ValueId value : input_values(walk, node))
       values.emplace_back(std::string(1, static_cast<char>('a' + values.size() % 26)), value);
     if (values.size() == 1) values.front().first = "x";
   }
@@ -315,8 +319,8 @@ Example crash_example(Walk& walk, const GraphNode& node, const std::string& reas
   }
   if (is_operation && is_sized_view(node.op)) add_requested(walk, node, example);
   if (is_operation && node.out_begin < node.out_end && !example.rows.empty()) {
-    ExampleRow row{.name = "result", .ranks = {{{}, "none"}, {{}, "none"}}, .whole = {}};
-    row.whole.numbers = numbers_of(shape_of(walk.in.graph, walk.in.graph.outs[node.out_begin]));
+    ExampleRow row{.name = "result", .ranks = {{{}, "none"}, {{}, "none"}}, .global = {}};
+    row.global.numbers = numbers_of(shape_of(walk.in.graph, walk.in.graph.outs[node.out_begin]));
     example.rows.push_back(std::move(row));
   }
   example.conclusion = reason;
@@ -325,26 +329,26 @@ Example crash_example(Walk& walk, const GraphNode& node, const std::string& reas
 
 Example result_example(const Walk& walk, const ValueLayout& layout) {
   const Vector v = hold(how_held(walk, layout, false), {1, 2});
-  if (agree(v.local[0], v.whole)) return {};
+  if (agree(v.local[0], v.global)) return {};
   Example example = begin_example("the result");
   example.rows.push_back(row_of("returned", v));
-  example.conclusion = fmt::format("rank 0 continues with {}, expected {}", text_of(v.local[0]), text_of(v.whole));
+  example.conclusion = fmt::format("rank 0 continues with {}, expected {}", text_of(v.local[0]), text_of(v.global));
   return example;
 }
 
 Example sum_example(Code code) {
   const auto* row = std::ranges::find(kSumExamples, code, &SumExample::code);
   if (row == std::end(kSumExamples)) return {};
-  const bool is_missing = row->held == Held::Term;
+  const bool is_missing = row->held == Held::Partial;
   const Vector v = hold(row->held, {1});
   const double added = v.local[0][0] + v.local[1][0];
   Example example = begin_example(row->subject);
   example.rows.push_back(row_of("each rank", v));
   example.conclusion =
       is_missing ? fmt::format("rank 0 updates by {} and rank 1 by {}, expected {} + {} = {}", text_of(v.local[0]),
-                               text_of(v.local[1]), text_of(v.local[0]), text_of(v.local[1]), text_of(v.whole))
+                               text_of(v.local[1]), text_of(v.local[0]), text_of(v.local[1]), text_of(v.global))
                  : fmt::format("{} = {} + {}, expected {}", text_of({added}), text_of(v.local[0]), text_of(v.local[1]),
-                               text_of(v.whole));
+                               text_of(v.global));
   return example;
 }
 

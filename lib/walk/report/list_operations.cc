@@ -61,7 +61,8 @@ void list_leaf(Walk& walk, const GraphLeaf& leaf) {
 void list_operation(Walk& walk, const GraphNode& node) {
   if (walk.out.listing == nullptr) return;
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)
-    list_value(walk, module_at(walk), walk.in.graph.strings[node.name], walk.memory.slot_of[walk.in.graph.outs[i]]);
+    list_value(walk, current_module(walk), walk.in.graph.strings[node.name],
+               walk.memory.slot_of[walk.in.graph.outs[i]]);
 }
 
 void list_call(Walk& walk, const CollectiveCall& call) {

@@ -42,9 +42,9 @@ uint64_t count_identical(const Walk& walk, ModuleId id) {
         append_module(walk, module, module.path.substr(prefix.size()), found->second);
     }
   }
-  const std::string own = repeats[path];
+  const std::string config = repeats[path];
   return static_cast<uint64_t>(
-      std::count_if(repeats.begin(), repeats.end(), [&](const auto& other) { return other.second == own; }));
+      std::count_if(repeats.begin(), repeats.end(), [&](const auto& other) { return other.second == config; }));
 }
 
 // Returns a note if the heads of the module's attention do not divide by an axis; empty otherwise.
@@ -56,10 +56,10 @@ std::string heads_note(const Walk& walk, ModuleId id) {
     if (a.num_heads == 0) continue;
     const int64_t kv = a.num_kv_heads > 0 ? a.num_kv_heads : a.num_heads;
     for (const AxisId axis : walk.in.axes) {
-      const MeshAxis& own = walk.in.plan.mesh.axes[axis];
-      if (a.num_heads % own.size != 0 || kv % own.size != 0)
-        return fmt::format("`{}` has {} heads and {} kv heads, and `{}` is {}", module.path, a.num_heads, kv, own.name,
-                           own.size);
+      const MeshAxis& mesh_axis = walk.in.plan.mesh.axes[axis];
+      if (a.num_heads % mesh_axis.size != 0 || kv % mesh_axis.size != 0)
+        return fmt::format("`{}` has {} heads and {} kv heads, and `{}` is {}", module.path, a.num_heads, kv,
+                           mesh_axis.name, mesh_axis.size);
     }
     return {};
   }
@@ -77,7 +77,7 @@ void report_cause(Walk& walk, const Cause& cause, FirstFailure fails) {
   const std::string group = fmt::format("{}/{}/{}/{}/{}/{}", fmt::join(walk.in.axes, ","), rule, cause.partner,
                                         starred_path(path), cause.op, to_text(fails));
   // A gradient is seen at each parameter that it reaches, but every layer counts only once.
-  FoundCause& found = walk.out.found[group];
+  ReportedCause& found = walk.out.found[group];
   const bool is_new_module = found.modules.insert(cause.module).second;
   if (found.modules.size() > 1 || !is_new_module) {
     if (is_new_module && found.index < walk.out.diagnostics.list.size()) {

@@ -25,13 +25,13 @@ void untie(Walk& walk, const Tie& tie, ValueId value) {
 }
 
 // Returns for each leaf the index distance to the same leaf of the previous layer; 0 if it has none.
-std::vector<uint32_t> layers_of_leaves(const Walk& walk) {
-  std::vector<uint32_t> turns(walk.in.graph.leaves.size(), 0);
+std::vector<uint32_t> distances_to_previous_layer(const Walk& walk) {
+  std::vector<uint32_t> distances(walk.in.graph.leaves.size(), 0);
   for (const StackWalk& run : walk.memory.stacks) {
     const LayerStack& stack = *run.stack;
-    std::fill_n(turns.begin() + stack.leaf + stack.leaves, (stack.count - 1) * stack.leaves, stack.leaves);
+    std::fill_n(distances.begin() + stack.leaf + stack.leaves, (stack.count - 1) * stack.leaves, stack.leaves);
   }
-  return turns;
+  return distances;
 }
 
 // True if all inputs of param_layout are equal for both parameters.
@@ -56,14 +56,14 @@ ValueLayoutId input_layout(Walk& walk, ValueId value, ValueLayoutId replicated) 
 
 void bind_leaves(Walk& walk) {
   const bool is_common = walk.in.runtime.param_layout == param_layout;
-  const std::vector<uint32_t> turns = layers_of_leaves(walk);
+  const std::vector<uint32_t> distances = distances_to_previous_layer(walk);
   for (size_t i = 0; i < walk.in.graph.leaves.size(); ++i) {
     const GraphLeaf& leaf = walk.in.graph.leaves[i];
     const GraphValue& value = walk.in.graph.values[leaf.value];
     const ParamId here = walk.in.model_tables.param_of_leaf[i];
-    const ParamId before = turns[i] == 0 ? kNone : walk.in.model_tables.param_of_leaf[i - turns[i]];
+    const ParamId before = distances[i] == 0 ? kNone : walk.in.model_tables.param_of_leaf[i - distances[i]];
     if (is_common && here != kNone && before != kNone && are_sharded_identically(walk, here, before)) {
-      Slot slot = walk.memory.slots[i - turns[i]];  // leaves have the first slots
+      Slot slot = walk.memory.slots[i - distances[i]];  // leaves have the first slots
       slot.value = leaf.value;
       slot.requires_grad = value.requires_grad && !walk.in.infer;
       slot.param = here;

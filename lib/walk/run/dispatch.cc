@@ -33,7 +33,7 @@ std::vector<size_t> axes_of_experts(const Walk& walk, const Module& module) {
 }
 
 bool exchanges_tokens(const Walk& walk) {
-  return walk.in.runtime.runtime == PlanRuntime::Transformers && records_gradients(walk);
+  return walk.in.runtime.runtime == PlanRuntime::Transformers && is_grad_enabled(walk);
 }
 
 int64_t first_chunk(int64_t size, int64_t ranks) { return (size + ranks - 1) / ranks; }
@@ -60,22 +60,22 @@ bool check_experts(Walk& walk, ModuleId id, RuleId rule) {
              rule, walk.in.shardings.params[param].rule);
     return false;
   }
-  const AxisId own = rule == kNoRule ? kNoAxis : walk.in.plan.rules[rule].axis;
-  const bool is_walked = std::find(walk.in.axes.begin(), walk.in.axes.end(), own) != walk.in.axes.end();
+  const AxisId expert_axis = rule == kNoRule ? kNoAxis : walk.in.plan.rules[rule].axis;
+  const bool is_walked = std::find(walk.in.axes.begin(), walk.in.axes.end(), expert_axis) != walk.in.axes.end();
   if (!axes.empty() || !is_walked) return true;
   crash_at(walk, Code::UnsupportedCall, "every rank has all experts: no rule shards their weights (grouped_gemm)",
            rule);
   return false;
 }
 
-SlotId join_experts(Walk& walk, SlotId slot, RuleId rule) {
+SlotId gather_expert_param(Walk& walk, SlotId slot, RuleId rule) {
   slot = to_local(walk, slot, 0, rule);
   ValueLayout layout = layout_of(walk, slot);
   const auto shape = shape_of(walk, slot);
   if (shape.empty() || is_fully_replicated(walk.memory.table.maps, layout.dims[0])) return slot;
   layout.dims[0] = replicated_dim(walk.memory.table.maps, shape[0]);
   layout.local_view = false;
-  const SlotId out = derived(walk, slot, layout, rule);
+  const SlotId out = derive_slot(walk, slot, layout, rule);
   append_step(walk, TapeKind::Gather, slot, out, {}, rule);
   return out;
 }
@@ -86,13 +86,14 @@ SlotId dispatch_tokens(Walk& walk, SlotId slot, RuleId rule) {
     slot = redistribute_slot(walk, slot, replicated_placements(walk), true);
   slot = to_local(walk, slot, 0, rule);
   if (walk.out.crash != kNoId) return slot;
-  const SlotId out = derived(walk, slot, layout_of(walk, slot), kNoRule);
+  const SlotId out = derive_slot(walk, slot, layout_of(walk, slot), kNoRule);
   append_step(walk, TapeKind::Dispatch, slot, out, {}, rule);
   const ValueLayout& layout = layout_of(walk, out);
   if (!layout.wrong && !is_all_replicated(walk.memory.table, layout))
-    spoil(walk, out, Code::ShardsMismatch,
-          fmt::format("each rank treats its local tokens as all tokens: {}", layout_text(walk.memory.table, layout)),
-          rule, before, "dispatch");
+    mark_slot_wrong(
+        walk, out, Code::ShardsMismatch,
+        fmt::format("each rank treats its local tokens as all tokens: {}", layout_text(walk.memory.table, layout)),
+        rule, before, "dispatch");
   return out;
 }
 
@@ -100,12 +101,12 @@ SlotId combine_tokens(Walk& walk, SlotId slot, const ModuleFrame& frame) {
   const Module& module = walk.in.model.modules[frame.module];
   const std::vector<size_t> axes = axes_of_experts(walk, module);
   if (axes.empty()) return slot;
-  const SlotId out = derived(walk, slot, layout_of(walk, slot), frame.rule);
+  const SlotId out = derive_slot(walk, slot, layout_of(walk, slot), frame.rule);
   walk.memory.slots[out].memory = SlotMemory::Copy;
-  std::vector<int64_t> whole = local_shape(walk.memory.table, layout_of(walk, slot), 0);
+  std::vector<int64_t> shape = local_shape(walk.memory.table, layout_of(walk, slot), 0);
   const std::string_view type = dtype_of(walk, slot);
-  if (!exchanges_tokens(walk) || frame.chosen == kNoId || whole.empty()) {
-    for (const size_t axis : axes) append_call(walk, false, CollectiveKind::AllReduce, axis, frame.module, whole, type);
+  if (!exchanges_tokens(walk) || frame.chosen == kNoId || shape.empty()) {
+    for (const size_t axis : axes) append_call(walk, false, CollectiveKind::AllReduce, axis, frame.module, shape, type);
     append_step(walk, TapeKind::Combine, slot, out, {}, frame.rule);
     return out;
   }
@@ -115,8 +116,8 @@ SlotId combine_tokens(Walk& walk, SlotId slot, const ModuleFrame& frame) {
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, {ranks, experts / ranks}, "int64");
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, rows, type);
   append_call(walk, false, CollectiveKind::AllToAll, axes[0], frame.module, rows, type);
-  whole.front() = first_chunk(whole.front(), ranks);
-  append_call(walk, false, CollectiveKind::AllGather, axes[0], frame.module, whole, type);
+  shape.front() = first_chunk(shape.front(), ranks);
+  append_call(walk, false, CollectiveKind::AllGather, axes[0], frame.module, shape, type);
   if (!walk.memory.slots[slot].requires_grad) return out;
   const auto at = [&](SlotId id) { return TapeSlot{id, walk.memory.slots[id].layout}; };
   const TapeSlot ins[] = {at(slot), at(frame.chosen)}, outs[] = {at(out)};

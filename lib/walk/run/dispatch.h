@@ -12,9 +12,11 @@ namespace tpplan {
 // if they are all replicated.
 [[nodiscard]] bool check_experts(Walk& walk, ModuleId module, RuleId rule);
 // Returns a parameter of the experts gathered from all ranks.
-[[nodiscard]] SlotId join_experts(Walk& walk, SlotId slot, RuleId rule);
+[[nodiscard]] SlotId gather_expert_param(Walk& walk, SlotId slot, RuleId rule);
 // True for the argument with the expert ids of the tokens: forward(tokens, chosen, weights).
-[[nodiscard]] inline bool is_chosen(const Crossing& c) { return c.depth == 1 && (c.position == 1 || c.parameter == 1); }
+[[nodiscard]] inline bool is_expert_ids(const Crossing& c) {
+  return c.depth == 1 && (c.position == 1 || c.parameter == 1);
+}
 // Dispatches an argument of the module. The result is wrong if it is not replicated: every rank must have all tokens.
 [[nodiscard]] SlotId dispatch_tokens(Walk& walk, SlotId slot, RuleId rule);
 // Combines the outputs of the experts, after the module's forward.

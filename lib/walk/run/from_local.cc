@@ -21,10 +21,10 @@ std::vector<int64_t> added_up(const DimLayoutTable& maps, std::span<const int64_
   std::vector<int64_t> sums(sizes.size());
   for (size_t rank = 0; rank < sizes.size(); ++rank) {
     for (size_t other = 0; other < sizes.size(); ++other) {
-      bool beside = true;
+      bool is_peer = true;
       for (size_t i = 0; i < maps.axes.size(); ++i)
-        beside = beside && (i == axis || coordinate(maps, rank, i) == coordinate(maps, other, i));
-      sums[rank] += beside ? sizes[other] : 0;
+        is_peer = is_peer && (i == axis || coordinate(maps, rank, i) == coordinate(maps, other, i));
+      sums[rank] += is_peer ? sizes[other] : 0;
     }
   }
   return sums;
@@ -58,11 +58,11 @@ bool declares_one_size(Walk& walk, const ValueLayout& layout, size_t axis, RuleI
 
 // Sets the declared shape. Returns false after a crash if a placement shards a dim that does not exist, or if ranks
 // declare different shapes.
-bool declare_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t width, RuleId rule, RuleId origin,
+bool declare_shape(Walk& walk, ValueLayout& layout, GlobalSizeSource size_of, int64_t width, RuleId rule, RuleId origin,
                    GlobalSizes& sizes) {
   const DimLayoutTable& maps = walk.memory.table.maps;
   const size_t ndim = layout.dims.size();
-  const auto cuts = std::count_if(layout.declared.begin(), layout.declared.end(), is_shard);
+  const auto shards = std::count_if(layout.declared.begin(), layout.declared.end(), is_shard);
   layout.declared_shape = local_shape(walk.memory.table, layout, 0);
   sizes.assign(ndim, {});
   for (size_t axis = 0; axis < layout.declared.size(); ++axis) {
@@ -76,11 +76,11 @@ bool declare_shape(Walk& walk, ValueLayout& layout, SizeOf size_of, int64_t widt
       return false;
     }
     if (sizes[dim].empty()) sizes[dim] = maps.maps[layout.dims[dim]].local;
-    if (width > 0 && (size_of == SizeOf::Width || (cuts == 1 && dim + 1 == ndim))) {
+    if (width > 0 && (size_of == GlobalSizeSource::Width || (shards == 1 && dim + 1 == ndim))) {
       sizes[dim].assign(walk.in.ranks, width);
-    } else if (size_of == SizeOf::Count) {
+    } else if (size_of == GlobalSizeSource::Count) {
       sizes[dim] = added_up(maps, sizes[dim], axis);
-      append_call(walk, false, CollectiveKind::AllReduce, axis, module_at(walk), {}, "int64");
+      append_call(walk, false, CollectiveKind::AllReduce, axis, current_module(walk), {}, "int64");
     } else if (!declares_one_size(walk, layout, axis, rule, origin)) {
       return false;
     } else {
@@ -133,34 +133,34 @@ bool check_shards(Walk& walk, const ValueLayout& layout, const GlobalSizes& size
 
 }  // namespace
 
-SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, SizeOf size_of, int64_t width,
+SlotId from_local(Walk& walk, SlotId in, std::span<const Placement> placements, GlobalSizeSource size_of, int64_t width,
                   RuleId rule) {
   ValueLayout layout = layout_of(walk, in);
   if (layout.is_dtensor) return in;
-  layout.declared = normalised(placements, layout.dims.size());
+  layout.declared = normalised_placements(placements, layout.dims.size());
   layout.is_dtensor = true;
   layout.local_view = false;
   GlobalSizes sizes;
   if (!declare_shape(walk, layout, size_of, width, rule, walk.memory.slots[in].origin, sizes)) return in;
   if (!check_shards(walk, layout, sizes, rule, walk.memory.slots[in].origin)) return in;
-  const SlotId out = derived(walk, in, layout, rule);
-  append_step(walk, TapeKind::FromLocal, in, out, for_gradient(layout.declared), rule);
+  const SlotId out = derive_slot(walk, in, layout, rule);
+  append_step(walk, TapeKind::FromLocal, in, out, gradient_placements(layout.declared), rule);
   return out;
 }
 
-SlotId to_local(Walk& walk, SlotId in, AxisMask open, RuleId rule) {
+SlotId to_local(Walk& walk, SlotId in, AxisMask partial_axes, RuleId rule) {
   ValueLayout layout = layout_of(walk, in);
   if (!layout.is_dtensor) return in;
-  DeclaredPlacements gradient = for_gradient(layout.declared);
+  DeclaredPlacements gradient = gradient_placements(layout.declared);
   for (size_t axis = 0; axis < gradient.size(); ++axis) {
-    if ((open & axis_bit(axis)) != 0 && layout.declared[axis].kind == PlacementKind::Replicate)
+    if ((partial_axes & axis_bit(axis)) != 0 && layout.declared[axis].kind == PlacementKind::Replicate)
       gradient[axis].kind = PlacementKind::Partial;
   }
   layout.is_dtensor = false;
   layout.declared = {};
   layout.declared_shape.clear();
   layout.local_view = true;
-  const SlotId out = derived(walk, in, layout, kNoRule);
+  const SlotId out = derive_slot(walk, in, layout, kNoRule);
   append_step(walk, TapeKind::ToLocal, in, out, std::move(gradient), rule);
   return out;
 }

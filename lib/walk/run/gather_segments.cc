@@ -43,7 +43,7 @@ void trace_gather(Walk& walk, SlotId in, ParamId weight, std::span<const size_t>
   for (const int64_t size : shape) count *= size;
   DType type{};
   const bool known = find_dtype(dtype_of(walk, in), type);
-  append_call(walk, false, CollectiveKind::AllGather, axes.back(), module_at(walk),
+  append_call(walk, false, CollectiveKind::AllGather, axes.back(), current_module(walk),
               {known ? static_cast<int64_t>(byte_size(type, static_cast<uint64_t>(count))) : count}, "uint8");
 }
 
@@ -67,12 +67,12 @@ SlotId gather_segments(Walk& walk, SlotId in, ModuleId id, RuleId rule) {
   layout.dims.back() = replicated_dim(walk.memory.table.maps, shape_of(walk.in.model, walk.in.model.params[weight])[0]);
   layout.local_view = false;
   const RuleId before = walk.memory.slots[in].origin;
-  const SlotId out = derived(walk, in, layout, rule);
+  const SlotId out = derive_slot(walk, in, layout, rule);
   walk.memory.slots[out].memory = SlotMemory::Gathered;
   append_step(walk, TapeKind::Gather, in, out, {}, rule);
   if (!right && !layout.wrong)
-    spoil(walk, out, Code::ShardsMismatch, "the gathered result is not a shard of this module's result", rule, before,
-          "all_gather");
+    mark_slot_wrong(walk, out, Code::ShardsMismatch, "the gathered result is not a shard of this module's result", rule,
+                    before, "all_gather");
   return out;
 }
 

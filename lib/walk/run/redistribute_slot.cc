@@ -37,10 +37,10 @@ void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std:
   bool right = false;
   // Shards are padded to the largest one along the axis.
   for (size_t rank = 0; rank < walk.in.ranks; ++rank) {
-    bool beside = true;
+    bool is_peer = true;
     for (size_t i = 0; i < maps.axes.size(); ++i)
-      beside = beside && (i == change.axis || coordinate(maps, rank, i) == 0);
-    if (beside) shape[dim] = std::max(shape[dim], maps.maps[map].local[rank]);
+      is_peer = is_peer && (i == change.axis || coordinate(maps, rank, i) == 0);
+    if (is_peer) shape[dim] = std::max(shape[dim], maps.maps[map].local[rank]);
   }
   layout.dims[dim] = gathered_dim(maps, map, change.axis, right);
   if ((layout.partial & axis_bit(change.axis)) != 0)
@@ -51,13 +51,13 @@ void gather_axis(Walk& walk, ValueLayout& layout, const AxisChange& change, std:
   if (change.from.kind == PlacementKind::StridedShard && right) {
     // Torch restores the global order of strided shards.
     const DimLayout gathered = maps.maps[layout.dims[dim]];
-    RankIntervals runs(walk.in.ranks);
+    RankIntervals intervals(walk.in.ranks);
     for (size_t rank = 0; rank < walk.in.ranks; ++rank) {
-      runs[rank] = rank_intervals(gathered, rank);
-      std::sort(runs[rank].begin(), runs[rank].end(),
+      intervals[rank] = rank_intervals(gathered, rank);
+      std::sort(intervals[rank].begin(), intervals[rank].end(),
                 [](const Interval& a, const Interval& b) { return a.begin < b.begin; });
     }
-    layout.dims[dim] = layout_of_intervals(maps, gathered.size, std::move(runs));
+    layout.dims[dim] = layout_of_intervals(maps, gathered.size, std::move(intervals));
   }
 }
 
@@ -111,7 +111,7 @@ bool cast_sent(Walk& walk, SlotId in, SlotId out, const SentTypes& sent, RuleId 
 
 // Returns a new slot with the same placements: at most a cast, but its backward is on the tape.
 SlotId stay(Walk& walk, SlotId in, const DeclaredPlacements& declared, const SentTypes& sent, RuleId rule) {
-  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  const SlotId out = derive_slot(walk, in, layout_of(walk, in), kNoRule);
   if (!cast_sent(walk, in, out, sent, rule)) return in;
   if (dtype_of(walk, in) != dtype_of(walk, out)) walk.memory.slots[out].memory = SlotMemory::Copy;
   append_step(walk, TapeKind::Redistribute, in, out, declared, rule, 0, sent.backward);
@@ -121,7 +121,7 @@ SlotId stay(Walk& walk, SlotId in, const DeclaredPlacements& declared, const Sen
 }  // namespace
 
 SlotId cast_slot(Walk& walk, SlotId in, const SentTypes& sent, RuleId rule) {
-  const SlotId out = derived(walk, in, layout_of(walk, in), kNoRule);
+  const SlotId out = derive_slot(walk, in, layout_of(walk, in), kNoRule);
   if (!cast_sent(walk, in, out, sent, rule)) return in;
   walk.memory.slots[out].memory = SlotMemory::Copy;
   append_step(walk, TapeKind::Cast, in, out, {}, rule);
@@ -131,7 +131,7 @@ SlotId cast_slot(Walk& walk, SlotId in, const SentTypes& sent, RuleId rule) {
 SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wanted, bool on_tape,
                          const SentTypes& sent) {
   ValueLayout layout = layout_of(walk, in);
-  const DeclaredPlacements from = layout.declared, to = normalised(wanted, layout.dims.size());
+  const DeclaredPlacements from = layout.declared, to = normalised_placements(wanted, layout.dims.size());
   const RuleId rule = walk.memory.frames.empty() ? kNoRule : walk.memory.frames.back().rule;
   if (from == to) return sent.forward.empty() && sent.backward.empty() ? in : stay(walk, in, from, sent, rule);
   const bool was_wrong = layout.wrong;
@@ -152,22 +152,22 @@ SlotId redistribute_slot(Walk& walk, SlotId in, std::span<const Placement> wante
       sum_axis(walk, layout, change, fault);
     pad_shards(shape, step, static_cast<int64_t>(walk.memory.table.maps.axes[step.axis]));
     if (step.kind != CollectiveKind::LocalSlice)
-      append_call(walk, false, step.kind, change.axis, module_at(walk), std::move(shape),
+      append_call(walk, false, step.kind, change.axis, current_module(walk), std::move(shape),
                   sent.forward.empty() ? dtype_of(walk, in) : sent.forward, !on_tape);
     if (is_shard(change.to) && !shard_axis(walk, layout, change, rule, fault)) return in;
     current[step.axis] = change.to;
   }
   layout.declared = to;
   // An all_gather allocates the full tensor, every other step a copy.
-  const SlotId out = derived(walk, in, layout, rule);
+  const SlotId out = derive_slot(walk, in, layout, rule);
   const bool gathers = std::any_of(steps->begin(), steps->end(),
                                    [](const Collective& step) { return step.kind == CollectiveKind::AllGather; });
   walk.memory.slots[out].memory = gathers ? SlotMemory::Gathered : SlotMemory::Copy;
   if (!cast_sent(walk, in, out, sent, rule)) return in;
   if (on_tape) append_step(walk, TapeKind::Redistribute, in, out, from, rule, 0, sent.backward);
   if (!fault.reason.empty() && !was_wrong) {
-    const std::string who = rule == kNoRule ? "a DTensor operation" : style_name(walk, rule);
-    spoil(walk, out, fault.code, fmt::format("{} {}", who, fault.reason), rule, before, who);
+    const std::string converter = rule == kNoRule ? "a DTensor operation" : style_name(walk, rule);
+    mark_slot_wrong(walk, out, fault.code, fmt::format("{} {}", converter, fault.reason), rule, before, converter);
   }
   return out;
 }

@@ -7,7 +7,7 @@
 namespace tpplan {
 namespace {
 
-LayerMark mark_of(const Walk& walk) {
+LayerStart mark_of(const Walk& walk) {
   return {.slots = static_cast<uint32_t>(walk.memory.slots.size()),
           .tape = static_cast<uint32_t>(walk.memory.tape.size()),
           .tape_slots = static_cast<uint32_t>(walk.memory.tape_slots.size()),
@@ -22,18 +22,18 @@ LayerMark mark_of(const Walk& walk) {
 
 // True if no error was found between the two marks. Layers that repeat the same work reuse interned and memoized
 // entries.
-bool has_no_report(const LayerMark& a, const LayerMark& b) { return a.causes == b.causes && a.reports == b.reports; }
+bool has_no_report(const LayerStart& a, const LayerStart& b) { return a.causes == b.causes && a.reports == b.reports; }
 
-// The move from a layer to the one `turns` layers after it (before it, if negative).
+// The move from a layer to the one `distance` layers after it (before it, if negative).
 struct Shift {
   const LayerStack& stack;
   uint32_t layer = 0;
-  int64_t turns = 0;
+  int64_t distance = 0;
   int64_t slots = 0;  // that each layer makes
 };
 
 inline uint32_t moved(uint32_t id, uint32_t each, const Shift& by) {
-  return static_cast<uint32_t>(id + by.turns * static_cast<int64_t>(each));
+  return static_cast<uint32_t>(id + by.distance * static_cast<int64_t>(each));
 }
 
 inline bool is_in(uint32_t id, uint32_t first, uint32_t each, uint32_t layer) {
@@ -56,23 +56,23 @@ inline ParamId move_param(ParamId param, const Shift& by) {
 struct SlotShift {
   SlotId since = 0;  // first slot of the previous layer
   uint32_t by = 0;
-  SlotId leaf = 0, behind = 0;  // range of the layer's leaves
+  SlotId leaf = 0, leaf_end = 0;  // range of the layer's leaves
   uint32_t leaf_by = 0;
 };
 
 SlotShift slot_shift(const StackWalk& run, const Shift& by) {
   const LayerStack& stack = *run.stack;
   return {.since = run.marks[by.layer - 1].slots,
-          .by = static_cast<uint32_t>(by.turns * by.slots),
+          .by = static_cast<uint32_t>(by.distance * by.slots),
           .leaf = stack.leaf + by.layer * stack.leaves,
-          .behind = stack.leaf + (by.layer + 1) * stack.leaves,
-          .leaf_by = static_cast<uint32_t>(by.turns * static_cast<int64_t>(stack.leaves))};
+          .leaf_end = stack.leaf + (by.layer + 1) * stack.leaves,
+          .leaf_by = static_cast<uint32_t>(by.distance * static_cast<int64_t>(stack.leaves))};
 }
 
 inline SlotId move_slot(const SlotShift& by, SlotId slot) {
   if (slot == kNoId) return kNoId;
   if (slot >= by.since) return slot + by.by;
-  return slot >= by.leaf && slot < by.behind ? slot + by.leaf_by : slot;
+  return slot >= by.leaf && slot < by.leaf_end ? slot + by.leaf_by : slot;
 }
 
 // True if move_slot returns the right slot.
@@ -104,9 +104,9 @@ bool same_counts(const WalkMemory& memory, uint32_t a, uint32_t b) {
   return a == b || (a != kNoId && b != kNoId && memory.counts[a] == memory.counts[b]);
 }
 
-// True if the plan has the same rules for the layer `turns` after this one.
-bool has_same_treatment(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t turns) {
-  const Shift by{stack, layer, turns, 0};
+// True if the plan has the same rules for the layer `distance` after this one.
+bool has_same_treatment(const Walk& walk, const LayerStack& stack, uint32_t layer, uint32_t distance) {
+  const Shift by{stack, layer, distance, 0};
   for (uint32_t i = 0; i < stack.modules; ++i) {
     const ModuleId a = stack.module + layer * stack.modules + i, b = moved(a, stack.modules, by);
     if (walk.memory.rule_of_module[a] != walk.memory.rule_of_module[b]) return false;
@@ -150,7 +150,7 @@ std::vector<std::pair<SlotId, ValueLayoutId>> taken_at(const Walk& walk, const L
 bool takes_the_same(const Walk& walk, const StackWalk& run, uint32_t layer,
                     const std::vector<std::pair<SlotId, ValueLayoutId>>& now) {
   const LayerStack& stack = *run.stack;
-  const LayerMark &a = run.marks[layer - 1], &b = run.marks[layer];
+  const LayerStart &a = run.marks[layer - 1], &b = run.marks[layer];
   const Shift by{stack, layer - 1, 1, b.slots - a.slots};
   for (size_t i = 0; i < now.size(); ++i) {
     const auto [before, layout_before] = run.taken[i];
@@ -169,7 +169,7 @@ bool takes_the_same(const Walk& walk, const StackWalk& run, uint32_t layer,
 
 bool can_repeat(const Walk& walk, const StackWalk& run, uint32_t layer) {
   const LayerStack& stack = *run.stack;
-  const LayerMark &a = run.marks[layer - 1], &b = run.marks[layer];
+  const LayerStart &a = run.marks[layer - 1], &b = run.marks[layer];
   if (walk.out.crash != kNoId || !has_no_report(a, b)) return false;
   if (layer < 2 || b.slots - a.slots != a.slots - run.marks[layer - 2].slots) return false;
   const auto movable = [&](SlotId slot) { return can_move(walk, run, slot, layer - 1); };
@@ -182,18 +182,18 @@ bool can_repeat(const Walk& walk, const StackWalk& run, uint32_t layer) {
   for (uint32_t s = a.trace_slots; s < b.trace_slots; ++s) {
     if (!movable(walk.out.trace->slots[s])) return false;
   }
-  for (uint32_t turns = 1; layer - 1 + turns < stack.count; ++turns) {
-    if (!has_same_treatment(walk, stack, layer - 1, turns)) return false;
+  for (uint32_t distance = 1; layer - 1 + distance < stack.count; ++distance) {
+    if (!has_same_treatment(walk, stack, layer - 1, distance)) return false;
   }
   return true;
 }
 
-// Writes the entries of a layer again for the layer `turns` after it.
-void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
+// Writes the entries of a layer again for the layer `distance` after it.
+void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t distance) {
   const LayerStack& stack = *run.stack;
-  const LayerMark a = run.marks[layer], b = run.marks[layer + 1];
-  const Shift by{stack, layer, turns, b.slots - a.slots};
-  const uint32_t tape_slots = turns * (b.tape_slots - a.tape_slots), segments = turns * (b.segments - a.segments);
+  const LayerStart a = run.marks[layer], b = run.marks[layer + 1];
+  const Shift by{stack, layer, distance, b.slots - a.slots};
+  const uint32_t tape_slots = distance * (b.tape_slots - a.tape_slots), segments = distance * (b.segments - a.segments);
   const SlotShift slots = slot_shift(run, by);
   size_t end = walk.memory.slots.size();
   walk.memory.slots.resize(end + (b.slots - a.slots));
@@ -223,7 +223,7 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
     walk.memory.boundary_slots.push_back(next);
   }
   if (walk.out.trace != nullptr) {
-    const uint32_t trace_slots = turns * (b.trace_slots - a.trace_slots);
+    const uint32_t trace_slots = distance * (b.trace_slots - a.trace_slots);
     end = walk.out.trace->slots.size();
     walk.out.trace->slots.resize(end + (b.trace_slots - a.trace_slots));
     for (uint32_t i = a.trace_slots; i < b.trace_slots; ++i)
@@ -252,8 +252,9 @@ void write_again(Walk& walk, StackWalk& run, uint32_t layer, uint32_t turns) {
     walk.memory.size_numbers[moved(s, stack.sizes, by)] = walk.memory.size_numbers[s];
 }
 
-void write_calls_again(Walk& walk, const LayerStack& stack, uint32_t layer, int64_t turns, size_t begin, size_t end) {
-  const Shift by{stack, layer, turns, 0};
+void write_calls_again(Walk& walk, const LayerStack& stack, uint32_t layer, int64_t distance, size_t begin,
+                       size_t end) {
+  const Shift by{stack, layer, distance, 0};
   for (size_t i = begin; i < end; ++i) {
     CollectiveCall call = walk.out.calls[i];
     const ModuleId module = move_module(walk.out.call_modules[i], by);
@@ -263,7 +264,7 @@ void write_calls_again(Walk& walk, const LayerStack& stack, uint32_t layer, int6
   }
 }
 
-void reserve_layers(Walk& walk, const LayerMark& a, const LayerMark& b, uint32_t times) {
+void reserve_layers(Walk& walk, const LayerStart& a, const LayerStart& b, uint32_t times) {
   const auto grow = [times](auto& list, size_t each) { list.reserve(list.size() + (times + 1) * each); };
   grow(walk.memory.slots, b.slots - a.slots);
   grow(walk.memory.tape, b.tape - a.tape);
@@ -293,7 +294,7 @@ uint32_t repeat_layers(Walk& walk, uint32_t node) {
     run.taken = std::move(taken);
     if (!again) continue;
     run.first_identical = layer - 1;
-    const LayerMark a = run.marks[layer - 1], b = run.marks[layer];
+    const LayerStart a = run.marks[layer - 1], b = run.marks[layer];
     reserve_layers(walk, a, b, stack.count - layer);
     if (walk.out.trace != nullptr)
       walk.out.trace->repeats.push_back({.count = stack.count - layer,
@@ -303,9 +304,9 @@ uint32_t repeat_layers(Walk& walk, uint32_t node) {
                                          .values = b.slots - a.slots,
                                          .module = stack.module + layer * stack.modules,
                                          .modules = stack.modules});
-    for (uint32_t turns = 1; layer - 1 + turns < stack.count; ++turns) {
-      write_again(walk, run, layer - 1, turns);
-      write_calls_again(walk, stack, layer - 1, turns, a.calls, b.calls);
+    for (uint32_t distance = 1; layer - 1 + distance < stack.count; ++distance) {
+      write_again(walk, run, layer - 1, distance);
+      write_calls_again(walk, stack, layer - 1, distance, a.calls, b.calls);
       run.marks.push_back(mark_of(walk));
       ++walk.out.repeated;
     }
@@ -328,13 +329,13 @@ bool same_grad(const Grad& a, const Grad& b) {
 // Returns the slots that all layers use, to whose gradients each layer adds.
 std::vector<SlotId> find_shared(const Walk& walk, const StackWalk& run) {
   const LayerStack& stack = *run.stack;
-  const LayerMark &a = run.marks[run.first_identical], &b = run.marks[run.first_identical + 1];
+  const LayerStart &a = run.marks[run.first_identical], &b = run.marks[run.first_identical + 1];
   std::vector<SlotId> shared;
   for (uint32_t i = a.tape_slots; i < b.tape_slots; ++i) {
     const SlotId slot = walk.memory.tape_slots[i].slot;
-    const bool is_own =
+    const bool is_of_layer =
         slot >= run.marks[run.first_identical - 1].slots || is_in(slot, stack.leaf, stack.leaves, run.first_identical);
-    if (!is_own) shared.push_back(slot);
+    if (!is_of_layer) shared.push_back(slot);
   }
   std::sort(shared.begin(), shared.end());
   shared.erase(std::unique(shared.begin(), shared.end()), shared.end());
@@ -392,7 +393,7 @@ bool has_same_uses(const Backward& b, const BackwardStack& back) {
 // Copies the gradients that have been added in the layer after `layer` to all layers that repeat it backward.
 void copy_arrivals(Walk& walk, const StackWalk& run, uint32_t layer) {
   if (walk.out.gradients == nullptr) return;
-  std::vector<GradArrival>& arrivals = walk.memory.arrivals;
+  std::vector<ArrivedGrads>& arrivals = walk.memory.arrivals;
   const auto begin = arrivals.begin() + run.marks[layer + 1].slots, end = arrivals.begin() + run.marks[layer + 2].slots;
   for (uint32_t to = run.first_identical; to <= layer; ++to)
     std::copy(begin, end, arrivals.begin() + run.marks[to].slots);
@@ -424,13 +425,13 @@ size_t repeat_layers_backward(Backward& b, std::vector<BackwardStack>& stacks, s
     if (back.layer < run.first_identical || back.layer == kNoId || end != run.marks[back.layer + 1].tape) continue;
     BackwardStack now = look_at(b, back);
     const bool again = back.has_before && has_same_backward(back, now) && has_same_uses(b, now);
-    const LayerMark before = back.mark;
+    const LayerStart before = back.mark;
     back = std::move(now);
     --back.layer;
     if (!again) continue;
     const uint32_t layer = back.layer + 1;  // the next layer, which repeats the following one
-    for (uint32_t turns = 1; layer + 1 - turns >= run.first_identical; ++turns) {
-      write_calls_again(b.walk, stack, layer + 1, -static_cast<int64_t>(turns), before.calls, back.mark.calls);
+    for (uint32_t distance = 1; layer + 1 - distance >= run.first_identical; ++distance) {
+      write_calls_again(b.walk, stack, layer + 1, -static_cast<int64_t>(distance), before.calls, back.mark.calls);
       ++b.walk.out.repeated_backward;
     }
     copy_arrivals(b.walk, run, layer);

@@ -27,7 +27,7 @@ struct BackwardStack {
   const StackWalk* walked = nullptr;
   uint32_t layer = 0;  // the next one in backward order
   bool has_before = false;
-  LayerMark mark;  // at the start of the backward of the following layer; the gradients at that time are:
+  LayerStart mark;  // at the start of the backward of the following layer; the gradients at that time are:
   std::vector<std::pair<SlotId, Grad>> grads;  // of its slots, as offsets from the first one; its leaves, as offsets
                                                // from its first leaf, come after all its slots
   std::vector<uint32_t> uses;                  // Backward::first_use of its leaves, as offsets in its tape

@@ -19,7 +19,8 @@ AxisId exchange_axis(const Walk& walk) {
   return is_listed ? data->axes.front() : kNoAxis;
 }
 
-void append(Walk& walk, const Exchange& exchange, CollectiveKind kind, int64_t elements, std::string_view dtype) {
+void append(Walk& walk, const SequenceExchange& exchange, CollectiveKind kind, int64_t elements,
+            std::string_view dtype) {
   DType type{};
   const int64_t shape[] = {elements};
   const uint64_t bytes = find_dtype(dtype, type) ? bytes_of(type, shape) : 0;
@@ -39,7 +40,7 @@ void append(Walk& walk, const Exchange& exchange, CollectiveKind kind, int64_t e
 // Keys and values travel as one flat tensor: gathered once (`ring`, the default of set_rotate_method), or sent to the
 // next rank until each rank had all (`all_to_all`). Their gradients go once around, always by all_to_all and in
 // float32.
-void list_sequence_exchange(Walk& walk, const Exchange& exchange) {
+void list_sequence_exchange(Walk& walk, const SequenceExchange& exchange) {
   const AxisId axis = exchange_axis(walk);
   if (axis == kNoAxis) return;
   int64_t elements = 0;
@@ -61,11 +62,11 @@ void list_sequence_exchange(Walk& walk, const Exchange& exchange) {
 
 void list_sequence_exchange(Walk& walk, const GraphNode& node) {
   if (op_row(node.op).rule != rule_attention || exchange_axis(walk) == kNoAxis) return;
-  const std::vector<ValueId> operands = values_in(walk, node);
+  const std::vector<ValueId> operands = input_values(walk, node);
   if (operands.size() < 3) return;
-  list_sequence_exchange(
-      walk,
-      {.module = module_at(walk), .key = walk.memory.slot_of[operands[1]], .value = walk.memory.slot_of[operands[2]]});
+  list_sequence_exchange(walk, {.module = current_module(walk),
+                                .key = walk.memory.slot_of[operands[1]],
+                                .value = walk.memory.slot_of[operands[2]]});
 }
 
 }  // namespace tpplan

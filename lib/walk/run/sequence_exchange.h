@@ -7,7 +7,7 @@
 namespace tpplan {
 
 // An attention with the slots of its keys and values.
-struct Exchange {
+struct SequenceExchange {
   bool backward = false;
   ModuleId module = kNone;
   SlotId key = kNoId, value = kNoId;
@@ -15,7 +15,7 @@ struct Exchange {
 
 // Records the calls of an attention over the axis of `data.attention`. Records nothing if the plan has none, or if the
 // runtime does not list calls over data axes.
-void list_sequence_exchange(Walk& walk, const Exchange& exchange);
+void list_sequence_exchange(Walk& walk, const SequenceExchange& exchange);
 
 // Records the forward calls of a node, if it is an attention.
 void list_sequence_exchange(Walk& walk, const GraphNode& node);

@@ -17,9 +17,9 @@ bool reduces_gradient(TapeKind kind) {
 // Returns the axes over which a gradient is partial: as a DTensor declares it, or for a plain tensor as it is.
 AxisMask partial_axes(const Grad& grad) {
   if (grad.has_declared) return partial_mask(grad.declared);
-  AxisMask open = grad.segments.empty() ? grad.state.open : 0;
-  for (const GradSegment& segment : grad.segments) open |= segment.state.open;
-  return open;
+  AxisMask partial = grad.segments.empty() ? grad.state.partial : 0;
+  for (const GradSegment& segment : grad.segments) partial |= segment.state.partial;
+  return partial;
 }
 
 }  // namespace
@@ -30,7 +30,7 @@ std::optional<OverriddenLayout> overridden_layout(const Walk& walk, RuleId rule,
   const auto axis = std::ranges::find(walk.in.axes, walk.in.plan.rules[rule].axis);
   if (!layout.is_dtensor || axis == walk.in.axes.end()) return std::nullopt;
   const auto at = static_cast<size_t>(axis - walk.in.axes.begin());
-  const Placement wanted = normalised(declared, layout.dims.size())[at], actual = layout.declared[at];
+  const Placement wanted = normalised_placements(declared, layout.dims.size())[at], actual = layout.declared[at];
   return wanted == actual ? std::nullopt : std::optional(OverriddenLayout{wanted, actual});
 }
 
@@ -39,17 +39,19 @@ void add_boundary_slot(Walk& walk, RuleId rule, bool is_output, int arg, std::st
   if ((walk.out.gradients == nullptr && !overridden) || walk.out.crash != kNoId) return;
   const bool reduces = std::any_of(walk.memory.tape.begin() + static_cast<std::ptrdiff_t>(first),
                                    walk.memory.tape.end(), [](const TapeEntry& e) { return reduces_gradient(e.kind); });
-  walk.memory.boundary_slots.push_back(
-      {.value =
-           {.module = module_at(walk), .rule = rule, .is_output = is_output, .arg = arg, .kwarg = std::string(kwarg)},
-       .reduces = reduces,
-       .slot = slot,
-       .overridden = overridden});
+  walk.memory.boundary_slots.push_back({.value = {.module = current_module(walk),
+                                                  .rule = rule,
+                                                  .is_output = is_output,
+                                                  .arg = arg,
+                                                  .kwarg = std::string(kwarg)},
+                                        .reduces = reduces,
+                                        .slot = slot,
+                                        .overridden = overridden});
 }
 
-void note_arrival(Walk& walk, SlotId slot, const Grad& grad) {
+void note_grad_arrival(Walk& walk, SlotId slot, const Grad& grad) {
   if (walk.out.gradients == nullptr || has_no_grad(grad) || grad.state == kWrongGrad) return;
-  GradArrival& arrival = walk.memory.arrivals[slot];
+  ArrivedGrads& arrival = walk.memory.arrivals[slot];
   arrival.is_there = true;
   arrival.partial |= partial_axes(grad);
 }
@@ -57,7 +59,7 @@ void note_arrival(Walk& walk, SlotId slot, const Grad& grad) {
 void list_walked_gradients(const Walk& walk) {
   if (walk.out.gradients == nullptr) return;
   for (const BoundarySlot& boundary : walk.memory.boundary_slots) {
-    const GradArrival& arrival = walk.memory.arrivals[boundary.slot];
+    const ArrivedGrads& arrival = walk.memory.arrivals[boundary.slot];
     if (!arrival.is_there) continue;
     const auto axis = std::ranges::find(walk.in.axes, walk.in.plan.rules[boundary.value.rule].axis);
     if (axis == walk.in.axes.end()) continue;

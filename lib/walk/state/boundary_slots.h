@@ -20,7 +20,7 @@ void add_boundary_slot(Walk& walk, RuleId rule, bool is_output, int arg, std::st
                                                                 std::span<const Placement> declared, SlotId slot);
 
 // Notes that a gradient has been added to a slot.
-void note_arrival(Walk& walk, SlotId slot, const Grad& grad);
+void note_grad_arrival(Walk& walk, SlotId slot, const Grad& grad);
 
 // Lists the gradients of boundaries that the backward pass has reached.
 void list_walked_gradients(const Walk& walk);

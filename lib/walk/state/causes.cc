@@ -9,11 +9,11 @@ uint32_t add_cause(Walk& walk, Cause cause) {
   return static_cast<uint32_t>(walk.out.causes.size() - 1);
 }
 
-uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
+uint32_t add_cause_in_module(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
   return add_cause(walk, {.code = code,
                           .reason = std::move(reason),
                           .op = std::move(op),
-                          .module = module_at(walk),
+                          .module = current_module(walk),
                           .rule = rule,
                           .partner = partner,
                           .layouts = {}});
@@ -21,12 +21,13 @@ uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, 
 
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
   if (walk.out.crash == kNoId)
-    walk.out.crash = add_cause_here(walk, code, std::move(reason), rule, partner, std::move(op));
+    walk.out.crash = add_cause_in_module(walk, code, std::move(reason), rule, partner, std::move(op));
 }
 
-void spoil(Walk& walk, SlotId slot, Code code, std::string reason, RuleId rule, RuleId partner, std::string op) {
+void mark_slot_wrong(Walk& walk, SlotId slot, Code code, std::string reason, RuleId rule, RuleId partner,
+                     std::string op) {
   Slot& s = walk.memory.slots[slot];
-  if (s.cause == kNoId) s.cause = add_cause_here(walk, code, std::move(reason), rule, partner, std::move(op));
+  if (s.cause == kNoId) s.cause = add_cause_in_module(walk, code, std::move(reason), rule, partner, std::move(op));
   ValueLayout layout = walk.memory.table.layouts[s.layout];
   layout.wrong = true;
   s.layout = intern(walk.memory.table, layout);

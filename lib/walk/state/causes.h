@@ -9,12 +9,13 @@ namespace tpplan {
 
 [[nodiscard]] uint32_t add_cause(Walk& walk, Cause cause);
 // Adds a cause in the current module.
-[[nodiscard]] uint32_t add_cause_here(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner,
-                                      std::string op);
+[[nodiscard]] uint32_t add_cause_in_module(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner,
+                                           std::string op);
 // Ends the run with a cause. Only the first call has an effect.
 void crash_at(Walk& walk, Code code, std::string reason, RuleId rule, RuleId partner = kNoRule, std::string op = {});
 // Marks the result of a step as wrong, with a cause if it has none. The walk goes on: a later crash takes precedence.
-void spoil(Walk& walk, SlotId slot, Code code, std::string reason, RuleId rule, RuleId partner, std::string op);
+void mark_slot_wrong(Walk& walk, SlotId slot, Code code, std::string reason, RuleId rule, RuleId partner,
+                     std::string op);
 
 // Returns a gradient that is wrong from this entry on. Its cause is reported when it reaches a parameter.
 [[nodiscard]] Grad wrong_grad(Backward& b, const TapeEntry& entry, Code code, std::string reason, RuleId partner);

@@ -4,7 +4,7 @@
 
 namespace tpplan {
 
-DeclaredPlacements normalised(std::span<const Placement> placements, size_t ndim) {
+DeclaredPlacements normalised_placements(std::span<const Placement> placements, size_t ndim) {
   DeclaredPlacements declared(placements.begin(), placements.end());
   for (Placement& placement : declared) {
     if (is_shard(placement) && placement.dim < 0) placement.dim += static_cast<int>(ndim);
@@ -12,7 +12,7 @@ DeclaredPlacements normalised(std::span<const Placement> placements, size_t ndim
   return declared;
 }
 
-DeclaredPlacements for_gradient(std::span<const Placement> placements) {
+DeclaredPlacements gradient_placements(std::span<const Placement> placements) {
   DeclaredPlacements declared(placements.begin(), placements.end());
   for (Placement& placement : declared) {
     if (placement.kind == PlacementKind::Partial) placement = {};
@@ -21,10 +21,10 @@ DeclaredPlacements for_gradient(std::span<const Placement> placements) {
 }
 
 AxisMask partial_mask(std::span<const Placement> declared) {
-  AxisMask open = 0;
+  AxisMask partial = 0;
   for (size_t axis = 0; axis < declared.size(); ++axis)
-    open |= declared[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
-  return open;
+    partial |= declared[axis].kind == PlacementKind::Partial ? axis_bit(axis) : 0;
+  return partial;
 }
 
 bool is_fully_replicated(std::span<const Placement> declared) {

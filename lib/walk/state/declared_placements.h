@@ -13,10 +13,10 @@ namespace tpplan {
 }
 
 // Returns the placements with negative dims made non-negative.
-[[nodiscard]] DeclaredPlacements normalised(std::span<const Placement> placements, size_t ndim);
+[[nodiscard]] DeclaredPlacements normalised_placements(std::span<const Placement> placements, size_t ndim);
 // Returns the placements of the gradient of a value with these placements. The gradient of a partial value is
 // replicated, because d(sum)/d(partial value) is 1.
-[[nodiscard]] DeclaredPlacements for_gradient(std::span<const Placement> placements);
+[[nodiscard]] DeclaredPlacements gradient_placements(std::span<const Placement> placements);
 
 // Returns the axes whose placement is Partial.
 [[nodiscard]] AxisMask partial_mask(std::span<const Placement> declared);

@@ -21,7 +21,7 @@ struct ExampleCell {
 struct ExampleRow {
   std::string name;
   ExampleCell ranks[2];
-  ExampleCell whole;
+  ExampleCell global;
 };
 
 struct Example {

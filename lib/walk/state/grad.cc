@@ -4,7 +4,7 @@
 
 namespace tpplan {
 
-bool uniform(const Grad& grad, GradState& state) {
+bool has_uniform_state(const Grad& grad, GradState& state) {
   state = grad.state;
   if (grad.segments.empty()) return true;
   state = kNoGrad;
@@ -16,9 +16,9 @@ bool uniform(const Grad& grad, GradState& state) {
   return true;
 }
 
-void simplify(Grad& grad) {
+void merge_equal_segments(Grad& grad) {
   GradState all{};
-  if (!uniform(grad, all)) return;
+  if (!has_uniform_state(grad, all)) return;
   grad.segments.clear();
   grad.state = all;
 }
@@ -40,7 +40,7 @@ GradState state_between(const std::vector<GradSegment>& segments, int64_t begin,
 
 }  // namespace
 
-void put_segment(std::vector<GradSegment>& segments, const GradSegment& add, bool& clash) {
+void add_segment(std::vector<GradSegment>& segments, const GradSegment& add, bool& clash) {
   // Splits all segments at all borders, then merges overlapping ones.
   segments.push_back(add);
   std::vector<int64_t> ends;
@@ -63,7 +63,7 @@ void put_segment(std::vector<GradSegment>& segments, const GradSegment& add, boo
   segments = std::move(out);
 }
 
-Grad slice_out(const Grad& grad, const Segment& part) {
+Grad slice_grad(const Grad& grad, const Segment& part) {
   Grad found = grad;
   found.segments.clear();
   if (grad.segments.empty() || grad.dim != part.dim) return found;
@@ -74,11 +74,11 @@ Grad slice_out(const Grad& grad, const Segment& part) {
   if (found.segments.empty())
     found.state = kNoGrad;
   else
-    simplify(found);
+    merge_equal_segments(found);
   return found;
 }
 
-Grad put_in_place(Grad grad, const Segment& part, GradState as_one) {
+Grad unslice_grad(Grad grad, const Segment& part, GradState as_one) {
   std::vector<GradSegment> placed;
   if (grad.segments.empty()) {
     placed = {{part.begin, part.end, grad.state}};

@@ -32,13 +32,13 @@ struct Grad {
   RuleId rule = kNoRule;     // that made it partial
 };
 
-[[nodiscard]] inline bool is_partial(const GradState& state) { return state.open != 0; }
+[[nodiscard]] inline bool is_partial(const GradState& state) { return state.partial != 0; }
 // True if no gradient has reached the value.
 [[nodiscard]] inline bool has_no_grad(const Grad& grad) { return grad.state == kNoGrad && grad.segments.empty(); }
 // Returns true with the state if all segments have one state; false if they differ.
-[[nodiscard]] bool uniform(const Grad& grad, GradState& state);
+[[nodiscard]] bool has_uniform_state(const Grad& grad, GradState& state);
 // Removes the segments if all have one state.
-void simplify(Grad& grad);
+void merge_equal_segments(Grad& grad);
 // Calls f(GradState&) for the state, or for the state of each segment.
 template <typename F>
 void each_state(Grad& grad, F f) {
@@ -47,12 +47,12 @@ void each_state(Grad& grad, F f) {
 }
 
 // Adds a segment to others of the same dim. Sets `clash` if an overlap has two states.
-void put_segment(std::vector<GradSegment>& segments, const GradSegment& add, bool& clash);
+void add_segment(std::vector<GradSegment>& segments, const GradSegment& add, bool& clash);
 // Returns the gradient of one argument of a cat: the segments of the result's gradient inside `part`, with indices from
 // its begin. kNoGrad if no segment overlaps.
-[[nodiscard]] Grad slice_out(const Grad& grad, const Segment& part);
+[[nodiscard]] Grad slice_grad(const Grad& grad, const Segment& part);
 // Returns the contribution of one part of a split to the gradient of its input: the gradient of the part, moved to the
 // part's indices. `as_one`: its state if its segments are of another dim.
-[[nodiscard]] Grad put_in_place(Grad grad, const Segment& part, GradState as_one);
+[[nodiscard]] Grad unslice_grad(Grad grad, const Segment& part, GradState as_one);
 
 }  // namespace tpplan

@@ -13,14 +13,14 @@ namespace {
 // rotary embeddings, unless the other operand is a local size.
 void divide_count(const Walk& walk, const SizeOperand& literal, const SizeNumber& other, SizeNumber& number) {
   const LocalCounts* counts = local_counts(walk);
-  if (counts == nullptr || literal.is_entry || count_use(*counts, literal.number) != CountUse::Local) return;
+  if (counts == nullptr || literal.is_entry || literal_use(*counts, literal.number) != LiteralUse::Local) return;
   if (literal.number == 2 && other.axes == 0) return;
   for (int64_t& local : number.local) local /= counts->ranks;
   number.axes |= counts->axis;
 }
 
 // Evaluates a size entry. `known`: results by size entry. `local`: uses local sizes of DTensors too.
-uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool local) {
+uint32_t evaluate_size(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool local) {
   if (known[id] != kNoId) return known[id];
   const SizeEntry& entry = walk.in.graph.sizes[id];
   SizeNumber number{std::vector<int64_t>(walk.in.ranks), 0};
@@ -34,7 +34,7 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
   } else {
     const auto operand = [&](const SizeOperand& o) {
       if (!o.is_entry) return SizeNumber{std::vector<int64_t>(walk.in.ranks, o.number), 0};
-      return walk.memory.tables.numbers[size_number(walk, known, static_cast<uint32_t>(o.number), local)];
+      return walk.memory.tables.numbers[evaluate_size(walk, known, static_cast<uint32_t>(o.number), local)];
     };
     SizeNumber a = operand(entry.a), b = operand(entry.b);
     if (entry.op == SizeOp::FloorDiv || entry.op == SizeOp::Mul) divide_count(walk, entry.b, a, b);
@@ -48,12 +48,12 @@ uint32_t size_number(Walk& walk, std::vector<uint32_t>& known, uint32_t id, bool
   const bool as_traced =
       std::all_of(number.local.begin(), number.local.end(), [&](int64_t n) { return n == entry.traced; });
   if (as_traced) number.axes = 0;
-  return known[id] = number_id(walk.memory.tables, std::move(number));
+  return known[id] = id_of_number(walk.memory.tables, std::move(number));
 }
 
 }  // namespace
 
-std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node) {
+std::vector<ValueId> input_values(const Walk& walk, const GraphNode& node) {
   std::vector<ValueId> values;
   values.reserve(args_of(walk.in.graph, node).size());
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
@@ -69,7 +69,7 @@ const LocalCounts* local_counts(const Walk& walk) {
   return at == kNoId ? nullptr : &walk.memory.counts[at];
 }
 
-OpCall call_of(Walk& walk, const GraphNode& node) {
+OpCall op_call_of(Walk& walk, const GraphNode& node) {
   return {.graph = walk.in.graph,
           .node = node,
           .table = walk.memory.table,
@@ -80,14 +80,14 @@ OpCall call_of(Walk& walk, const GraphNode& node) {
           .args = {}};
 }
 
-uint32_t size_number(Walk& walk, uint32_t size) { return size_number(walk, walk.memory.size_numbers, size, false); }
+uint32_t evaluate_size(Walk& walk, uint32_t size) { return evaluate_size(walk, walk.memory.size_numbers, size, false); }
 
 std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node) {
   std::vector<uint32_t> known;
   each_arg(walk.in.graph, node, [&](const GraphArg& arg) {
     if (arg.kind != ArgKind::Size) return;
     known.resize(walk.in.graph.sizes.size(), kNoId);
-    std::ignore = size_number(walk, known, arg.id, true);
+    std::ignore = evaluate_size(walk, known, arg.id, true);
   });
   return known;
 }

@@ -32,15 +32,15 @@ void each_arg(const OpGraph& graph, const GraphNode& node, F f) {
   for (const GraphArg& arg : args_of(graph, node)) f(arg);
 }
 
-[[nodiscard]] std::vector<ValueId> values_in(const Walk& walk, const GraphNode& node);
-[[nodiscard]] OpCall call_of(Walk& walk, const GraphNode& node);
+[[nodiscard]] std::vector<ValueId> input_values(const Walk& walk, const GraphNode& node);
+[[nodiscard]] OpCall op_call_of(Walk& walk, const GraphNode& node);
 
 // Returns the numbers that the code of the running module divides; nullptr if it divides none.
 [[nodiscard]] const LocalCounts* local_counts(const Walk& walk);
 
 // Returns the id of a size's number on each rank, evaluated at this point of the walk. For a DTensor it is the size of
 // the declared shape: x.shape has the global dim of a DTensor and the local dim of a plain tensor.
-[[nodiscard]] uint32_t size_number(Walk& walk, uint32_t size);
+[[nodiscard]] uint32_t evaluate_size(Walk& walk, uint32_t size);
 // Returns the ids of the sizes among a node's arguments, with local sizes of DTensors too. By size entry; kNoId for
 // entries that are no argument.
 [[nodiscard]] std::vector<uint32_t> local_size_numbers(Walk& walk, const GraphNode& node);

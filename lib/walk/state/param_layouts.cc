@@ -10,18 +10,18 @@ namespace {
 // Returns the layout of a dim whose segments are sharded separately, each by one axis after the other.
 DimLayoutId shard_segments(Walk& walk, int64_t size, std::span<const int64_t> segments, std::span<const size_t> axes) {
   DimLayoutTable& maps = walk.memory.table.maps;
-  RankIntervals runs(walk.in.ranks);
+  RankIntervals intervals(walk.in.ranks);
   int64_t at = 0;
   for (const int64_t segment : segments) {
     for (size_t rank = 0; rank < walk.in.ranks; ++rank) {
       Interval run{at, at + segment};
       for (const size_t axis : axes)
         run = chunk(run, static_cast<int64_t>(maps.axes[axis]), static_cast<int64_t>(coordinate(maps, rank, axis)));
-      runs[rank].push_back(run);
+      intervals[rank].push_back(run);
     }
     at += segment;
   }
-  return layout_of_intervals(maps, size, std::move(runs));
+  return layout_of_intervals(maps, size, std::move(intervals));
 }
 
 DeclaredPlacements declared_for_sharding(const Walk& walk, const Sharding& sharding) {

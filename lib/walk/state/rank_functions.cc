@@ -15,15 +15,16 @@ struct Line {
   int64_t slope = 0, offset = 0;
 };
 
-void append(RankFunction& function, LinearInterval piece) {
-  if (piece.begin >= piece.end) return;
+void append(RankFunction& function, LinearInterval interval) {
+  if (interval.begin >= interval.end) return;
   // On a single integer the function is a constant.
-  if (piece.end - piece.begin == 1) piece = {piece.begin, piece.end, 0, piece.slope * piece.begin + piece.offset};
-  if (!function.empty() && function.back().end == piece.begin && function.back().slope == piece.slope &&
-      function.back().offset == piece.offset)
-    function.back().end = piece.end;
+  if (interval.end - interval.begin == 1)
+    interval = {interval.begin, interval.end, 0, interval.slope * interval.begin + interval.offset};
+  if (!function.empty() && function.back().end == interval.begin && function.back().slope == interval.slope &&
+      function.back().offset == interval.offset)
+    function.back().end = interval.end;
   else
-    function.push_back(piece);
+    function.push_back(interval);
 }
 
 // Calls f(begin, end, a, b) for each interval on which both functions are linear. Intervals of only one are skipped.
@@ -48,10 +49,10 @@ void by_sign(int64_t begin, int64_t end, Line line, F f) {
   const auto is_before = [&](int64_t t) { return sign(line.slope * t + line.offset) == before; };
   while (!exact && is_before(root)) ++root;
   while (!exact && !is_before(root - 1)) --root;
-  const int64_t first = std::clamp(root, begin, end), behind = std::clamp(exact ? root + 1 : root, begin, end);
+  const int64_t first = std::clamp(root, begin, end), after = std::clamp(exact ? root + 1 : root, begin, end);
   if (begin < first) f(begin, first, before);
-  if (first < behind) f(first, behind, 0);
-  if (behind < end) f(behind, end, -before);
+  if (first < after) f(first, after, 0);
+  if (after < end) f(after, end, -before);
 }
 
 bool is_near(int64_t n) { return std::abs(n) <= kFarInteger; }
@@ -98,14 +99,14 @@ bool combine_lines(OpId op, Line a, Line b, Line& out) {
 
 RankFunction constant_function(int64_t number) { return {{-kFarInteger, kFarInteger, 0, number}}; }
 
-RankFunction same_integer() { return {{-kFarInteger, kFarInteger, 1, 0}}; }
+RankFunction identity_function() { return {{-kFarInteger, kFarInteger, 1, 0}}; }
 
 std::optional<int64_t> constant_of(const RankFunction& function) {
   if (function.size() != 1 || function[0].slope != 0) return std::nullopt;
   return function[0].offset;
 }
 
-std::optional<RankFunction> combine(OpId op, const RankFunction& a, const RankFunction& b) {
+std::optional<RankFunction> apply_to_functions(OpId op, const RankFunction& a, const RankFunction& b) {
   RankFunction out;
   bool known = true;
   const Comparison& comparison = kComparisons[index_of(op)];
@@ -130,29 +131,31 @@ std::optional<RankFunction> combine(OpId op, const RankFunction& a, const RankFu
   return out;
 }
 
-std::optional<RankFunction> choose(const RankFunction& condition, const RankFunction& yes, const RankFunction& no) {
+std::optional<RankFunction> select_function(const RankFunction& condition, const RankFunction& yes,
+                                            const RankFunction& no) {
   RankFunction out;
   bool known = true;
-  for (const LinearInterval& piece : condition) {
-    known = known && piece.slope == 0;
-    for (const LinearInterval& taken : within(piece.offset != 0 ? yes : no, piece.begin, piece.end)) append(out, taken);
+  for (const LinearInterval& interval : condition) {
+    known = known && interval.slope == 0;
+    for (const LinearInterval& taken : restrict_function(interval.offset != 0 ? yes : no, interval.begin, interval.end))
+      append(out, taken);
   }
   if (!known || out.size() > kMaxFunctionIntervals) return std::nullopt;
   return out;
 }
 
-RankFunction within(const RankFunction& function, int64_t begin, int64_t end) {
+RankFunction restrict_function(const RankFunction& function, int64_t begin, int64_t end) {
   RankFunction out;
-  for (LinearInterval piece : function) {
-    piece.begin = std::max(piece.begin, begin);
-    piece.end = std::min(piece.end, end);
-    append(out, piece);
+  for (LinearInterval interval : function) {
+    interval.begin = std::max(interval.begin, begin);
+    interval.end = std::min(interval.end, end);
+    append(out, interval);
   }
   return out;
 }
 
-std::optional<RankFunction> is_index_taken(const RankFunction& index, const RankFunction& wanted,
-                                           const std::vector<ElementRange>& places) {
+std::optional<RankFunction> compare_element(const RankFunction& index, const RankFunction& wanted,
+                                            const std::vector<ElementRange>& places) {
   // Consecutive intervals map a local index to its global element by a shift; other local indices have no element.
   constexpr int64_t kNoElement = -kFarInteger;
   constexpr size_t kMaxElementRanges = 64;
@@ -167,27 +170,27 @@ std::optional<RankFunction> is_index_taken(const RankFunction& index, const Rank
                 append(out, {b, e, 0, sign == 0 ? 1 : 2});
               });
     };
-    std::vector<int64_t> cuts{begin, end};
+    std::vector<int64_t> bounds{begin, end};
     int64_t first = 0;
     const auto split_at = [&](int64_t place) {
       by_sign(begin, end, {at.slope, at.offset - place}, [&](int64_t from, int64_t to, int) {
-        cuts.push_back(from);
-        cuts.push_back(to);
+        bounds.push_back(from);
+        bounds.push_back(to);
       });
     };
     split_at(0);
     for (const ElementRange& run : places) split_at(first += run.end - run.begin);
-    std::sort(cuts.begin(), cuts.end());
-    cuts.erase(std::unique(cuts.begin(), cuts.end()), cuts.end());
-    for (size_t i = 0; i + 1 < cuts.size(); ++i) {
-      const int64_t place = at.slope * cuts[i] + at.offset;
-      int64_t shift = kNoElement, behind = 0;
+    std::sort(bounds.begin(), bounds.end());
+    bounds.erase(std::unique(bounds.begin(), bounds.end()), bounds.end());
+    for (size_t i = 0; i + 1 < bounds.size(); ++i) {
+      const int64_t place = at.slope * bounds[i] + at.offset;
+      int64_t shift = kNoElement, elements_before = 0;
       for (const ElementRange& run : places) {
         const int64_t size = run.end - run.begin;
-        if (place >= behind && place < behind + size) shift = run.begin - behind;
-        behind += size;
+        if (place >= elements_before && place < elements_before + size) shift = run.begin - elements_before;
+        elements_before += size;
       }
-      append_result(cuts[i], cuts[i + 1], shift);
+      append_result(bounds[i], bounds[i + 1], shift);
     }
   });
   if (out.size() > kMaxFunctionIntervals) return std::nullopt;

@@ -24,23 +24,23 @@ using RankFunction = std::vector<LinearInterval>;
 inline constexpr int64_t kFarInteger = int64_t{1} << 40;
 
 [[nodiscard]] RankFunction constant_function(int64_t number);
-[[nodiscard]] RankFunction same_integer();  // returns t
+[[nodiscard]] RankFunction identity_function();  // returns t
 [[nodiscard]] std::optional<int64_t> constant_of(const RankFunction& function);
 
 // Applies an operation to two functions; booleans are 0 and 1. Returns nullopt for an operation that is not supported
 // and if numbers get too large.
-[[nodiscard]] std::optional<RankFunction> combine(OpId op, const RankFunction& a, const RankFunction& b);
-[[nodiscard]] std::optional<RankFunction> choose(const RankFunction& condition, const RankFunction& yes,
-                                                 const RankFunction& no);
+[[nodiscard]] std::optional<RankFunction> apply_to_functions(OpId op, const RankFunction& a, const RankFunction& b);
+[[nodiscard]] std::optional<RankFunction> select_function(const RankFunction& condition, const RankFunction& yes,
+                                                          const RankFunction& no);
 
 // Returns the function restricted to [begin, end).
-[[nodiscard]] RankFunction within(const RankFunction& function, int64_t begin, int64_t end);
+[[nodiscard]] RankFunction restrict_function(const RankFunction& function, int64_t begin, int64_t end);
 // Returns a function that is 1 where the local element at `index` is the global element `wanted`, and 2 elsewhere.
 // `places`: the global elements in a rank's memory, as intervals in memory order.
 struct ElementRange {
   int64_t begin = 0, end = 0;
 };
-[[nodiscard]] std::optional<RankFunction> is_index_taken(const RankFunction& index, const RankFunction& wanted,
-                                                         const std::vector<ElementRange>& places);
+[[nodiscard]] std::optional<RankFunction> compare_element(const RankFunction& index, const RankFunction& wanted,
+                                                          const std::vector<ElementRange>& places);
 
 }  // namespace tpplan

@@ -16,7 +16,7 @@ namespace tpplan {
 struct Walk;
 
 // Values that are replaced for one operation, with the slots to restore after it.
-using Shown = std::vector<std::pair<ValueId, uint32_t>>;
+using ReplacedSlots = std::vector<std::pair<ValueId, uint32_t>>;
 
 struct RuntimeRow {
   PlanRuntime runtime{};
@@ -38,7 +38,7 @@ struct RuntimeRow {
   void (*enter)(Walk&, const GraphNode&) = nullptr;
   void (*exit)(Walk&, const GraphNode&) = nullptr;
   // Runs before each operation and replaces operands. nullptr: operands are unchanged.
-  void (*show_operands)(Walk&, const GraphNode&, Shown&) = nullptr;
+  void (*show_operands)(Walk&, const GraphNode&, ReplacedSlots&) = nullptr;
   // Runs an operation, and can call its rule. nullptr: run_by_rule runs it.
   void (*run_op)(Walk&, const GraphNode&, uint32_t index) = nullptr;
 };

@@ -9,32 +9,34 @@ ValueLayoutId sharded_layout(Walk& walk, std::span<const int64_t> shape, size_t 
   return intern(walk.memory.table, layout);
 }
 
-void show_hidden(Walk& walk, const ModuleFrame& frame) {
+void restore_replaced_slots(Walk& walk, const ModuleFrame& frame) {
   for (auto hidden = frame.hidden.rbegin(); hidden != frame.hidden.rend(); ++hidden)
     set_slot(walk, hidden->first, hidden->second);
 }
 
-SlotId derived(Walk& walk, SlotId from, const ValueLayout& layout, RuleId rule) {
+SlotId derive_slot(Walk& walk, SlotId from, const ValueLayout& layout, RuleId rule) {
   Slot slot = walk.memory.slots[from];
   slot.layout = intern(walk.memory.table, layout);
   slot.from = from;
   slot.memory = SlotMemory::Same;
   slot.is_leaf = false;
-  slot.requires_grad = slot.requires_grad && records_gradients(walk);
+  slot.requires_grad = slot.requires_grad && is_grad_enabled(walk);
   if (rule != kNoRule) slot.origin = rule;
   return new_slot(walk, slot);
 }
 
 void set_dtype(Walk& walk, SlotId slot, std::string_view dtype, RuleId rule) {
-  const bool is_recorded = dtype == traced_dtype(walk, slot);
-  walk.memory.slots[slot].dtype = is_recorded ? std::string_view{} : dtype;
-  walk.memory.slots[slot].typed_by = is_recorded ? kNoRule : rule;
+  const bool is_traced = dtype == traced_dtype(walk, slot);
+  walk.memory.slots[slot].dtype = is_traced ? std::string_view{} : dtype;
+  walk.memory.slots[slot].typed_by = is_traced ? kNoRule : rule;
 }
 
-bool records_gradients(const Walk& walk) {
+bool is_grad_enabled(const Walk& walk) {
   return !walk.in.infer && (walk.memory.frames.empty() || !walk.memory.frames.back().no_grad);
 }
 
-ModuleId module_at(const Walk& walk) { return walk.memory.frames.empty() ? kNone : walk.memory.frames.back().module; }
+ModuleId current_module(const Walk& walk) {
+  return walk.memory.frames.empty() ? kNone : walk.memory.frames.back().module;
+}
 
 }  // namespace tpplan

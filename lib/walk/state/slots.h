@@ -25,10 +25,10 @@ inline void set_slot(Walk& walk, ValueId value, SlotId slot) {
 // Returns the layout of a value of this shape whose dim all walked axes shard.
 [[nodiscard]] ValueLayoutId sharded_layout(Walk& walk, std::span<const int64_t> shape, size_t dim);
 // Restores the slots that were replaced during the module's forward.
-void show_hidden(Walk& walk, const ModuleFrame& frame);
+void restore_replaced_slots(Walk& walk, const ModuleFrame& frame);
 // Returns a new slot made from `from` by a step: the same value in another layout, with the origin `rule` if there is
 // one.
-[[nodiscard]] SlotId derived(Walk& walk, SlotId from, const ValueLayout& layout, RuleId rule);
+[[nodiscard]] SlotId derive_slot(Walk& walk, SlotId from, const ValueLayout& layout, RuleId rule);
 
 [[nodiscard]] inline const ValueLayout& layout_of(const Walk& walk, SlotId slot) {
   return walk.memory.table.layouts[walk.memory.slots[slot].layout];
@@ -47,7 +47,7 @@ void show_hidden(Walk& walk, const ModuleFrame& frame);
 void set_dtype(Walk& walk, SlotId slot, std::string_view dtype, RuleId rule);
 
 // True if autograd is enabled in the current module.
-[[nodiscard]] bool records_gradients(const Walk& walk);
-[[nodiscard]] ModuleId module_at(const Walk& walk);
+[[nodiscard]] bool is_grad_enabled(const Walk& walk);
+[[nodiscard]] ModuleId current_module(const Walk& walk);
 
 }  // namespace tpplan

@@ -23,14 +23,14 @@ OpId op_of(const Walk& walk, const TapeEntry& entry) {
 
 void append_step(Walk& walk, TapeKind kind, SlotId in, SlotId out, DeclaredPlacements gradient, RuleId rule,
                  size_t axis, std::string_view dtype) {
-  if (!walk.memory.slots[in].requires_grad || !records_gradients(walk)) return;
+  if (!walk.memory.slots[in].requires_grad || !is_grad_enabled(walk)) return;
   const TapeSlot from{in, walk.memory.slots[in].layout}, to{out, walk.memory.slots[out].layout};
   add_to_tape(walk,
               {.kind = kind,
                .gradient = std::move(gradient),
                .dtype = dtype,
                .axis = axis,
-               .module = module_at(walk),
+               .module = current_module(walk),
                .rule = rule},
               {&from, 1}, {&to, 1});
 }

@@ -15,7 +15,7 @@ uint32_t put_slots(StepTrace& trace, std::span<const SlotId> slots) {
 void trace_operation(Walk& walk, const GraphNode& node, uint32_t index, std::span<const SlotId> ins) {
   if (walk.out.trace == nullptr || walk.out.crash != kNoId) return;
   StepTrace& trace = *walk.out.trace;
-  TracedOp op{.kind = TracedKind::Op, .node = index, .module = module_at(walk)};
+  TracedOp op{.kind = TracedKind::Op, .node = index, .module = current_module(walk)};
   op.in_begin = static_cast<uint32_t>(trace.slots.size());
   op.in_end = op.out_begin = put_slots(trace, ins);
   for (uint32_t i = node.out_begin; i < node.out_end; ++i)

@@ -96,13 +96,13 @@ struct Cause {
 };
 
 // A reported cause, and the modules that have it.
-struct FoundCause {
+struct ReportedCause {
   size_t index = 0;  // into Diagnostics::list
   std::set<ModuleId> modules;
 };
 
 // The traced dtype and the actual dtype of a value.
-struct Retyped {
+struct RetypedValue {
   std::string_view traced, now;
   RuleId rule = kNoRule;  // that cast it
 };
@@ -113,8 +113,8 @@ struct ModuleFrame {
   RuleId rule = kNoRule;
   const TransformersSteps* program = nullptr;
   const ModuleProgram* steps = nullptr;  // of tpplan's runtime
-  std::vector<Retyped> retyped;          // arguments whose dtype differs from the traced one
-  bool spreads = false;                  // the module converts its plain inputs to DTensors
+  std::vector<RetypedValue> retyped;     // arguments whose dtype differs from the traced one
+  bool wraps_plain_inputs = false;       // the module converts its plain inputs to DTensors
   bool no_grad = false;
   bool fast = false;                               // on the fast path of a Linear without gradients
   std::vector<std::pair<ValueId, SlotId>> hidden;  // values replaced during the forward, with the slots to restore
@@ -136,13 +136,13 @@ struct BoundarySlot {
 };
 
 // The gradients that have been added to a slot.
-struct GradArrival {
+struct ArrivedGrads {
   bool is_there = false;
   AxisMask partial = 0;  // axes over which one of them is partial
 };
 
 // The sizes of all lists that a walk appends to, at the start of a layer.
-struct LayerMark {
+struct LayerStart {
   uint32_t slots = 0, tape = 0, tape_slots = 0, segments = 0, trace_ops = 0, trace_slots = 0, boundary_slots = 0;
   size_t causes = 0, reports = 0, calls = 0;
 };
@@ -150,7 +150,7 @@ struct LayerMark {
 // A stack of layers during the walk (walk/run/repeat_layers.h).
 struct StackWalk {
   const LayerStack* stack = nullptr;
-  std::vector<LayerMark> marks;  // by layer, at its start; the last mark is the end of the last layer
+  std::vector<LayerStart> marks;  // by layer, at its start; the last mark is the end of the last layer
   std::vector<std::pair<SlotId, ValueLayoutId>> taken;  // state of LayerStack::taken at the start of the previous layer
   uint32_t first_identical = kNoId;                     // all layers from this one on repeat it
 };
@@ -186,7 +186,7 @@ struct WalkMemory {
   std::vector<Segment> segments;
 
   std::vector<BoundarySlot> boundary_slots;  // see boundary_slots.h
-  std::vector<GradArrival> arrivals;         // by slot; if they are requested
+  std::vector<ArrivedGrads> arrivals;        // by slot; if they are requested
 
   std::vector<Grad> grads;             // by slot
   std::vector<uint32_t> first_use;     // by slot

@@ -24,7 +24,7 @@
 namespace tpplan {
 
 // How the results of a node on shards of the data dim are determined.
-enum class OnShards : uint8_t {
+enum class ShardedResult : uint8_t {
   ByRule,
   Right,  // right, whatever the rule reports
   Range,  // right, and sharded as the data dim: it counts the elements of that dim
@@ -45,10 +45,10 @@ struct WalkInput {
   std::vector<AxisId> data_axes;  // axes whose calls are listed (walk/run/data_axes.cc); ranks are identical along them
   size_t ranks = 1;               // of `axes`
   bool infer = false;
-  std::optional<Loss> loss;         // absent: the plan has no loss
-  int data_dim = -1;                // the dim of inputs that all walked axes shard; -1: inputs are replicated
-  int64_t data_size = 0;            // the size of that dim; inputs of other sizes are replicated
-  std::vector<OnShards> on_shards;  // by node; empty: all by rule
+  std::optional<Loss> loss;  // absent: the plan has no loss
+  int data_dim = -1;         // the dim of inputs that all walked axes shard; -1: inputs are replicated
+  int64_t data_size = 0;     // the size of that dim; inputs of other sizes are replicated
+  std::vector<ShardedResult> sharded_result_of;  // by node; empty: all by rule
 };
 
 // The results of a walk.
@@ -60,9 +60,9 @@ struct WalkOutput {
   std::vector<WalkedGradient>* gradients = nullptr;    // of boundaries; nullptr: not requested
   std::vector<WalkedPlacement>* placements = nullptr;  // that override declared layouts; nullptr: not requested
   std::vector<Cause> causes;
-  std::map<std::string, FoundCause> found;  // by deduplication key of the diagnostic
-  uint32_t crash = kNoId;                   // into causes: the error that ends the run
-  size_t reports = 0;                       // number of reported causes
+  std::map<std::string, ReportedCause> found;  // by deduplication key of the diagnostic
+  uint32_t crash = kNoId;                      // into causes: the error that ends the run
+  size_t reports = 0;                          // number of reported causes
   std::vector<CollectiveCall> calls;
   std::vector<ModuleId> call_modules;            // by call
   uint32_t repeated = 0, repeated_backward = 0;  // number of layers that were skipped
@@ -74,8 +74,8 @@ struct Walk {
   WalkOutput& out;
 };
 
-[[nodiscard]] inline OnShards on_shards(const Walk& walk, uint32_t node) {
-  return walk.in.on_shards.empty() ? OnShards::ByRule : walk.in.on_shards[node];
+[[nodiscard]] inline ShardedResult sharded_result_of(const Walk& walk, uint32_t node) {
+  return walk.in.sharded_result_of.empty() ? ShardedResult::ByRule : walk.in.sharded_result_of[node];
 }
 
 struct Backward {

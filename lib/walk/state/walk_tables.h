@@ -24,12 +24,12 @@ struct MemoEntry {
 };
 
 // Tables with more numbers than this are cleared before the next walk: some tens of megabytes.
-inline constexpr size_t kMostKeptNumbers = size_t{1} << 21;
+inline constexpr size_t kMaxCachedNumbers = size_t{1} << 21;
 
 // Interned layouts and sizes, and memoized results of rules. They depend only on the graph, the sizes of the axes and
 // the ids in a key, never on a plan. Ids are stable as long as the tables exist.
 struct WalkTables {
-  size_t most = kMostKeptNumbers;  // limit of the numbers that are retained for the next walk
+  size_t most = kMaxCachedNumbers;  // limit of the numbers that are retained for the next walk
   const OpGraph* graph = nullptr;
   std::vector<size_t> axes;                        // their sizes, major to minor
   std::vector<ValueLayoutId> replicated_by_shape;  // by shape
@@ -43,9 +43,9 @@ struct WalkTables {
 
 // Prepares the tables and the layouts in `table` for a graph and axes of these sizes. Retains the entries if both are
 // unchanged and there are at most `most` numbers; clears the tables otherwise.
-void use_tables(WalkTables& tables, ValueLayoutTable& table, const OpGraph& graph, std::vector<size_t> axes);
+void prepare_walk_tables(WalkTables& tables, ValueLayoutTable& table, const OpGraph& graph, std::vector<size_t> axes);
 
 // Returns the id of a number; equal numbers have one id.
-[[nodiscard]] uint32_t number_id(WalkTables& tables, SizeNumber number);
+[[nodiscard]] uint32_t id_of_number(WalkTables& tables, SizeNumber number);
 
 }  // namespace tpplan
