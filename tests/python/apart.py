@@ -12,8 +12,10 @@ import pytest
 from bridge import free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Compiled without optimization: most programs run once.
+XLA_FLAGS = "--xla_force_host_platform_device_count=8 --xla_backend_optimization_level=0 --xla_llvm_disable_expensive_passes=true"
 ENVIRONMENTS = {
-    "jax": {"XLA_FLAGS": "--xla_force_host_platform_device_count=8", "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"},
+    "jax": {"XLA_FLAGS": XLA_FLAGS, "JAX_PLATFORMS": "cpu", "KERAS_BACKEND": "jax"},
     "torch": {"KERAS_BACKEND": "torch", "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"},
 }
 

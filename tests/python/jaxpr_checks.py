@@ -106,8 +106,10 @@ def happened(tree, function, mesh, specs, inputs, out_specs=None):
         return [x[None] for x in jax.tree.leaves(function(model, **dict(zip(given, arrays[len(leaves) :]))))]
 
     def run_on(where):
-        mapped = jax.shard_map(
-            stacked, mesh=where, in_specs=tuple(in_specs), out_specs=PartitionSpec(tuple(mesh)), check_vma=False
+        mapped = jax.jit(  # eagerly, each operation is compiled apart
+            jax.shard_map(
+                stacked, mesh=where, in_specs=tuple(in_specs), out_specs=PartitionSpec(tuple(mesh)), check_vma=False
+            )
         )
         return [np.asarray(x) for x in mapped(*leaves, *given.values())]
 

@@ -251,14 +251,22 @@ def share_of(kind, line):
     return (2 if kind == "all-reduce" else 1) * (ranks - 1) / ranks
 
 
-def matches_xla(folder, name, mode, within):
-    """The bytes that tpplan forecasts are those of the program that XLA compiles, within a share."""
-    costs, manifest = forecast(pathlib.Path(folder), name, mode)
+def matches_xla(folder, name, forward):
+    """The bytes that tpplan forecasts are those of the program that XLA compiles, within a share: `forward` of them,
+    and a quarter in a training step.
+    """
+    compare(pathlib.Path(folder), name, "eval", float(forward))
+    keras.distribution.set_distribution(None)
+    compare(pathlib.Path(folder), name, "train", 0.25)
+
+
+def compare(folder, name, mode, within):
+    costs, manifest = forecast(folder, name, mode)
     compiled = (compiled_keras if CASES[name][0] == "--keras" else compiled_jax)(name, manifest, mode)
     found = sent(compiled.compile().as_text())
     total = sum(wire for _, wire in found)
-    assert abs(costs["wire"] - total) <= float(within) * total, (costs["wire"], total, costs["compiled"], found)
+    assert abs(costs["wire"] - total) <= within * total, (mode, costs["wire"], total, costs["compiled"], found)
     assert "uncovered" not in costs, costs["uncovered"]
     modules = {call["module"] for call in costs["compiled"]}
-    known = {module["path"] for module in json.loads((pathlib.Path(folder) / "model.json").read_text())["modules"]}
+    known = {module["path"] for module in json.loads((folder / "model.json").read_text())["modules"]}
     assert modules <= known and any(modules), modules

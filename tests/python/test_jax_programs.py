@@ -15,11 +15,6 @@ NAMES = ["nnx", "nnx_wrong_dim", "equinox", "mlp", "functional", "transformer"]
 
 
 # XLA's partitioner reshards a wrong plan by other collectives than Shardy's, a quarter more bytes.
-@pytest.mark.parametrize("name, within", [(name, 0.25 if name == "nnx_wrong_dim" else 0.01) for name in NAMES])
-def test_forward_sends_what_xla_sends(tmp_path, name, within):
-    run_apart("program_checks", "matches_xla", tmp_path, name, "eval", within)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_training_step_sends_about_what_xla_sends(tmp_path, name):
-    run_apart("program_checks", "matches_xla", tmp_path, name, "train", 0.25)
+@pytest.mark.parametrize("name, forward", [(name, 0.25 if name == "nnx_wrong_dim" else 0.01) for name in NAMES])
+def test_step_sends_what_xla_sends(tmp_path, name, forward):
+    run_apart("program_checks", "matches_xla", tmp_path, name, forward)
