@@ -350,6 +350,7 @@ def resumed_training(folder):
         model = eqx.apply_updates(run["model"], updates)
         return {"model": model, "optimizer": state, "steps": run["steps"] + 1, "short": run["short"]}, loss
 
+    @eqx.filter_jit
     def begin(model):
         arrays = eqx.filter(model, eqx.is_array)
         short = jax.tree.map(lambda x: x.astype(jnp.bfloat16), arrays)
@@ -397,6 +398,7 @@ def resumed_training(folder):
         model = bridge_jax.make_parallel(Narrow(nnx.Rngs(number)), plan, mesh, manifest=path)
         made.append((path, mesh, model, nnx.Optimizer(model, optax.adam(1e-2), wrt=nnx.Param)))
 
+    @nnx.jit
     def few(model, optimizer):
         for _ in range(3):
             gradients = nnx.grad(lambda model: jnp.mean(jnp.square(model(jnp.ones((4, 8))) - 1.0)))(model)
