@@ -17,10 +17,11 @@ bool all_at_most(const LayerMemories& a, const LayerMemories& b) {
   return is_at_most(a[0], b[0]) && is_at_most(a[1], b[1]) && is_at_most(a[2], b[2]);
 }
 
-// True if `b` is never needed beside `a`.
+// True if `b` is never needed beside `a`. The ends, and the layer before a change of the state, count by whether a
+// layer is recomputed, so layers are compared with others like them.
 bool beats(const LayerCost& a, const LayerCost& b) {
-  if (a.state != b.state || b.choice.sharded != a.choice.sharded || !no_slower(a.seconds, b.seconds) ||
-      !all_at_most(a.memory, b.memory))
+  if (a.state != b.state || b.choice.sharded != a.choice.sharded || a.choice.remat != b.choice.remat ||
+      !no_slower(a.seconds, b.seconds) || !all_at_most(a.memory, b.memory))
     return false;
   if (!b.can_switch) return true;
   return a.can_switch && no_slower(a.seconds + a.switch_seconds, b.seconds + b.switch_seconds) &&
