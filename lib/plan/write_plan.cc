@@ -278,8 +278,12 @@ std::string write_plan(const TpPlan& plan, const PlanComments& comments) {
   if (!plan.blocks.empty() && !is_list) add_entry(root, "blocks", std::move(rules.blocks));
   if (plan.data) add_entry(root, "data", data_node(*plan.data, plan.mesh));
   if (plan.loss) add_entry(root, "loss", loss_node(*plan.loss, plan.mesh));
-  if (plan.fsdp) add_entry(root, "fsdp", fsdp_node(*plan.fsdp, plan.mesh));
-  if (!plan.remat.empty()) add_entry(root, "remat", patterns_node(plan.remat));
+  const auto add_commented = [&](std::string_view key, PlanNode node, const std::vector<std::string>& texts) {
+    add_entry(root, key, std::move(node));
+    root.entries.back().leading = comment_lines(texts);
+  };
+  if (plan.fsdp) add_commented("fsdp", fsdp_node(*plan.fsdp, plan.mesh), comments.fsdp);
+  if (!plan.remat.empty()) add_commented("remat", patterns_node(plan.remat), comments.remat);
   if (!plan.local_attributes.empty()) add_entry(root, "local_attributes", local_attributes_node(plan.local_attributes));
   if (!plan.init.empty()) add_entry(root, "init", init_node(plan.init));
   if (!plan.suppressions.empty()) add_entry(root, "suppress", suppressions_node(plan.suppressions));

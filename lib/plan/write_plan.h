@@ -13,6 +13,7 @@ namespace tpplan {
 struct PlanComments {
   std::vector<std::string> header;              // above the plan
   std::vector<std::vector<std::string>> rules;  // above the rule of that index; can be shorter than the list of rules
+  std::vector<std::string> fsdp, remat;         // above these keys
 };
 
 // Returns the plan in the layout of format_plan.h, without default values.

@@ -89,6 +89,30 @@ void write_figures(JsonWriter& json, const StepFigures& figures) {
   write_field(json, "wire_bytes", figures.wire);
 }
 
+void write_priced(JsonWriter& json, std::string_view key, const std::optional<PricedStrategy>& other) {
+  write_key(json, key);
+  if (!other) return write_value(json, nullptr);
+  begin_object(json);
+  write_field(json, "strategy", other->strategy);
+  write_exact_field(json, "seconds", other->seconds);
+  write_field(json, "memory_bytes", other->memory);
+  end_object(json);
+}
+
+void write_units(JsonWriter& json, const SearchSpace& space, const MeshPlan& plan) {
+  write_key(json, "units");
+  write_array(json, plan.units, [&](const UnitChoice& unit) {
+    begin_object(json);
+    write_field(json, "unit", unit_name(space, unit));
+    write_key(json, "layers");
+    write_array(json, layer_globs(space.stack, unit.layers, space.layers));
+    write_field(json, "strategy", unit.strategy);
+    write_priced(json, "next", unit.next);
+    write_priced(json, "over", unit.over);
+    end_object(json);
+  });
+}
+
 void write_plan_row(JsonWriter& json, const MeshPlan& plan) {
   write_mesh(json, plan.mesh);
   write_field(json, "batch", plan.batch);
@@ -96,11 +120,52 @@ void write_plan_row(JsonWriter& json, const MeshPlan& plan) {
   write_figures(json, plan.figures);
 }
 
+// "0-9, 12".
+std::string ranges_text(const std::vector<size_t>& layers) {
+  std::vector<std::string> ranges;
+  for (size_t at = 0, end = 0; at < layers.size(); at = end) {
+    for (end = at + 1; end < layers.size() && layers[end] == layers[end - 1] + 1;) ++end;
+    ranges.push_back(end == at + 1 ? std::to_string(layers[at]) : fmt::format("{}-{}", layers[at], layers[end - 1]));
+  }
+  return join(ranges, ", ");
+}
+
+std::string priced_text(std::string_view words, const PricedStrategy& other) {
+  return fmt::format("{}, {} a step and {}: {}.", words, human_seconds(other.seconds), human_bytes(other.memory),
+                     other.strategy);
+}
+
+// Returns why the unit is as it is, and what it costs otherwise.
+std::string unit_note(const UnitChoice& unit) {
+  std::vector<std::string> sentences;
+  if (unit.unit == PlanUnit::Fsdp || unit.unit == PlanUnit::Remat)
+    sentences.push_back(unit.layers.empty() ? unit.strategy + "."
+                                            : fmt::format("layers {}: {}.", ranges_text(unit.layers), unit.strategy));
+  if (unit.over) sentences.push_back(priced_text("Better, but over the limit", *unit.over));
+  if (unit.next) sentences.push_back(priced_text("Next best", *unit.next));
+  sentences.front().front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentences.front().front())));
+  return join(sentences, " ");
+}
+
+PlanNotes notes_of(const std::vector<UnitChoice>& units) {
+  PlanNotes notes;
+  for (const UnitChoice& unit : units) {
+    std::string& note = unit.unit == PlanUnit::Table   ? notes.table
+                        : unit.unit == PlanUnit::Head  ? notes.head
+                        : unit.unit == PlanUnit::Fsdp  ? notes.fsdp
+                        : unit.unit == PlanUnit::Remat ? notes.remat
+                                                       : notes.units[{unit.way, unit.index}];
+    note += (note.empty() ? "" : " ") + unit_note(unit);
+  }
+  return notes;
+}
+
 }  // namespace
 
 std::string search_plan_text(const SearchReport& report) {
   const MeshPlan& best = *report.answer.best;
-  ChosenPlan chosen = plan_of(report.space, best.choice);
+  const PlanNotes notes = notes_of(best.units);
+  ChosenPlan chosen = plan_of(report.space, best.choice, PlanAxes::Needed, notes);
   std::vector<std::string>& header = chosen.comments.header;
   header = comment_lines_of(
       fmt::format("The best plan of {} that `{}` found.", escape_for_terminal(report.model), report.command));
@@ -115,6 +180,7 @@ std::string search_plan_text(const SearchReport& report) {
   std::string proof = proof_text(report);
   proof.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(proof.front())));
   add(proof + fmt::format(". Not in it: {}.", kOutside));
+  if (chosen.plan.remat.empty() && !notes.remat.empty()) add(notes.remat);
   return write_plan(chosen.plan, chosen.comments);
 }
 
@@ -173,6 +239,7 @@ std::string search_json(const SearchReport& report) {
       write_field(json, "file", nullptr);
     else
       write_field(json, "file", report.file);
+    write_units(json, report.space, *answer.best);
     end_object(json);
     write_exact_field(json, "bound", answer.bound);
     write_exact_field(json, "gap", optimality_gap(report));

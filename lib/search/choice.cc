@@ -13,6 +13,7 @@ namespace {
 struct Spelling {
   const SearchSpace& space;
   const PlanChoice& choice;
+  const PlanNotes& notes;
   AxisId axis = kNoAxis;  // of tensor parallelism
   ChosenPlan made;
 };
@@ -37,6 +38,11 @@ void put_rules(Spelling& s, const std::vector<SpaceRule>& rules, uint32_t block,
   for (const SpaceRule& rule : rules) {
     if (rule.key.block.empty() == (block == kNoRule)) put_rule(s, rule.rule, rule.key.name, block, comment);
   }
+}
+
+// Returns the comment with a note behind it.
+std::string with_note(const std::string& comment, const std::string& note) {
+  return note.empty() || comment.empty() ? comment + note : comment + " " + note;
 }
 
 std::vector<std::string> globs_where(const Spelling& s, const auto& is_wanted) {
@@ -69,6 +75,7 @@ void put_layers(Spelling& s) {
   for (const auto& [first, kind] : kinds) {
     const auto id = kind;  // clang 14 cannot capture a structured binding
     const LayerWay& way = s.space.layer_ways[id];
+    bool is_first = true;
     for (const std::string& glob : globs_where(s, [&](size_t i) { return s.choice.layers[i].way == id; })) {
       const auto block = static_cast<uint32_t>(s.made.plan.blocks.size());
       s.made.plan.blocks.push_back({glob, {}});
@@ -78,8 +85,11 @@ void put_layers(Spelling& s) {
         put_rules(s, s.space.norms, block, "Between layers each rank has its part of the sequence, also the norms.");
       for (size_t unit = 0; unit < way.ways.size(); ++unit) {
         const SpaceWay& chosen = s.space.units[unit].ways[way.ways[unit]];
-        put_rules(s, chosen.rules, block, chosen.comment);
+        const auto note = is_first ? s.notes.units.find({id, unit}) : s.notes.units.end();
+        put_rules(s, chosen.rules, block,
+                  note == s.notes.units.end() ? chosen.comment : with_note(chosen.comment, note->second));
       }
+      is_first = false;
       if (s.made.plan.rules.size() == before) s.made.plan.blocks.pop_back();
     }
   }
@@ -87,8 +97,8 @@ void put_layers(Spelling& s) {
 
 void put_tensor_rules(Spelling& s) {
   const SpaceWay &table = s.space.table.ways[s.choice.table], &head = s.space.head.ways[s.choice.head];
-  put_rules(s, table.rules, kNoRule, table.comment);
-  put_rules(s, head.rules, kNoRule, head.comment);
+  put_rules(s, table.rules, kNoRule, with_note(table.comment, s.notes.table));
+  put_rules(s, head.rules, kNoRule, with_note(head.comment, s.notes.head));
   put_rules(s, s.space.fixed, kNoRule, "Replicated.");
   put_switches(s);
   put_layers(s);
@@ -142,8 +152,8 @@ Mesh whole_mesh(const SearchMesh& mesh) {
   return whole;
 }
 
-ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes) {
-  Spelling s{.space = space, .choice = choice, .made = {}};
+ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes, const PlanNotes& notes) {
+  Spelling s{.space = space, .choice = choice, .notes = notes, .made = {}};
   TpPlan& plan = s.made.plan;
   const SearchMesh& mesh = choice.mesh;
   const bool is_one = mesh.dp * mesh.fsdp * mesh.tp == 1;
@@ -171,6 +181,8 @@ ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes 
   if (mesh.fsdp > 1) put_fsdp(s, fsdp);
   for (std::string& glob : globs_where(s, [&](size_t i) { return choice.layers[i].remat; }))
     plan.remat.push_back({std::move(glob), {}});
+  if (plan.fsdp) s.made.comments.fsdp = comment_lines_of(notes.fsdp);
+  if (!plan.remat.empty()) s.made.comments.remat = comment_lines_of(notes.remat);
   return std::move(s.made);
 }
 

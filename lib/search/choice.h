@@ -3,7 +3,9 @@
 
 #include <compare>
 #include <cstdint>
+#include <map>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "plan/write_plan.h"
@@ -39,8 +41,15 @@ struct ChosenPlan {
 // Which axes the mesh of a plan has: those of more than one rank ({tp: 1} if there is none), or all three.
 enum class PlanAxes : uint8_t { Needed, All };
 
+// Sentences that follow the comments of a plan.
+struct PlanNotes {
+  std::string table, head, fsdp, remat;
+  std::map<std::pair<uint16_t, size_t>, std::string> units;  // by way of the layers and unit
+};
+
 // Returns the plan of a choice.
-[[nodiscard]] ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes = PlanAxes::Needed);
+[[nodiscard]] ChosenPlan plan_of(const SearchSpace& space, const PlanChoice& choice, PlanAxes axes = PlanAxes::Needed,
+                                 const PlanNotes& notes = {});
 
 // Returns the mesh with all three axes.
 [[nodiscard]] Mesh whole_mesh(const SearchMesh& mesh);

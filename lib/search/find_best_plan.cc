@@ -97,6 +97,12 @@ size_t kinds_of(const PlanChoice& choice) {
   return std::set<LayerChoice>(choice.layers.begin(), choice.layers.end()).size();
 }
 
+SolveLimits limits_of(const Searching& s) {
+  SolveLimits limits{.layers = s.space.layers, .memory = {}, .objective = s.request.objective};
+  if (s.memory) limits.memory = active_bytes_within(*s.memory);
+  return limits;
+}
+
 MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& costs, Solution found) {
   group_layers(costs, found);
   const EndCost& ends = costs.ends[found.end];
@@ -109,6 +115,7 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
                  .layers = {}};
   for (const uint32_t layer : found.layers) plan.choice.layers.push_back(costs.layers[layer].choice);
   plan.kinds = kinds_of(plan.choice);
+  plan.units = compare_units(s.space, costs, found, limits_of(s));
   std::string why;
   Appraiser* whole = whole_model(s, plan.batch, why);
   if (whole != nullptr) plan.figures = appraise(*whole, plan_of(s.space, plan.choice).plan);
@@ -124,12 +131,6 @@ using SolvedMeshes = std::vector<const MeshWork*>;
 
 bool fits(const Searching& s, const MeshPlan& plan) {
   return plan.figures.is_right && (!s.memory || plan.figures.memory <= *s.memory);
-}
-
-SolveLimits limits_of(const Searching& s) {
-  SolveLimits limits{.layers = s.space.layers, .memory = {}, .objective = s.request.objective};
-  if (s.memory) limits.memory = active_bytes_within(*s.memory);
-  return limits;
 }
 
 double predicted(const Searching& s, const Solution& found) {

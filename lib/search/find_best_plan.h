@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "search/appraise.h"
+#include "search/next_best.h"
 #include "search/solve.h"
 
 namespace tpplan {
@@ -30,7 +31,8 @@ struct MeshPlan {
   int64_t batch = 1;  // of a data rank
   StepFigures figures;
   PlanChoice choice;
-  size_t kinds = 0;  // of layers
+  size_t kinds = 0;               // of layers
+  std::vector<UnitChoice> units;  // with the next best strategy of each
 };
 
 // A mesh without a plan.

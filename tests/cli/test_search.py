@@ -89,6 +89,43 @@ def test_the_best_plan_is_no_worse_than_any_sequence(folder):
         assert figures(folder, sequence_plan(kinds))[0] >= best["seconds"] * (1 - 1e-9)
 
 
+def next_best(answer, name, layers=()):
+    """Seconds and memory of the next best strategy of a unit of the best plan."""
+    unit = next(u for u in answer["best"]["units"] if u["unit"] == name and u["layers"] == list(layers))
+    return unit["next"]["seconds"], unit["next"]["memory_bytes"], unit["next"]["strategy"]
+
+
+def test_next_best_costs_what_check_computes(folder):
+    """The best plan with one unit changed by hand."""
+    answer = json.loads(search(folder, "--mesh", "tp", output="units.yaml").stdout)
+    text = (folder / "units.yaml").read_text()
+    changes = {
+        ("remat", "model.layers.*"): (text + 'remat: ["model.layers.*"]\n', "recomputed"),
+        ("embedding",): (
+            text.replace('embed_tokens": replicate', 'embed_tokens": embedding_colwise'),
+            "a shard of every",
+        ),
+    }
+    for (name, *layers), (plan, words) in changes.items():
+        seconds, memory, strategy = next_best(answer, name, layers)
+        assert words in strategy and plan != text
+        assert (seconds, memory) == pytest.approx(figures(folder, plan.encode())[:2], rel=1e-9), name
+    comments = [line.strip() for line in text.splitlines() if line.lstrip().startswith("#")]
+    assert len([line for line in comments if "Next best" in line]) == len(answer["best"]["units"]) == 5
+
+
+def test_better_strategies_over_the_limit(folder):
+    """Without the limit the layers would not be recomputed."""
+    free = json.loads(search(folder, "--mesh", "fsdp").stdout)["best"]
+    limit = free["memory_bytes"] - 1
+    answer = json.loads(search(folder, "--mesh", "fsdp", "--memory", limit, output="limited.yaml").stdout)
+    remat = [u for u in answer["best"]["units"] if u["unit"] == "remat" and u["strategy"].startswith("recomputed")]
+    over = remat[0]["over"]
+    assert over["memory_bytes"] > limit and over["seconds"] < answer["best"]["seconds"]
+    assert "but over the limit" in (folder / "limited.yaml").read_text()
+    assert all(u["next"] is None or u["next"]["memory_bytes"] <= limit for u in answer["best"]["units"])
+
+
 def test_inference_costs_what_check_computes(folder):
     best = json.loads(search(folder, "--mode", "infer").stdout)["best"]
     computed = figures(folder, (folder / "best.yaml").read_bytes(), "--mode", "infer", batch=best["batch"])
