@@ -144,8 +144,32 @@ def test_a_limit_that_no_plan_meets(folder):
     answer = json.loads(result.stdout)
     assert not list(SCHEMA.iter_errors(answer))
     assert result.returncode == 1 and answer["best"] is None and not (folder / "none.yaml").exists()
+    smallest = answer["smallest"]
     enough = search(folder, "--mesh", "fsdp", "--memory", answer["smallest"]["memory_bytes"])
-    assert json.loads(enough.stdout)["best"]["memory_bytes"] <= answer["smallest"]["memory_bytes"]
+    assert json.loads(enough.stdout)["best"]["memory_bytes"] <= smallest["memory_bytes"]
+    assert smallest["over_bytes"] == smallest["memory_bytes"] - 1 and smallest["fits"] == []
+    arguments = ("--batch", smallest["batch"], *STEP, "--costs", "--format", "json")
+    checked = json.loads(run("check", "model.json", "best.yaml", *arguments, cwd=folder).stdout)["costs"]["memory"]
+    assert checked["reserved_bytes"] == smallest["memory_bytes"]
+    terms = {term["name"]: term["bytes"] for term in checked["terms"]}
+    assert {term["name"]: term["bytes"] for term in smallest["terms"]} == terms and len(terms) > 4
+
+
+def test_what_would_fit_fits(folder):
+    """More ranks and other recipes are tried: with them a plan is found."""
+    batch = ("--mesh", "fsdp")
+    none = json.loads(search(folder, *batch, "--memory", 1, batch=4).stdout)["smallest"]
+    limit = none["memory_bytes"] - 1
+    result = search(folder, *batch, "--memory", limit, batch=4)
+    fits = json.loads(result.stdout)["smallest"]["fits"]
+    assert result.returncode == 1 and {step["ranks"] for step in fits} == {2, 4}
+    for step in fits:
+        mesh = ("--mesh", "fsdp", "--recipe", step["recipe"], "--memory", limit, "--minimize", "memory")
+        found = search(folder, *mesh, ranks=step["ranks"], batch=4)
+        assert found.returncode == 0, found.stdout
+        assert json.loads(found.stdout)["best"]["memory_bytes"] <= step["memory_bytes"] <= limit
+    text = run("search", "model.json", "--ranks", 2, "--batch", 4, *STEP, *batch, "--memory", limit, cwd=folder).stderr
+    assert b"fits on 4 ranks" in text and b"fits with --recipe" in text
 
 
 def test_a_plan_to_compare_with(folder):

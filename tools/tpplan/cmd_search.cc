@@ -231,6 +231,9 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
       return status;
   }
   const SearchAnswer answer = find_best_plan(model.graph, *space, inputs, request);
+  std::optional<Shortage> shortage;
+  if (answer.smallest && request.memory)
+    shortage = explain_shortage(model.graph, *space, inputs, request, *answer.smallest);
   const SearchReport report{.model = model.graph.name,
                             .command = command_text(arguments),
                             .request = request,
@@ -239,7 +242,8 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
                             .file = arguments.output == "-" ? std::string() : file_name(arguments.output),
                             .reference_name = file_name(arguments.keep),
                             .reference_mesh = reference.plan.mesh,
-                            .reference = arguments.keep.empty() ? nullptr : &reference.figures};
+                            .reference = arguments.keep.empty() ? nullptr : &reference.figures,
+                            .shortage = shortage ? &*shortage : nullptr};
   const bool is_json = arguments.format == "json";
   const bool prints_plan = arguments.output == "-";
   if (answer.best) {
