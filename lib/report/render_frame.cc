@@ -21,7 +21,7 @@ std::string mesh_html(const Mesh& mesh) {
 
 // The content security policy allows only the style sheet, by its hash. The page loads nothing and executes nothing,
 // even if a name were to pass as markup.
-std::string head_html(const Manifest& manifest) {
+std::string document_head(std::string_view model, std::string_view kind) {
   std::string out = "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n";
   out += fmt::format(
       "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src &#39;none&#39;; style-src {}; base-uri "
@@ -32,9 +32,13 @@ std::string head_html(const Manifest& manifest) {
       "<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n<meta name=\"color-scheme\" "
       "content=\"light dark\">\n";
   out += fmt::format(
-      "<meta name=\"generator\" content=\"{}\">\n<title>{}: sharding "
-      "report</title>\n<style>{}</style>\n</head>\n<body>\n",
-      kToolVersion, html(manifest.model_name), style_sheet());
+      "<meta name=\"generator\" content=\"{}\">\n<title>{}: {}</title>\n<style>{}</style>\n</head>\n<body>\n",
+      kToolVersion, html(model), kind, style_sheet());
+  return out;
+}
+
+std::string head_html(const Manifest& manifest) {
+  std::string out = document_head(manifest.model_name, "sharding report");
   out +=
       "<svg class=\"hidden\" aria-hidden=\"true\"><defs><pattern id=\"hatch\" width=\"6\" height=\"6\" "
       "patternUnits=\"userSpaceOnUse\" "

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include "manifest/manifest.h"
 
 namespace tpplan {
+
+// Returns the HTML from the doctype to the begin of the body. `kind` is what the page is: "sharding report".
+[[nodiscard]] std::string document_head(std::string_view model, std::string_view kind);
 
 // Returns the HTML from the doctype to the introduction in the page header. The <header> element stays open.
 [[nodiscard]] std::string head_html(const Manifest& manifest);

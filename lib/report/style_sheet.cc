@@ -152,6 +152,17 @@ table.grid { border-collapse: separate; border-spacing: 2px; }
 .l0 { --l: 0; } .l1 { --l: 1; } .l2 { --l: 2; } .l3 { --l: 3; }
 .map rect { stroke: var(--muted); stroke-width: 1; vector-effect: non-scaling-stroke; }
 .less-bytes { color: var(--less); } .more-bytes { color: var(--more); }
+.scatter { overflow: visible; } .scatter text { font-size: 0.75rem; fill: var(--muted); text-anchor: middle; }
+.scatter text.right { text-anchor: start; }
+.scatter text.mark { stroke: var(--bg); stroke-width: 4; paint-order: stroke; fill: var(--fg); font-weight: 650; text-anchor: start; }
+.scatter text.mark.left { text-anchor: end; }
+.ticks line { stroke: var(--line); } .pareto { stroke: var(--fg); stroke-width: 1.5; opacity: 0.6; }
+.limit { stroke: var(--whole); stroke-width: 1.5; stroke-dasharray: 6 4; }
+.dot { fill: hsl(var(--h) 60% 50%); stroke: var(--bg); stroke-width: 1; }
+.dot.over { fill: var(--line); stroke: hsl(var(--h) 30% 60%); }
+.scatter a:hover .dot, .scatter a:focus-visible .dot { stroke: var(--fg); stroke-width: 2; }
+.ring { fill: none; stroke: var(--fg); stroke-width: 2; pointer-events: none; } .ring.yours { stroke-dasharray: 3 2; }
+.plan:not(:target) { display: none; } .plans:not(:has(:target)) .plan.best { display: block; }
 footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line); font-size: 0.8125rem; color: var(--muted); }
 @media (max-width: 60rem) { .model text.wide { display: none; } }
 @container page (max-width: 58rem) {
@@ -183,6 +194,7 @@ footer { margin: 3rem 0 0; padding: 1rem 0 0; border-top: 1px solid var(--line);
 @media print {
   :root { --bg: #ffffff; --fg: #000000; --muted: #444444; --line: #bbbbbb; --panel: #f5f7f9; }
   html { font-size: 9pt; } body { max-width: none; padding: 0; font-size: 1rem; }
+  .plan:not(:target) { display: block; }
   nav, summary::before { display: none; } summary { padding-left: 0; } .body { padding-left: 0.75rem; }
   details::details-content { content-visibility: visible; block-size: auto; }
   .scroll { overflow: visible; } h2, h3, summary { break-after: avoid; } tr, figure, .tiles { break-inside: avoid; }

@@ -13,6 +13,7 @@
 #include "cost/peak_memory.h"
 #include "search/cut_layers.h"
 #include "search/measure_parts.h"
+#include "search/sample_plans.h"
 
 namespace tpplan {
 namespace {
@@ -103,19 +104,21 @@ SolveLimits limits_of(const Searching& s) {
   return limits;
 }
 
-MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& costs, Solution found) {
-  group_layers(costs, found);
-  const EndCost& ends = costs.ends[found.end];
+// Returns a plan with the figures of its parts.
+MeshPlan plan_of_parts(const Searching& s, const SearchMesh& mesh, const MeshCosts& costs, const Solution& found) {
   MeshPlan plan{.mesh = mesh, .batch = s.request.batch / (mesh.dp * mesh.fsdp)};
-  plan.choice = {.mesh = mesh,
-                 .table = ends.table,
-                 .head = ends.head,
-                 .first_sharded = ends.first_sharded,
-                 .last_sharded = ends.last_sharded,
-                 .layers = {}};
-  for (const uint32_t layer : found.layers) plan.choice.layers.push_back(costs.layers[layer].choice);
+  plan.figures.seconds = found.seconds;
+  plan.figures.active = found.memory;
+  plan.figures.memory = reserved_for(found.memory);
+  plan.choice = choice_of(costs, mesh, found);
   plan.kinds = kinds_of(plan.choice);
   plan.units = compare_units(s.space, costs, found, limits_of(s));
+  return plan;
+}
+
+MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& costs, Solution found) {
+  group_layers(costs, found);
+  MeshPlan plan = plan_of_parts(s, mesh, costs, found);
   std::string why;
   Appraiser* whole = whole_model(s, plan.batch, why);
   if (whole != nullptr) plan.figures = appraise(*whole, plan_of(s.space, plan.choice).plan);
@@ -312,6 +315,15 @@ void judge_best(Searching& s) {
   if (s.answer.meshes.size() > s.request.top) s.answer.meshes.resize(s.request.top);
 }
 
+void add_samples(Searching& s) {
+  for (const MeshWork& work : s.work) {
+    for (Solution& found : sample_plans(work.costs, limits_of(s))) {
+      group_layers(work.costs, found);
+      s.answer.samples.push_back(plan_of_parts(s, work.mesh, work.costs, found));
+    }
+  }
+}
+
 }  // namespace
 
 double objective_of(const SearchRequest& request, const StepFigures& figures) {
@@ -365,6 +377,7 @@ SearchAnswer find_best_plan(const ModelGraph& model, const SearchSpace& space, c
     judge_best(s);
   }
   s.answer.tried += s.deferred.size();
+  if (request.has_samples) add_samples(s);
   if (s.answer.meshes.empty()) {
     find_smallest(s);
     if (!s.answer.smallest || !fits(s, *s.answer.smallest)) return std::move(s.answer);

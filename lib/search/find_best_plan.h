@@ -23,9 +23,10 @@ struct SearchRequest {
   Objective objective = Objective::Time;
   double simple = 0;  // share of the optimum that fewer kinds of layers may cost; 0: the optimum
   size_t top = 5;     // meshes of the answer
+  bool has_samples = false;
 };
 
-// The best plan of a mesh, judged on the whole model.
+// A plan of a mesh, judged on the whole model.
 struct MeshPlan {
   SearchMesh mesh;
   int64_t batch = 1;  // of a data rank
@@ -48,9 +49,10 @@ struct SearchAnswer {
   bool is_exact = true;              // false: a judged plan does not cost what its parts do, and `bound` is less sure
   std::optional<MeshPlan> smallest;  // without a plan that fits: the plan with the least memory
   std::vector<MeshLeftOut> omitted;
-  size_t tried = 0;     // meshes
-  size_t ways = 0;      // kinds of layers of a mesh at most
-  uint64_t probes = 0;  // plans that were judged
+  std::vector<MeshPlan> samples;  // if requested: plans of each measured mesh by the sums of parts, also over the limit
+  size_t tried = 0;               // meshes
+  size_t ways = 0;                // kinds of layers of a mesh at most
+  uint64_t probes = 0;            // plans that were judged
 };
 
 // Returns the number that the search minimizes.

@@ -51,6 +51,10 @@ LINES = {
             "search --ranks 2 --batch 2",
             SPEEDS | {"MODEL": "step.json", "--run": "run.yaml", "--keep": "keep.yaml", "--output": FILE},
         ),
+        (
+            "search --ranks 2 --batch 2 --mesh fsdp",
+            SPEEDS | {"MODEL": "step.json", "--run": "run.yaml", "--keep": "keep.yaml", "--report": FILE},
+        ),
         ("schema", {}),
         ("lint", INPUTS),
         ("rules", {}),

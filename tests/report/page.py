@@ -3,7 +3,7 @@
 import html.parser
 import re
 
-VOID = {"meta", "line", "rect", "path", "br", "img", "link", "input"}
+VOID = {"meta", "line", "rect", "path", "br", "img", "link", "input", "circle"}
 
 
 class Element:

@@ -116,3 +116,26 @@ CASES = {
     "tied": tied,
     "tied without a rule": lambda folder: tied(folder, "tied"),
 }
+
+
+def search_folder(folder):
+    """A model of four layers that `tpplan search` finds plans for in a moment."""
+    config = {
+        "architectures": ["LlamaForCausalLM"],
+        "model_type": "llama",
+        "hidden_size": 512,
+        "intermediate_size": 1536,
+        "num_attention_heads": 8,
+        "num_hidden_layers": 4,
+        "vocab_size": 4096,
+        "torch_dtype": "bfloat16",
+    }
+    (folder / "config.json").write_text(json.dumps(config))
+    assert run("import", "--from", "config", "config.json", "-o", "model.json", cwd=folder).returncode == 0
+    return folder
+
+
+def search_words():
+    topology = ROOT / "plans/topologies/h100.yaml"
+    step = ("--topology", topology, "--batch", 4, "--sequence", 2048)
+    return ("search", "model.json", "--ranks", 4, *step, "--mesh", "dp,fsdp", "--recipe", "adamw_mixed")

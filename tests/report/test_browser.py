@@ -8,7 +8,7 @@ import pytest
 from chromium import PROGRAM, Browser
 from conftest import ROOT, run
 from page import groups, pieces, read_page
-from report_cases import CASES, SHOWN, compile_files, difficult
+from report_cases import CASES, SHOWN, compile_files, difficult, search_folder, search_words
 
 pytestmark = pytest.mark.skipif(
     PROGRAM is None, reason="chromium is not installed: tools/scripts/install-packages browser"
@@ -51,6 +51,10 @@ def pages(tmp_path_factory):
     for name, more in {"step": [], "steps": ["--against", ROOT / "plans/llama.yaml"]}.items():
         paths[name] = folder / f"{name}.html"
         assert run("report", *step, "--topology", H100, *more, "-o", paths[name]).returncode == 0
+    (folder / "search").mkdir()
+    paths["search"] = search_folder(folder / "search") / "page.html"
+    searched = run(*search_words(), "--report", "page.html", "-o", "best.yaml", cwd=folder / "search")
+    assert searched.returncode == 0
     for name, before in old.items():
         paths[name] = folder / f"{name}.html"
         words = [folder / "llama" / "manifest.json", "--against", before, "--topology", H100]
@@ -92,7 +96,7 @@ def brightness(color):
 
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral", "changes", "step", "steps"])
+@pytest.mark.parametrize("name", ["difficult", "llama", "mixtral", "changes", "step", "steps", "search"])
 def test_page_fits_and_is_drawn(browser, pages, name, width, dark):
     browser.open(pages[name], width=width, height=600, dark=dark)
     assert browser.evaluate("innerWidth") == width
@@ -307,6 +311,40 @@ def test_hostile_names_are_displayed_as_text(browser, pages):
     names = browser.evaluate("[...document.querySelectorAll('code')].map(e => e.textContent)")
     assert f"{SHOWN}.weight" in names
     assert browser.evaluate("document.querySelector('h1').textContent").startswith("</title><script>")
+
+
+def test_click_on_a_dot_shows_its_plan(browser, pages):
+    shown = "[...document.querySelectorAll('.plan')].filter(e => e.checkVisibility()).map(e => e.id)"
+    browser.open(pages["search"])
+    best = browser.evaluate("document.querySelector('.plan.best').id")
+    assert browser.evaluate(shown) == [best]
+    other = browser.evaluate(f"[...document.querySelectorAll('.plan')].map(e => e.id).find(id => id != '{best}')")
+    x, y = browser.evaluate(
+        f"(() => {{ const e = document.querySelector('a[href=\"#{other}\"] circle'); e.scrollIntoView({{block: 'center'}});"
+        " const r = e.getBoundingClientRect(); return [r.left + r.width / 2, r.top + r.height / 2]; })()"
+    )
+    for kind in ("mousePressed", "mouseReleased"):
+        browser.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+    assert browser.evaluate(shown) == [other]
+    browser.evaluate(f"document.querySelector('table a[href=\"#{best}\"]').focus()")
+    browser.press("Enter", 13)
+    assert browser.evaluate(shown) == [best]
+    browser.send("Emulation.setEmulatedMedia", media="print")
+    try:
+        count = browser.evaluate("document.querySelectorAll('.plan').length")
+        assert len(browser.evaluate(shown)) == count > 5
+    finally:
+        browser.send("Emulation.setEmulatedMedia", media="")
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_dots_are_inside_the_picture(browser, pages, width):
+    browser.open(pages["search"], width=width)
+    outside = browser.evaluate("""(() => { const box = document.querySelector('.scatter').getBoundingClientRect();
+      return [...document.querySelectorAll('.scatter circle, .scatter text')].map(e => [e.outerHTML, e.getBoundingClientRect()])
+        .filter(([, r]) => r.left < box.left - 1 || r.right > box.right + 1 || r.top < box.top - 1 || r.bottom > box.bottom + 1)
+        .map(([html]) => html); })()""")
+    assert outside == []
 
 
 def test_page_works_with_scripts_off(browser, pages):

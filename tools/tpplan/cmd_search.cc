@@ -13,6 +13,7 @@
 #include "plan/read_plan.h"
 #include "priced_run.h"
 #include "report/render_search.h"
+#include "report/render_search_page.h"
 #include "search/find_best_plan.h"
 #include "timed_step.h"
 
@@ -96,6 +97,10 @@ std::string read_request(const SearchArguments& arguments, SearchRequest& reques
   if (!read_bounds(arguments.mesh, request))
     return fmt::format("--mesh {}: expected axes of dp, fsdp and tp, as in --mesh dp,fsdp=2..8,tp=2",
                        escape_for_terminal(arguments.mesh));
+  request.has_samples = !arguments.report.empty();
+  if (request.has_samples && (arguments.report == "-" || arguments.report == arguments.output))
+    return arguments.report == "-" ? "--report: standard output has the answer; pass a file name"
+                                   : "--report: this is the file of the plan; pass another file name";
   if (arguments.speeds.empty())
     return "--topology is required: the time of a step depends on the hardware, as in --topology "
            "plans/topologies/h100.yaml";
@@ -215,7 +220,9 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
     if (!path.empty()) read.push_back(path);
   }
   for (const std::string& path : arguments.speeds) read.push_back(speed_path(path));
-  if (overwrites_input(arguments.output, read, common)) return kExitUsage;
+  for (const std::string& path : {arguments.output, arguments.report}) {
+    if (!path.empty() && overwrites_input(path, read, common)) return kExitUsage;
+  }
   std::string why;
   const auto space = make_search_space(model.graph, why);
   if (!space)
@@ -257,6 +264,11 @@ int cmd_search(const SearchArguments& arguments, const CommonArguments& common) 
       const int status = write_result(arguments.output, [&](const Sink& sink) { return sink(text); });
       if (status != kExitFine) return status;
     }
+  }
+  if (!arguments.report.empty()) {
+    const int status =
+        write_result(arguments.report, [&](const Sink& sink) { return render_search_page(report, sink); });
+    if (status != kExitFine) return status;
   }
   const int status = answer.best ? kExitFine : kExitContent;
   if (is_json) return print_raw(STDOUT_FILENO, search_json(report)) ? status : kExitUsage;

@@ -244,6 +244,8 @@ void declare_search(CLI::App& command, LineArguments& line) {
       ->type_name("PLAN");
   add_integer_range(command.add_option("--top", search.top, "most meshes to list (default: 5)"), 1, 1000);
   command.add_option("-o,--output", search.output, "plan file (default: standard output)")->type_name("FILE");
+  command.add_option("--report", search.report, "also write a page with time and memory of the plans")
+      ->type_name("FILE");
   command.add_option("--format", search.format, "output format: human or json (default: human)")
       ->type_name("FORMAT")
       ->check(CLI::IsMember({"human", "json"}));

@@ -144,6 +144,7 @@ struct SearchArguments {
   std::string keep;                 // a plan to compare with; empty if none
   int64_t top = 5;                  // most meshes to print
   std::string output = "-";
+  std::string report;  // page with the plans of the search; empty: none
   std::string format = "human";
 };
 
