@@ -65,10 +65,10 @@ PlanPlot plot_of(const SearchReport& report) {
   std::ranges::stable_sort(
       d.dots, {}, [](const PlanDot& dot) { return std::pair(dot.plan->figures.seconds, dot.plan->figures.memory); });
   mark_pareto(d.dots);
-  double least = report.kept != nullptr ? report.kept->seconds : INFINITY;
-  if (report.kept != nullptr) {
-    d.most_seconds = report.kept->seconds;
-    d.most_bytes = static_cast<double>(report.kept->memory);
+  double least = report.reference != nullptr ? report.reference->seconds : INFINITY;
+  if (report.reference != nullptr) {
+    d.most_seconds = report.reference->seconds;
+    d.most_bytes = static_cast<double>(report.reference->memory);
   }
   for (const PlanDot& dot : d.dots) {
     least = std::min(least, dot.plan->figures.seconds);
@@ -175,7 +175,7 @@ std::string dots_html(const PlanPlot& d) {
         dot.fits ? "" : ", over the limit", html(layers_text(d.report.space, dot.plan->choice)));
     if (dot.is_best) out += dot_mark(d, figures, "ring", "best", -6);
   }
-  if (d.report.kept != nullptr) out += dot_mark(d, *d.report.kept, "ring yours", "yours", 14);
+  if (d.report.reference != nullptr) out += dot_mark(d, *d.report.reference, "ring yours", "yours", 14);
   return out;
 }
 
@@ -236,11 +236,11 @@ std::string table_of_plans(const PlanPlot& d) {
                                         seconds_html(dot.plan->figures.seconds), bytes_html(dot.plan->figures.memory),
                                         html(layers_text(d.report.space, dot.plan->choice)), notes});
   }
-  if (d.report.kept != nullptr)
+  if (d.report.reference != nullptr)
     rows += row_html(
         heads, std::vector<std::string>{
-                   fmt::format("yours: {} on {}", code(d.report.kept_name), html(mesh_option_text(d.report.kept_mesh))),
-                   seconds_html(d.report.kept->seconds), bytes_html(d.report.kept->memory), "", ""});
+                   fmt::format("yours: {} on {}", code(d.report.reference_name), html(mesh_option_text(d.report.reference_mesh))),
+                   seconds_html(d.report.reference->seconds), bytes_html(d.report.reference->memory), "", ""});
   return table_html("All plans of the picture", heads, rows);
 }
 

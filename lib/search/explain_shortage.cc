@@ -69,7 +69,7 @@ Shortage explain_shortage(const ModelGraph& model, const SearchSpace& space, con
   if (auto memory = measure(inputs.run.recipe)) shortage.memory = std::move(*memory);
   try_ranks(model, space, inputs, request, smallest, shortage);
   for (const Recipe& recipe : recipes()) {
-    if (inputs.infer || recipe.gradient == StoredAs::None || recipe.name == inputs.run.recipe) continue;
+    if (inputs.infer || recipe.gradient == ElementDtype::None || recipe.name == inputs.run.recipe) continue;
     const auto memory = measure(recipe.name);
     if (memory && reserved_of(*memory) <= *request.memory)
       shortage.fits.push_back({request.ranks, std::string(recipe.name), smallest.mesh, reserved_of(*memory)});

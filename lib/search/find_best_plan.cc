@@ -109,7 +109,7 @@ MeshPlan plan_of_parts(const Searching& s, const SearchMesh& mesh, const MeshCos
   MeshPlan plan{.mesh = mesh, .batch = s.request.batch / (mesh.dp * mesh.fsdp)};
   plan.figures.seconds = found.seconds;
   plan.figures.active = found.memory;
-  plan.figures.memory = reserved_for(found.memory);
+  plan.figures.memory = reserved_bytes_for(found.memory);
   plan.choice = choice_of(costs, mesh, found);
   plan.kinds = kinds_of(plan.choice);
   plan.units = compare_units(s.space, costs, found, limits_of(s));
