@@ -6,6 +6,9 @@
 #include <array>
 #include <cmath>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "base/text.h"
 #include "report/html_text.h"

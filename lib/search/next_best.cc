@@ -7,6 +7,7 @@
 #include <functional>
 #include <set>
 #include <tuple>
+#include <utility>
 
 #include "cost/peak_memory.h"
 
