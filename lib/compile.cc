@@ -15,6 +15,7 @@
 #include "resolve/infer/build_manifest.h"
 #include "resolve/infer/plain_parameters.h"
 #include "resolve/match/match_plan.h"
+#include "suggest/check_program_dims.h"
 #include "suggest/find_fixes.h"
 #include "suggest/join_size_diagnostics.h"
 #include "suggest/smallest_examples.h"
@@ -54,6 +55,10 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   WalkOptions trial{.runtime = inputs.walk.runtime, .infer = inputs.walk.infer};
   find_fixes(checker, c.plan, c.plan_result.matches, inputs.plan, inputs.mesh_sizes, trial, diagnostics);
   join_size_diagnostics(checker, c.plan, trial, diagnostics);
+  if (c.plan_result.forecast.limit == ForecastLimit::Compiled && !has_errors(diagnostics)) {
+    SpecTrials trials = make_spec_trials(checker, c.plan, c.plan_result, inputs.plan, inputs.mesh_sizes, trial);
+    check_program_dims(trials, c.plan_result, diagnostics);
+  }
   trial.examples = true;
   if (inputs.walk.examples)
     c.plan_result.forecast.examples =

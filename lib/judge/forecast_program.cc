@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/text.h"
+#include "programs/argument_behind.h"
 #include "programs/attribute_text.h"
 #include "programs/place_program.h"
 #include "programs/recorded_program.h"
@@ -120,29 +121,12 @@ Location read_location(std::string_view text) {
   return location;
 }
 
-// Returns the parameter that a value is computed from by operations with one operand, as views, casts and the slices of
-// a scan; kNone if it is computed otherwise.
+// Returns the parameter that a value is computed from; kNone if it is computed otherwise.
 ParamId parameter_behind(const ResolvedPlan& in, const programs::Program& p, programs::ValueIndex value) {
-  for (int steps = 0; steps < 16; ++steps) {
-    const programs::ProgramValue& v = p.values[value];
-    if (v.maker == programs::kNoIndex) {
-      const programs::ProgramBlock& block = p.blocks[v.block];
-      const uint32_t index = value - block.first_argument;
-      if (block.parent == programs::kNoIndex) {
-        const programs::ProgramArgument& argument = in.model.program->arguments[index];
-        return argument.kind == programs::ArgumentKind::Param ? find_param(in.model, argument.path) : kNone;
-      }
-      const programs::ProgramOperation& loop = p.operations[block.parent];
-      if (loop.kind != programs::OperationClass::While || index >= loop.operand_count) return kNone;
-      value = programs::operand_of(p, loop, index);
-      continue;
-    }
-    const programs::ProgramOperation& maker = p.operations[v.maker];
-    const bool is_slice = maker.name == "stablehlo.dynamic_slice";
-    if (maker.operand_count == 0 || (maker.operand_count > 1 && !is_slice) || maker.result_count != 1) return kNone;
-    value = programs::operand_of(p, maker, 0);
-  }
-  return kNone;
+  const programs::ValueIndex behind = programs::argument_behind(p, value);
+  if (behind == programs::kNoIndex) return kNone;
+  const programs::ProgramArgument& argument = in.model.program->arguments[behind];
+  return argument.kind == programs::ArgumentKind::Param ? find_param(in.model, argument.path) : kNone;
 }
 
 // Returns the parameter that an operation reads: a sharded one if there are several.

@@ -53,6 +53,7 @@ LAYERS = {
         "text",
         "sharding",
         "manifest",
+        "programs",
         "ops",
         "model",
         "plan",

@@ -144,9 +144,11 @@ FUNCTIONAL = """tp_plan:
   "down": rowwise
   "head/kernel": {spec: [null, tp]}
 """
+HEAD_DIM = DECODER.replace("[null, tp, null]", "[null, null, tp]").replace("[tp, null, null]", "[null, tp, null]")
 CASES = {  # name -> (option, function or class, plan, options, shape of the input)
     "nnx": ("--jax", NnxDecoder, DECODER, [], (8, 32)),
     "nnx_wrong_dim": ("--jax", NnxDecoder, DECODER.replace('down": rowwise', 'down": {spec: [null, tp]}'), [], (8, 32)),
+    "nnx_head_dim": ("--jax", NnxDecoder, HEAD_DIM, [], (8, 32)),
     "equinox": ("--jax", EqxDecoder, EQX, ["--vmap"], (8, 32)),
     "mlp": ("--jax", mlp, 'tp_plan: {"layers.0": colwise, "layers.1": rowwise}\n', ["--vmap"], (8, 64)),
     "functional": ("--keras", functional, FUNCTIONAL, [], (8, 64)),
@@ -270,3 +272,20 @@ def compare(folder, name, mode, within):
     modules = {call["module"] for call in costs["compiled"]}
     known = {module["path"] for module in json.loads((folder / "model.json").read_text())["modules"]}
     assert modules <= known and any(modules), modules
+
+
+def fix_saves_bytes(folder, name, code):
+    """The edit of a diagnostic changes the plan so that the program that XLA compiles sends less, about as forecast."""
+    files = (pathlib.Path(folder) / "model.json", pathlib.Path(folder) / "plan.yaml")
+    totals = []
+    for is_fixed in (False, True):
+        costs, manifest = forecast(pathlib.Path(folder), name, "eval")
+        compiled = sent(compiled_jax(name, manifest, "eval").compile().as_text())
+        totals.append((costs["wire"], sum(wire for _, wire in compiled)))
+        found = str(bridge.run("check", *files).stdout)
+        assert (f"[{code}]" in found) == (not is_fixed), found
+        bridge.run("check", *files, "--fix")
+        option, make, _, options, shape = CASES[name]
+        CASES[name] = (option, make, files[1].read_text().removeprefix(PLAN), options, shape)
+    (forecast_before, before), (forecast_after, after) = totals
+    assert before - after > 0.5 * (forecast_before - forecast_after) > 0, totals

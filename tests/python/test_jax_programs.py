@@ -18,3 +18,8 @@ NAMES = ["nnx", "nnx_wrong_dim", "equinox", "mlp", "functional", "transformer"]
 @pytest.mark.parametrize("name, forward", [(name, 0.25 if name == "nnx_wrong_dim" else 0.01) for name in NAMES])
 def test_step_sends_what_xla_sends(tmp_path, name, forward):
     run_apart("program_checks", "matches_xla", tmp_path, name, forward)
+
+
+@pytest.mark.parametrize("name, code", [("nnx_head_dim", "TP5128")])
+def test_tried_change_saves_bytes_in_xla_too(tmp_path, name, code):
+    run_apart("program_checks", "fix_saves_bytes", tmp_path, name, code)
