@@ -16,6 +16,7 @@
 #include "resolve/infer/plain_parameters.h"
 #include "resolve/match/match_plan.h"
 #include "suggest/check_program_dims.h"
+#include "suggest/check_program_rules.h"
 #include "suggest/find_fixes.h"
 #include "suggest/join_size_diagnostics.h"
 #include "suggest/smallest_examples.h"
@@ -57,7 +58,11 @@ Compilation run_phases(const CompileInputs& inputs, Diagnostics& diagnostics) {
   join_size_diagnostics(checker, c.plan, trial, diagnostics);
   if (c.plan_result.forecast.limit == ForecastLimit::Compiled && !has_errors(diagnostics)) {
     SpecTrials trials = make_spec_trials(checker, c.plan, c.plan_result, inputs.plan, inputs.mesh_sizes, trial);
+    const size_t known = diagnostics.list.size();
     check_program_dims(trials, c.plan_result, diagnostics);
+    // A cheaper rule would have the same cause as a dim that should not be sharded.
+    if (diagnostics.list.size() == known)
+      c.plan_result.forecast.advice = check_program_rules(trials, c.plan_result, diagnostics);
   }
   trial.examples = true;
   if (inputs.walk.examples)

@@ -34,6 +34,7 @@ struct Forecast {
   std::vector<CollectiveCall> calls;   // of None and Forward
   std::vector<CompiledCall> compiled;  // of Compiled
   std::string uncovered;               // of Compiled: what propagation does not cover, for the summary; may be empty
+  std::string advice;                  // of Compiled: a change that saves bytes, for the summary; may be empty
   std::vector<AxisId> unlisted;        // data axes whose calls the wrapper of the model makes; not in `calls`
   ModuleId broken_at = kNone;          // of Broken: the module in which the run fails
   std::string listing;                 // the walk as text, on request (walk/report/list_operations.h)

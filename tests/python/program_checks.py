@@ -145,10 +145,12 @@ FUNCTIONAL = """tp_plan:
   "head/kernel": {spec: [null, tp]}
 """
 HEAD_DIM = DECODER.replace("[null, tp, null]", "[null, null, tp]").replace("[tp, null, null]", "[null, tp, null]")
+SWAPPED = DECODER.replace('"layers.*.up": colwise', '"layers.*.up.kernel": {spec: [tp, null]}')
 CASES = {  # name -> (option, function or class, plan, options, shape of the input)
     "nnx": ("--jax", NnxDecoder, DECODER, [], (8, 32)),
     "nnx_wrong_dim": ("--jax", NnxDecoder, DECODER.replace('down": rowwise', 'down": {spec: [null, tp]}'), [], (8, 32)),
     "nnx_head_dim": ("--jax", NnxDecoder, HEAD_DIM, [], (8, 32)),
+    "nnx_swapped_dims": ("--jax", NnxDecoder, SWAPPED, [], (8, 32)),
     "equinox": ("--jax", EqxDecoder, EQX, ["--vmap"], (8, 32)),
     "mlp": ("--jax", mlp, 'tp_plan: {"layers.0": colwise, "layers.1": rowwise}\n', ["--vmap"], (8, 64)),
     "functional": ("--keras", functional, FUNCTIONAL, [], (8, 64)),

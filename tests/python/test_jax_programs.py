@@ -20,6 +20,6 @@ def test_step_sends_what_xla_sends(tmp_path, name, forward):
     run_apart("program_checks", "matches_xla", tmp_path, name, forward)
 
 
-@pytest.mark.parametrize("name, code", [("nnx_head_dim", "TP5128")])
+@pytest.mark.parametrize("name, code", [("nnx_head_dim", "TP5128"), ("nnx_swapped_dims", "TP5132")])
 def test_tried_change_saves_bytes_in_xla_too(tmp_path, name, code):
     run_apart("program_checks", "fix_saves_bytes", tmp_path, name, code)

@@ -204,6 +204,7 @@ std::string compiled_text(const Forecast& forecast) {
                                 human_bytes(static_cast<uint64_t>(std::min(wire, 1e18))),
                                 forecast.compiled.empty() ? "" : "; `tpplan check --costs` lists them");
   if (!forecast.uncovered.empty()) out += fmt::format("not covered: {}\n", escape_for_terminal(forecast.uncovered));
+  if (!forecast.advice.empty()) out += fmt::format("cheaper: {}\n", escape_for_terminal(forecast.advice));
   return out;
 }
 
