@@ -240,10 +240,10 @@ std::string table_of_plans(const PlanPlot& d) {
                                         html(layers_text(d.report.space, dot.plan->choice)), notes});
   }
   if (d.report.reference != nullptr)
-    rows += row_html(
-        heads, std::vector<std::string>{
-                   fmt::format("yours: {} on {}", code(d.report.reference_name), html(mesh_option_text(d.report.reference_mesh))),
-                   seconds_html(d.report.reference->seconds), bytes_html(d.report.reference->memory), "", ""});
+    rows += row_html(heads, std::vector<std::string>{fmt::format("yours: {} on {}", code(d.report.reference_name),
+                                                                 html(mesh_option_text(d.report.reference_mesh))),
+                                                     seconds_html(d.report.reference->seconds),
+                                                     bytes_html(d.report.reference->memory), "", ""});
   return table_html("All plans of the picture", heads, rows);
 }
 
