@@ -82,6 +82,18 @@ def serve(rank, count, port, jobs, answers):
             answers.put((rank, traceback.format_exc()))
 
 
+def ranks_context(function):
+    """Returns a context whose processes are forked from one that has imported the function's file, since importing a
+    framework takes longer than most tests.
+    """
+    import torch.multiprocessing
+
+    context = torch.multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["torch.distributed.tensor", function.__module__])
+    os.environ["PYTHONPATH"] = os.pathsep.join(path for path in sys.path if path)  # Python 3.11 does not hand it on
+    return context
+
+
 class Ranks:
     """Processes in a gloo group that live as long as the tests of a file, because starting them takes longer than the
     tests.
@@ -100,10 +112,8 @@ class Ranks:
         import queue
         import warnings
 
-        import torch.multiprocessing
-
         if count not in self.pools:
-            context = torch.multiprocessing.get_context("spawn")
+            context = ranks_context(function)
             answers, port = context.Queue(), free_port()
             jobs = [context.Queue() for _ in range(count)]
             processes = [
