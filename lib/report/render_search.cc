@@ -135,6 +135,12 @@ void write_plan_row(JsonWriter& json, const MeshPlan& plan) {
   write_figures(json, plan.figures);
 }
 
+// @pre `text` is not empty
+std::string capitalized(std::string text) {
+  text.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(text.front())));
+  return text;
+}
+
 std::string priced_text(std::string_view words, const PricedStrategy& other, double seconds) {
   return fmt::format("{}, {} a step ({:+.2g} %) and {}: {}.", words, human_seconds(other.seconds),
                      100 * (other.seconds / seconds - 1), human_bytes(other.memory), other.strategy);
@@ -151,8 +157,7 @@ std::string unit_note(const SearchReport& report, const UnitChoice& unit) {
                             : fmt::format("layers {}: {}.", layer_ranges_text(unit.layers), unit.strategy));
   if (unit.over) sentences.push_back(priced_text("Better, but over the limit", *unit.over, best.figures.seconds));
   if (unit.next) sentences.push_back(priced_text("Next best", *unit.next, best.figures.seconds));
-  sentences.front().front() = static_cast<char>(std::toupper(static_cast<unsigned char>(sentences.front().front())));
-  return join(sentences, " ");
+  return capitalized(join(sentences, " "));
 }
 
 PlanNotes notes_of(const SearchReport& report) {
@@ -225,9 +230,7 @@ std::string search_plan_text(const SearchReport& report) {
       "Predicted by the topology, not measured: {} a step, {} a rank, {} sent, with batch {} on each data rank.",
       human_seconds(best.figures.seconds), human_bytes(best.figures.memory), human_bytes(best.figures.wire),
       best.batch));
-  std::string proof = proof_text(report);
-  proof.front() = static_cast<char>(std::toupper(static_cast<unsigned char>(proof.front())));
-  add(proof + fmt::format(". Not in it: {}.", kOutside));
+  add(capitalized(proof_text(report)) + fmt::format(". Not in it: {}.", kOutside));
   if (chosen.plan.remat.empty() && !notes.remat.empty()) add(notes.remat);
   return write_plan(chosen.plan, chosen.comments);
 }

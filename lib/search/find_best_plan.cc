@@ -112,8 +112,11 @@ MeshPlan plan_of_parts(const Searching& s, const SearchMesh& mesh, const MeshCos
   plan.figures.memory = reserved_bytes_for(found.memory);
   plan.choice = choice_of(costs, mesh, found);
   plan.kinds = kinds_of(plan.choice);
-  plan.units = compare_units(s.space, costs, found, limits_of(s));
   return plan;
+}
+
+bool fits(const Searching& s, const MeshPlan& plan) {
+  return plan.figures.is_right && (!s.memory || plan.figures.memory <= *s.memory);
 }
 
 MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& costs, Solution found) {
@@ -127,14 +130,11 @@ MeshPlan judge_whole(Searching& s, const SearchMesh& mesh, const MeshCosts& cost
   const bool is_as_predicted = std::abs(f.seconds - found.seconds) <= kAsPredicted * f.seconds;
   // Less memory than predicted: the sums may have left out a plan that fits.
   if (f.is_right && (!is_as_predicted || f.active < found.memory)) s.answer.is_exact = false;
+  if (fits(s, plan)) plan.units = compare_units(s.space, costs, found, limits_of(s));
   return plan;
 }
 
 using SolvedMeshes = std::vector<const MeshWork*>;
-
-bool fits(const Searching& s, const MeshPlan& plan) {
-  return plan.figures.is_right && (!s.memory || plan.figures.memory <= *s.memory);
-}
 
 double predicted(const Searching& s, const Solution& found) {
   return objective_of(
@@ -319,7 +319,8 @@ void add_samples(Searching& s) {
   for (const MeshWork& work : s.work) {
     for (Solution& found : sample_plans(work.costs, limits_of(s))) {
       group_layers(work.costs, found);
-      s.answer.samples.push_back(plan_of_parts(s, work.mesh, work.costs, found));
+      MeshPlan& plan = s.answer.samples.emplace_back(plan_of_parts(s, work.mesh, work.costs, found));
+      plan.units = compare_units(s.space, work.costs, found, limits_of(s));
     }
   }
 }
