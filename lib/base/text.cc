@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cmath>
 
 namespace tpplan {
 
@@ -87,6 +88,10 @@ std::string human_bytes(uint64_t bytes) {
     ++unit;
   }
   return unit == 0 ? fmt::format("{} B", bytes) : fmt::format("{:.{}f} {}", value, value < 10 ? 2 : 1, units[unit]);
+}
+
+std::string human_bytes_near(double bytes) {
+  return human_bytes(static_cast<uint64_t>(std::llround(std::min(bytes, 1e18))));
 }
 
 namespace {

@@ -30,6 +30,8 @@ namespace tpplan {
 
 // Returns a size in powers of 1024, with at most three significant figures past the integer part: 1536 -> "1.5 KiB".
 [[nodiscard]] std::string human_bytes(uint64_t bytes);
+// Returns the nearest whole number of bytes, at most 1e18, as human_bytes does. @pre bytes >= 0
+[[nodiscard]] std::string human_bytes_near(double bytes);
 
 // Returns text such as "1.23 s", "45.6 ms" or "7.8 us".
 [[nodiscard]] std::string human_seconds(double seconds);

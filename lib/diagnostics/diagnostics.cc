@@ -112,6 +112,12 @@ bool has_errors(const Diagnostics& diagnostics) {
                      [](const Diagnostic& d) { return d.severity == Severity::Error; });
 }
 
+bool has_new_errors(const Diagnostics& diagnostics, const KnownFilter& is_known) {
+  return std::ranges::any_of(diagnostics.list, [&](const Diagnostic& d) {
+    return d.severity == Severity::Error && !(is_known && is_known(d));
+  });
+}
+
 bool has_stopping_errors(const Diagnostics& diagnostics, const KnownFilter& is_known) {
   return std::ranges::any_of(diagnostics.list, [&](const Diagnostic& d) {
     return d.severity == Severity::Error && !(kind_of(d.code).has_no_sharding_effect && is_known && is_known(d));

@@ -120,6 +120,9 @@ Diagnostic& report_message(Diagnostics& diagnostics, Code code, Span span, std::
 // Returns whether a baseline records a diagnostic; empty without a baseline.
 using KnownFilter = std::function<bool(const Diagnostic&)>;
 
+// True if an error is not one that `is_known` finds. No filter: none is known.
+[[nodiscard]] bool has_new_errors(const Diagnostics& diagnostics, const KnownFilter& is_known);
+
 // True if an error must stop the check, because later phases would report its consequences. A known error does not stop
 // it if the plan shards the same without its cause.
 [[nodiscard]] bool has_stopping_errors(const Diagnostics& diagnostics, const KnownFilter& is_known);

@@ -70,8 +70,6 @@ using CompiledCells = std::array<std::string, kCallColumns>;
 
 bool is_number_column(size_t column) { return column == kCallCount || column == kCallBytes || column == kCallWire; }
 
-std::string wire_bytes_text(double wire) { return human_bytes(static_cast<uint64_t>(std::min(wire, 1e18))); }
-
 CompiledCells compiled_cells(const CompiledRow& row) {
   const CompiledCall& call = *row.call;
   const std::string module = call_module_text(row);
@@ -83,7 +81,7 @@ CompiledCells compiled_cells(const CompiledRow& row) {
       escape_for_terminal(module.empty() ? call.operation : fmt::format("{}: {}", module, call.operation));
   cells[kCallCount] = fmt::format("x{}", row.count * static_cast<uint64_t>(call.times));
   cells[kCallBytes] = human_bytes(static_cast<uint64_t>(call.bytes));
-  cells[kCallWire] = wire_bytes_text(row.wire);
+  cells[kCallWire] = human_bytes_near(row.wire);
   cells[kCallRule] = call.rule.empty() ? "" : escape_for_terminal(fmt::format("\"{}\"", call.rule));
   return cells;
 }
@@ -117,9 +115,9 @@ std::string render_compiled(std::span<const CompiledCall> calls, std::string_vie
     out += line + '\n';
   }
   const double forward = wire_of_pass(calls, false), backward = wire_of_pass(calls, true);
-  out += fmt::format("a rank sends about {} in a step", wire_bytes_text(forward + backward));
+  out += fmt::format("a rank sends about {} in a step", human_bytes_near(forward + backward));
   return out + (backward > 0
-                    ? fmt::format(": forward {}, backward {}\n", wire_bytes_text(forward), wire_bytes_text(backward))
+                    ? fmt::format(": forward {}, backward {}\n", human_bytes_near(forward), human_bytes_near(backward))
                     : "\n");
 }
 

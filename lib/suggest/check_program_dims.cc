@@ -3,7 +3,6 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <tuple>
 #include <utility>
 
@@ -107,8 +106,6 @@ std::optional<SpecTrial> best_move(DimSearch& s, const std::vector<ShardedDim>& 
   return best;
 }
 
-std::string sent_text(double bytes) { return human_bytes(static_cast<uint64_t>(std::llround(bytes))); }
-
 std::string axis_names(const TpPlan& plan, const DimAxes& axes) {
   std::vector<std::string> names;
   for (const AxisId axis : axes) names.push_back(fmt::format("`{}`", plan.mesh.axes[axis].name));
@@ -124,9 +121,9 @@ Diagnostic& report_dims(DimSearch& s, Code code, const std::vector<ShardedDim>& 
     return fmt::format("`{}` shards dim {} of `{}` over {}", t.in.plan.rules[dim.rule].key, dim.dim,
                        path_of(t.in.graph, t.in.graph.params[dim.param]), axis_names(t.in.plan, dim.spec[dim.dim]));
   };
-  Diagnostic& d =
-      report_message(s.diagnostics, code, t.in.plan.rules[first.rule].value_span,
-                     fmt::format("{}, {}; a step sends about {}", text_of(first), message, sent_text(t.before.sent)));
+  Diagnostic& d = report_message(
+      s.diagnostics, code, t.in.plan.rules[first.rule].value_span,
+      fmt::format("{}, {}; a step sends about {}", text_of(first), message, human_bytes_near(t.before.sent)));
   name_subject(d, t.in.graph, param);
   for (size_t i = 1; i < dims.size(); ++i)
     d.notes.push_back({.text = text_of(dims[i]), .span = t.in.plan.rules[dims[i].rule].value_span});
@@ -190,7 +187,7 @@ void check_parts(DimSearch& s) {
       s, Code::FusedPartsSplit, dims,
       fmt::format("{} in each shard, but the program splits it at {}: the parts are on other ranks than they are used, "
                   "so XLA sends about {} at the splits",
-                  shard, join(splits, ", "), sent_text(sent)));
+                  shard, join(splits, ", "), human_bytes_near(sent)));
   if (best) offer_trial(s.trials, *best, d);
   if (best && fits_memory(s.trials, *best)) return;
   constexpr std::string_view kOtherModel =
@@ -245,7 +242,7 @@ void check_swapped_axes(DimSearch& s) {
           fmt::format("{} {} parameters over `{}`, which shards the batch, and nothing is sharded over `{}`: XLA "
                       "gathers or sums what has the axis twice; a step sends about {}",
                       counted(specs.size(), "rule"), specs.size() == 1 ? "shards" : "shard", name, other,
-                      sent_text(s.trials.before.sent)));
+                      human_bytes_near(s.trials.before.sent)));
       offer_trial(s.trials, *best, d);
       return;
     }

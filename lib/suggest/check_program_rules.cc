@@ -87,8 +87,8 @@ std::string check_program_rules(SpecTrials& t, const CheckResult& result, Diagno
       diagnostics, Code::CostlyRule, t.in.plan.rules[rule].value_span,
       fmt::format("`{}` shards `{}` over another dim than the layers around it expect: a step sends about {}, {} of it "
                   "in operations on this rule's parameters",
-                  t.in.plan.rules[rule].key, path_of(t.in.graph, param),
-                  human_bytes(static_cast<uint64_t>(t.before.sent)), human_bytes(static_cast<uint64_t>(sent))));
+                  t.in.plan.rules[rule].key, path_of(t.in.graph, param), human_bytes_near(t.before.sent),
+                  human_bytes_near(sent)));
   name_subject(d, t.in.graph, param);
   offer_trial(t, *best, d);
   return {};

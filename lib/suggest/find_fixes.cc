@@ -13,11 +13,10 @@
 #include "cost/measure_collectives.h"
 #include "diagnostics/text_edits.h"
 #include "plan/dialects.h"
-#include "resolve/infer/apply_init.h"
-#include "resolve/infer/build_manifest.h"
 #include "suggest/fitting_lengths.h"
 #include "suggest/local_heads_help.h"
 #include "suggest/plan_changes.h"
+#include "suggest/price.h"
 
 namespace tpplan {
 namespace {
@@ -36,19 +35,12 @@ struct Search {
   std::vector<Edit> offered{};  // edits that an earlier diagnostic has
 };
 
-// True if a trial has an error that the baseline does not record.
-bool has_new_errors(const Search& search, const Diagnostics& trial) {
-  return std::ranges::any_of(trial.list, [&](const Diagnostic& d) {
-    return d.severity == Severity::Error && !(search.checker.is_known && search.checker.is_known(d));
-  });
-}
-
 bool is_fixed_by(Search& search, const PlanChange& edit) {
   if (search.trials_left == 0) return false;
   --search.trials_left;
   Diagnostics trial;
   std::ignore = check_plan(search.checker, edit.plan, trial, Phase::Operations, search.walk);
-  return !has_new_errors(search, trial);
+  return !has_new_errors(trial, search.checker.is_known);
 }
 
 // Returns what a right plan costs: parameter bytes of the largest rank plus the bytes that a rank sends per step.
@@ -57,13 +49,10 @@ std::optional<uint64_t> cost_of(Search& search, const PlanChange& edit) {
   if (search.trials_left == 0) return std::nullopt;
   --search.trials_left;
   Diagnostics trial;
-  CheckResult j = check_plan(search.checker, edit.plan, trial, Phase::Operations, search.walk);
-  if (has_new_errors(search, trial)) return std::nullopt;
-  j.init = apply_init(edit.plan, search.in.graph, j.matches, j.shardings, trial);
-  const PlanRuntime runtime = search.walk.runtime.value_or(edit.plan.dialect->runtime);
-  const Manifest manifest =
-      build_manifest(edit.plan, search.in.graph, j.matches, j.shardings, j.boundaries, j.init, runtime);
-  return manifest.totals.max_bytes_per_rank + sum_calls(j.forecast.calls, edit.plan.mesh).wire;
+  const CheckResult j = check_plan(search.checker, edit.plan, trial, Phase::Operations, search.walk);
+  if (has_new_errors(trial, search.checker.is_known)) return std::nullopt;
+  return largest_parameter_bytes(search.in.graph, edit.plan, j, search.walk) +
+         sum_calls(j.forecast.calls, edit.plan.mesh).wire;
 }
 
 bool is_same(const std::vector<Edit>& a, const std::vector<Edit>& b) {
@@ -84,7 +73,7 @@ void offer(Search& search, PlanChange change, Diagnostic& finding) {
   const TpPlan plan = read_plan(file, search.sizes, trial);
   if (!edits.empty() && !has_errors(trial))
     std::ignore = check_plan(search.checker, plan, trial, Phase::Operations, search.walk);
-  if (edits.empty() || has_new_errors(search, trial)) finding.edits.clear();
+  if (edits.empty() || has_new_errors(trial, search.checker.is_known)) finding.edits.clear();
   if (search.offered.empty()) search.offered = finding.edits;
 }
 

@@ -4,6 +4,7 @@
 #include "cost/count_step.h"
 #include "judge/counted_step.h"
 #include "ops/resize_graph.h"
+#include "resolve/infer/apply_init.h"
 #include "resolve/infer/build_manifest.h"
 
 namespace tpplan {
@@ -71,6 +72,15 @@ std::optional<TrainingMemory> memory_of_plan(const ModelGraph& model, const TpPl
   TrainingMemory memory = price_checked_run(graph, plan, manifest, j, run, nullptr, inputs.scale).memory;
   memory.capacity = capacity_of(topology);
   return memory;
+}
+
+uint64_t largest_parameter_bytes(const ModelGraph& graph, const TpPlan& plan, const CheckResult& j,
+                                 const WalkOptions& walk) {
+  Diagnostics ignored;
+  const InitTable init = apply_init(plan, graph, j.matches, j.shardings, ignored);
+  return build_manifest(plan, graph, j.matches, j.shardings, j.boundaries, init,
+                        walk.runtime.value_or(plan.dialect->runtime))
+      .totals.max_bytes_per_rank;
 }
 
 Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& plan_result, const WalkOptions& walk,

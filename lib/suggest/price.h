@@ -67,6 +67,11 @@ struct RunPrice {
 [[nodiscard]] std::optional<TrainingMemory> memory_of_plan(const ModelGraph& model, const TpPlan& plan,
                                                            const CostInputs& inputs, Diagnostics& diagnostics);
 
+// Returns the parameter bytes of the rank that holds the most, from a check result that can lack `init`.
+// @pre the plan has no errors
+[[nodiscard]] uint64_t largest_parameter_bytes(const ModelGraph& graph, const TpPlan& plan,
+                                               const CheckResult& plan_result, const WalkOptions& walk);
+
 // Returns the costs of a plan from its check result.
 // @pre the plan has no errors, and the walk recorded its trace
 [[nodiscard]] Price price_plan(const ModelGraph& graph, const TpPlan& plan, const CheckResult& plan_result,

@@ -3,15 +3,13 @@
 #include <spdlog/fmt/fmt.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numeric>
 #include <utility>
 
 #include "base/text.h"
 #include "diagnostics/text_edits.h"
 #include "programs/recorded_program.h"
-#include "resolve/infer/apply_init.h"
-#include "resolve/infer/build_manifest.h"
+#include "suggest/price.h"
 
 namespace tpplan {
 namespace {
@@ -21,15 +19,10 @@ constexpr uint64_t kMostPropagated = 100'000;
 constexpr uint64_t kMostSpecTrials = 100;
 
 StepBytes bytes_of(const SpecTrials& t, const TpPlan& plan, const CheckResult& result) {
-  Diagnostics ignored;
-  const InitTable init = apply_init(plan, t.in.graph, result.matches, result.shardings, ignored);
-  const PlanRuntime runtime = t.walk.runtime.value_or(plan.dialect->runtime);
-  const Manifest manifest =
-      build_manifest(plan, t.in.graph, result.matches, result.shardings, result.boundaries, init, runtime);
   const std::vector<CompiledCall>& calls = result.forecast.compiled;
   const double sent = std::accumulate(calls.begin(), calls.end(), 0.0,
                                       [](double sum, const CompiledCall& call) { return sum + call.wire; });
-  return {.sent = sent, .held = manifest.totals.max_bytes_per_rank};
+  return {.sent = sent, .held = largest_parameter_bytes(t.in.graph, plan, result, t.walk)};
 }
 
 // Returns the range of the spec in the value of a rule, with its brackets; empty if the value has none.
@@ -85,12 +78,6 @@ PlanChange change_of(const SpecTrials& t, const NewSpecs& specs) {
   return change;
 }
 
-bool has_trial_errors(const SpecTrials& t, const Diagnostics& trial) {
-  return std::ranges::any_of(trial.list, [&](const Diagnostic& d) {
-    return d.severity == Severity::Error && !(t.checker.is_known && t.checker.is_known(d));
-  });
-}
-
 }  // namespace
 
 SpecTrials make_spec_trials(Checker& checker, const TpPlan& plan, const CheckResult& result, const SourceFile& file,
@@ -111,7 +98,8 @@ std::optional<SpecTrial> try_specs(SpecTrials& t, const NewSpecs& specs) {
   SpecTrial trial{.change = change_of(t, specs)};
   Diagnostics diagnostics;
   const CheckResult result = check_plan(t.checker, trial.change.plan, diagnostics, Phase::Operations, t.walk);
-  if (has_trial_errors(t, diagnostics) || result.forecast.limit != ForecastLimit::Compiled) return std::nullopt;
+  if (has_new_errors(diagnostics, t.checker.is_known) || result.forecast.limit != ForecastLimit::Compiled)
+    return std::nullopt;
   trial.bytes = bytes_of(t, trial.change.plan, result);
   return trial;
 }
@@ -131,8 +119,7 @@ void keep_better(const SpecTrials& t, std::optional<SpecTrial> trial, std::optio
 std::string trial_text(const SpecTrials& t, const SpecTrial& trial) {
   const double saved = 100 * (1 - trial.bytes.sent / t.before.sent);
   std::string text = fmt::format("{}: a step then sends about {} instead of {} ({:.0f} % less)", trial.change.words,
-                                 human_bytes(static_cast<uint64_t>(std::llround(trial.bytes.sent))),
-                                 human_bytes(static_cast<uint64_t>(std::llround(t.before.sent))), saved);
+                                 human_bytes_near(trial.bytes.sent), human_bytes_near(t.before.sent), saved);
   if (trial.bytes.held > t.before.held)
     text += fmt::format(", and a rank holds {} more", human_bytes(trial.bytes.held - t.before.held));
   return text;
